@@ -1,0 +1,76 @@
+"""The command line: one module per verb, imported only when that verb is called.
+
+Exit codes are part of the contract: 0 fine, 1 the answer is "no" or something was found, 2 bad usage or bad
+input, told in one line on stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from numaware import __version__
+from numaware.errors import InputError
+
+# (verb, where its app lives, what it answers): the whole table of contents of the command line. cyclopts reads
+# the help line from here, so `numaware --help` imports no verb.
+VERBS = (
+    (
+        "topology",
+        "numaware.cli.topology:app",
+        "See a machine: NUMA nodes, CPUs, caches, memory, devices, distances.",
+    ),
+)
+
+
+def build() -> App:
+    """The command-line application, every verb registered by name only."""
+    app = App(
+        name="numaware",
+        help="NUMA-aware scheduling for Kubernetes: see every NUMA node, know what the kubelet will do, say why.",
+        version=__version__,
+        version_flags=["--version"],
+        help_flags=["--help", "-h"],
+        help_format="plaintext",
+    )
+    for name, target, summary in VERBS:
+        app.command(target, name=name, help=summary)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; never a traceback for what a user typed or handed in."""
+    try:
+        result = build()(
+            list(sys.argv[1:] if arguments is None else arguments),
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
+        )
+        sys.stdout.flush()
+    except CycloptsError as error:
+        return _fail(" ".join(str(error).split()), "see numaware --help")
+    except InputError as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        # The reader (`| head`) has what it wanted; keep Python's exit from writing to the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _fail(f"{error.filename or 'input'}: {error.strerror or error}")
+    except KeyboardInterrupt:
+        return 130
+    return result if isinstance(result, int) else 0
+
+
+def run() -> None:
+    """The installed `numaware` program."""
+    sys.exit(main())
+
+
+def _fail(problem: str, hint: str = "") -> int:
+    sys.stderr.write(f"numaware: {problem}{f' ({hint})' if hint else ''}\n")
+    return 2

@@ -1,0 +1,17 @@
+"""The one error a user's input can cause.
+
+Every reader raises `InputError` and nothing else, so that the command line can turn any bad file into a
+single line (`numaware: FILE: what is wrong`) and exit code 2, and a library user has one type to catch.
+"""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """Something a person handed us cannot be read: which source, what is wrong, and how to fix it."""
+
+    def __init__(self, source: str, problem: str, *, hint: str = "") -> None:
+        self.source = source
+        self.problem = problem
+        self.hint = hint
+        super().__init__(f"{source}: {problem}" + (f" ({hint})" if hint else ""))

@@ -1,0 +1,301 @@
+"""A `Machine` as JSON and back: the stable shape that scripts and other programs read.
+
+`encode` writes keys in one fixed order and nothing but what the value holds, so that equal machines give
+equal bytes. `decode` takes its own output, or what a person cut down from it: unknown fields are ignored,
+missing ones take the model's defaults, and derived ones (packages, counts) are never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from numaware.errors import InputError
+from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
+from numaware.machine.topology import (
+    Cache,
+    CacheType,
+    CoreKind,
+    Cpu,
+    Device,
+    DeviceKind,
+    HugePages,
+    Link,
+    Machine,
+    MemoryKind,
+    NumaNode,
+    PciDevice,
+)
+
+# Sizes up to this many bytes cover a 65,536-CPU machine; more is not a topology.
+MAX_JSON_BYTES = 64 << 20
+
+_Numbered = TypeVar("_Numbered", Cpu, NumaNode)
+_PAGE_SUFFIXES = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+
+
+def encode(machine: Machine) -> bytes:
+    """The machine as indented UTF-8 JSON with a final newline."""
+    return msgspec.json.format(msgspec.json.encode(to_builtins(machine)), indent=2) + b"\n"
+
+
+def to_builtins(machine: Machine) -> dict[str, Any]:
+    """The machine as plain dictionaries and lists, in the documented shape."""
+    document: dict[str, Any] = {
+        "machine": {
+            "architecture": machine.architecture,
+            "vendor": machine.vendor,
+            "product": machine.product,
+        },
+        "cpus": [_cpu(cpu) for cpu in machine.cpus],
+        "packages": [{"id": p.id, "cpus": str(p.cpus), "numa": list(p.numa)} for p in machine.packages],
+        "coreCount": machine.core_count,
+        "cpuCount": len(machine.online),
+        "caches": [
+            {"level": c.level, "type": c.type, "cpus": str(c.cpus), "sizeBytes": c.size_bytes}
+            for c in machine.caches
+        ],
+        "numa": [_node(node) for node in machine.numa],
+        "pci": [_pci(device) for device in machine.pci],
+        "devices": [_device(device) for device in machine.devices],
+        "links": [{"a": link.a, "b": link.b, "type": link.type} for link in machine.links],
+        "memoryBytes": machine.memory_bytes,
+        "offlineCpus": str(machine.offline),
+        "isolatedCpus": str(machine.isolated),
+        "nohzFullCpus": str(machine.nohz_full),
+        "warnings": list(machine.warnings),
+    }
+    if machine.model is not None:
+        document["machine"]["model"] = machine.model
+    return document
+
+
+def page_size_name(size_bytes: int) -> str:
+    """A page size as Kubernetes writes it in `hugepages-2Mi`."""
+    for suffix, unit in _PAGE_SUFFIXES:
+        if size_bytes % unit == 0:
+            return f"{size_bytes // unit}{suffix}"
+    return str(size_bytes)
+
+
+def page_size_bytes(name: str) -> int:
+    """The inverse of `page_size_name`."""
+    for suffix, unit in _PAGE_SUFFIXES:
+        digits = name.removesuffix(suffix)
+        if digits != name and digits.isdecimal() and len(digits) < 12:
+            return int(digits) * unit
+    if name.isdecimal() and len(name) < 21:
+        return int(name)
+    raise ValueError(f"{name[:40]!r} is not a page size (expected a form such as 2Mi or 1Gi)")
+
+
+def _cpu(cpu: Cpu) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "id": cpu.id,
+        "online": cpu.online,
+        "package": cpu.package,
+        "die": cpu.die,
+        "core": cpu.core,
+        "numa": cpu.numa,
+        "siblings": str(cpu.siblings),
+        "kind": cpu.kind,
+    }
+    if cpu.cluster is not None:
+        document["cluster"] = cpu.cluster
+    if not cpu.allowed:
+        document["allowed"] = False
+    return document
+
+
+def _node(node: NumaNode) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "id": node.id,
+        "cpus": str(node.cpus),
+        "memoryBytes": node.memory_bytes,
+        "hugepages": {
+            page_size_name(pool.size_bytes): {"total": pool.total, "free": pool.free}
+            for pool in node.hugepages
+        },
+        "distances": {str(other): distance for other, distance in node.distances},
+        "kind": node.kind,
+        "nearestCpus": str(node.nearest_cpus),
+    }
+    if not node.allowed:
+        document["allowed"] = False
+    return document
+
+
+def _pci(device: PciDevice) -> dict[str, Any]:
+    return {
+        "address": device.address,
+        "class": device.class_code,
+        "vendor": device.vendor,
+        "device": device.device,
+        "driver": device.driver,
+        "numa": device.numa,
+        "localCpus": None if device.local_cpus is None else str(device.local_cpus),
+        "parent": device.parent,
+        "virtualFunctionOf": device.virtual_function_of,
+    }
+
+
+def _device(device: Device) -> dict[str, Any]:
+    return {
+        "name": device.name,
+        "kind": device.kind,
+        "pci": device.pci,
+        "cpus": None if device.cpus is None else str(device.cpus),
+        "numa": device.numa,
+        "alias": device.alias,
+    }
+
+
+class _Wire(msgspec.Struct, rename="camel"):
+    """A JSON object as it stands on the wire: camelCase keys, unknown ones ignored."""
+
+
+class _CpuWire(_Wire):
+    id: int
+    online: bool = True
+    allowed: bool = True
+    package: int | None = None
+    die: int | None = None
+    cluster: int | None = None
+    core: int | None = None
+    numa: int | None = None
+    siblings: CpuSet = EMPTY
+    kind: CoreKind | None = None
+
+
+class _CacheWire(_Wire):
+    level: int
+    type: CacheType
+    cpus: CpuSet
+    size_bytes: int | None = None
+
+
+class _PoolWire(_Wire):
+    total: int
+    free: int | None = None
+
+
+class _NodeWire(_Wire):
+    id: int
+    cpus: CpuSet = EMPTY
+    memory_bytes: int | None = None
+    hugepages: dict[str, _PoolWire] = {}
+    distances: dict[int, int] = {}
+    kind: MemoryKind | None = None
+    nearest_cpus: CpuSet = EMPTY
+    allowed: bool = True
+
+
+class _PciWire(_Wire):
+    address: str
+    class_code: str = msgspec.field(name="class", default="000000")
+    vendor: str = ""
+    device: str = ""
+    driver: str | None = None
+    numa: int | None = None
+    local_cpus: CpuSet | None = None
+    parent: str | None = None
+    virtual_function_of: str | None = None
+
+
+class _DeviceWire(_Wire):
+    name: str
+    kind: DeviceKind = "other"
+    pci: str | None = None
+    cpus: CpuSet | None = None
+    numa: int | None = None
+    alias: str | None = None
+
+
+class _IdentityWire(_Wire):
+    architecture: str | None = None
+    vendor: str | None = None
+    product: str | None = None
+    model: str | None = None
+
+
+class _MachineWire(_Wire):
+    cpus: list[_CpuWire]
+    numa: list[_NodeWire]
+    machine: _IdentityWire = msgspec.field(default_factory=_IdentityWire)
+    caches: list[_CacheWire] = []
+    pci: list[_PciWire] = []
+    devices: list[_DeviceWire] = []
+    links: list[Link] = []
+    memory_bytes: int | None = None
+    isolated_cpus: CpuSet = EMPTY
+    nohz_full_cpus: CpuSet = EMPTY
+    warnings: list[str] = []
+
+
+def decode(data: bytes, source: str = "topology JSON") -> Machine:
+    """Read what `encode` wrote; `source` names the file in an error."""
+    if len(data) > MAX_JSON_BYTES:
+        raise InputError(source, f"larger than {MAX_JSON_BYTES >> 20} MiB, which no topology is")
+    try:
+        wire = msgspec.json.decode(data, type=_MachineWire, dec_hook=_cpu_list)
+        return _machine(wire)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InputError(source, f"not a topology in JSON: {error}") from None
+
+
+def _machine(wire: _MachineWire) -> Machine:
+    identity = wire.machine
+    return Machine(
+        architecture=identity.architecture,
+        vendor=identity.vendor,
+        product=identity.product,
+        model=identity.model,
+        cpus=_unique("CPU", (Cpu(**_fields(cpu)) for cpu in sorted(wire.cpus, key=lambda cpu: cpu.id))),
+        caches=tuple(Cache(**_fields(cache)) for cache in wire.caches),
+        numa=_unique("NUMA node", (_numa_node(node) for node in sorted(wire.numa, key=lambda node: node.id))),
+        pci=tuple(PciDevice(**_fields(device)) for device in wire.pci),
+        devices=tuple(Device(**_fields(device)) for device in wire.devices),
+        links=tuple(wire.links),
+        isolated=wire.isolated_cpus,
+        nohz_full=wire.nohz_full_cpus,
+        memory_bytes=wire.memory_bytes,
+        warnings=tuple(wire.warnings),
+    )
+
+
+def _numa_node(wire: _NodeWire) -> NumaNode:
+    fields = _fields(wire)
+    fields["hugepages"] = tuple(
+        sorted(
+            (
+                HugePages(page_size_bytes(name), pool.total, pool.free)
+                for name, pool in wire.hugepages.items()
+            ),
+            key=lambda pool: pool.size_bytes,
+        )
+    )
+    fields["distances"] = tuple(sorted(wire.distances.items()))
+    return NumaNode(**fields)
+
+
+def _unique(what: str, items: Iterable[_Numbered]) -> tuple[_Numbered, ...]:
+    """The items as a tuple; a bad or repeated id is an error, since everything else refers to items by id."""
+    found = tuple(items)
+    for index, item in enumerate(found):
+        if not 0 <= item.id <= MAX_ID:
+            raise ValueError(f"{what} id {item.id} is not between 0 and {MAX_ID}")
+        if index and found[index - 1].id == item.id:
+            raise ValueError(f"{what} {item.id} is listed twice")
+    return found
+
+
+def _fields(wire: _Wire) -> dict[str, Any]:
+    return {name: getattr(wire, name) for name in wire.__struct_fields__}
+
+
+def _cpu_list(kind: type, value: Any) -> Any:
+    if kind is CpuSet and isinstance(value, str):
+        return CpuSet.parse(value)
+    raise ValueError(f"expected a CPU list such as 0-3,8, got {str(value)[:40]!r}")
