@@ -1,0 +1,36 @@
+"""Text that a person pasted, redirected or captured from a terminal, as clean lines.
+
+What tools print reaches us through terminals, chat windows and other systems' shells: with colour escapes,
+Windows line ends, byte order marks. All of that is removed here, once, so that the readers see the words.
+"""
+
+from __future__ import annotations
+
+import re
+
+from numaware.errors import InputError
+
+# The longest honest output (one line per CPU of the largest kernel) is far below this.
+MAX_TEXT_BYTES = 16 << 20
+
+_BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[()][0-9A-B]|[=>])")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f]")
+
+
+def read_text(data: bytes, source: str) -> str:
+    """The text without terminal escapes, with plain line ends; binary or oversized data is an `InputError`."""
+    if len(data) > MAX_TEXT_BYTES:
+        raise InputError(source, f"larger than {MAX_TEXT_BYTES >> 20} MiB, which no such output is")
+    if not data.strip():
+        raise InputError(source, "the file is empty")
+    encoding, body = "utf-8", data
+    for mark, name in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            encoding, body = name, data[len(mark) :]
+            break
+    # A stray byte in a model name must not cost the whole file; junk as a whole finds no reader.
+    text = _ESCAPE.sub("", body.decode(encoding, errors="replace"))
+    if _UNPRINTABLE.search(text):
+        raise InputError(source, "binary data, not the text that the tool prints")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
