@@ -1,0 +1,193 @@
+"""Reads the table of `nvidia-smi topo -m` (or `-mp`): how GPUs and NICs are linked, and the CPUs each GPU is near.
+
+The table is pasted with tabs or with any number of blanks, with or without its legends, so that columns are
+told by their words, never by their positions. Two things it does not say are not made up: a NIC row has no
+CPUs, and a NUMA node may have more CPUs than the affinity shows (a job's cpuset hides the others), so that
+the nodes given here hold the CPUs that are known to be on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from numaware.errors import InputError
+from numaware.machine.cpuset import EMPTY, CpuSet
+from numaware.machine.homes import home_nodes
+from numaware.machine.textfile import read_text
+from numaware.machine.topology import Cpu, Device, Link, Machine, NumaNode
+
+_FEATURE = re.compile(r"CPU\s+Affinity|NUMA\s+Affinity|GPU\s+NUMA\s+ID", re.IGNORECASE)
+_GPU = re.compile(r"GPU\d{1,5}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z][\w.:-]{0,63}", re.ASCII)
+_LINK = re.compile(r"[A-Z][A-Z0-9]{1,9}", re.ASCII)
+_ALIAS = re.compile(r"\s*(NIC\d{1,5})\s*:\s*([\w.:-]{1,64})\s*", re.ASCII)
+# What `topo -p2p` and its kin print into a table of the same look: states of a feature, not links.
+_PEER_STATES = frozenset({"OK", "CNS", "GNS", "TNS", "NS", "DR", "CHIPSET"})
+# A chassis has tens of devices; pairs grow with the square, and so would a table of junk.
+_MAX_DEVICES = 1024
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """One device's line: its links by column, and the texts of the affinity columns ('' where blank)."""
+
+    links: tuple[str, ...]
+    cpus: str = ""
+    numa: str = ""
+    gpu_numa: str = ""
+
+
+class _Header(msgspec.Struct, frozen=True):
+    """The first line: device columns, then the affinity columns with the place where each word begins."""
+
+    devices: tuple[str, ...]
+    features: tuple[tuple[str, int], ...]
+
+
+def read(data: bytes, source: str = "nvidia-smi topo -m") -> Machine:
+    """The devices and links of the table, and what the affinities say about NUMA nodes."""
+    lines = read_text(data, source).splitlines()
+    header, rows = _table(lines, source)
+    aliases = {match[1]: match[2] for line in lines if (match := _ALIAS.fullmatch(line))}
+    warnings: list[str] = []
+    try:
+        devices = tuple(_device(name, rows.get(name), aliases, warnings) for name in header.devices)
+        links = tuple(_links(header.devices, rows, warnings))
+        numa, cpus = _nodes(devices, rows.values(), warnings)
+    except ValueError as error:
+        raise InputError(source, str(error)) from None
+    missing = [name for name in header.devices if name not in rows]
+    if missing:
+        warnings.append(f"the table has no row for {', '.join(missing[:8])}; it looks cut off")
+    return Machine(cpus=cpus, numa=numa, devices=devices, links=links, warnings=tuple(warnings))
+
+
+def _table(lines: Sequence[str], source: str) -> tuple[_Header, dict[str, _Row]]:
+    """The first header line that is followed by a row of one of its devices."""
+    for index, line in enumerate(lines):
+        header = _header(line)
+        if header is None:
+            continue
+        if len(header.devices) > _MAX_DEVICES:
+            raise InputError(source, f"a table of {len(header.devices)} devices, which no machine has")
+        rows: dict[str, _Row] = {}
+        for below in lines[index + 1 :]:
+            if _header(below) is not None:
+                break
+            words = below.split()
+            if words and words[0] in header.devices and "X" in words[1 : len(header.devices) + 1]:
+                rows.setdefault(words[0], _row(below, header))
+        if rows:
+            _refuse_peer_table(rows.values(), source)
+            return header, rows
+    raise InputError(source, "no table found", hint="expected the output of `nvidia-smi topo -m`")
+
+
+def _header(line: str) -> _Header | None:
+    """The device columns and affinity columns of a header line; None for any other line."""
+    features = [(" ".join(match[0].upper().split()), match.start()) for match in _FEATURE.finditer(line)]
+    words = line[: features[0][1]].split() if features else line.split()
+    if not words or not _GPU.fullmatch(words[0]) or len(set(words)) != len(words):
+        return None
+    if not all(_NAME.fullmatch(word) and word != "X" for word in words):
+        return None
+    return _Header(tuple(words), tuple(features))
+
+
+def _row(line: str, header: _Header) -> _Row:
+    """A row's cells. Links are single words and never blank; an affinity may be, and then its place decides."""
+    found = [(match[0], match.start()) for match in re.finditer(r"\S+", line)][1:]
+    width = len(header.devices)
+    names = [name for name, _ in header.features]
+    cells = [cell.strip() for cell in line.split("\t")]
+    rest = found[width:]
+    if len(rest) >= len(names):
+        pairs = list(zip(names, (word for word, _ in rest), strict=False))
+    elif len(cells) > width + 1:
+        # Between tabs the first two cells keep their places; the tool prints a stray tab before the third.
+        pairs = [*zip(names[:2], cells[width + 1 :], strict=False)]
+        pairs += zip(names[2:], filter(None, cells[width + 3 :]), strict=False)
+    else:
+        pairs = [(_nearest(header.features, place), word) for word, place in rest]
+    texts = dict(pairs)
+    return _Row(
+        tuple(word for word, _ in found[:width]),
+        texts.get("CPU AFFINITY", ""),
+        texts.get("NUMA AFFINITY", ""),
+        texts.get("GPU NUMA ID", ""),
+    )
+
+
+def _nearest(features: Sequence[tuple[str, int]], place: int) -> str:
+    return min(features, key=lambda feature: abs(feature[1] - place))[0]
+
+
+def _refuse_peer_table(rows: Iterable[_Row], source: str) -> None:
+    found = {word for row in rows for word in row.links} & _PEER_STATES
+    if found:
+        raise InputError(
+            source,
+            f"a table of peer-to-peer states ({min(found)}), not of links",
+            hint="expected `nvidia-smi topo -m`",
+        )
+
+
+def _device(name: str, row: _Row | None, aliases: dict[str, str], warnings: list[str]) -> Device:
+    cpus = _list(row.cpus) if row else None
+    nodes = _list(row.numa) if row else None
+    if nodes and len(nodes) > 1:
+        warnings.append(f"{name} is near several NUMA nodes ({nodes}); none of them is taken as its own")
+    return Device(
+        name=name,
+        kind="gpu" if _GPU.fullmatch(name) else "nic",
+        cpus=cpus,
+        numa=nodes.first() if nodes and len(nodes) == 1 else None,
+        alias=aliases.get(name),
+    )
+
+
+def _links(names: Sequence[str], rows: dict[str, _Row], warnings: list[str]) -> Iterable[Link]:
+    """Each pair once, in the order of the columns; a table that says two things about a pair is told."""
+    for at, a in enumerate(names):
+        for after, b in enumerate(names[at + 1 :], at + 1):
+            there = _cell(rows, a, after)
+            back = _cell(rows, b, at)
+            if there and back and there != back:
+                warnings.append(f"{a} to {b} is {there} but {b} to {a} is {back}; {there} is taken")
+            if there or back:
+                yield Link(a, b, there or back)
+
+
+def _cell(rows: dict[str, _Row], name: str, column: int) -> str:
+    row = rows.get(name)
+    word = row.links[column] if row and column < len(row.links) else ""
+    return word if _LINK.fullmatch(word) else ""
+
+
+def _nodes(
+    devices: Sequence[Device], rows: Iterable[_Row], warnings: list[str]
+) -> tuple[tuple[NumaNode, ...], tuple[Cpu, ...]]:
+    """The nodes that devices name, with the CPUs known to be there, and the nodes that are a GPU's own memory."""
+    known: dict[int, CpuSet] = {}
+    for device in devices:
+        if device.numa is not None:
+            known[device.numa] = known.get(device.numa, EMPTY) | (device.cpus or EMPTY)
+    of_gpus = {number for row in rows for number in _list(row.gpu_numa) or ()} - known.keys()
+    homes, contradictions = home_nodes(dict(sorted(known.items())))
+    if contradictions:
+        # Affinities that overlap are not the CPUs of single nodes, so nothing about the nodes follows from them.
+        warnings.extend(contradictions)
+        homes, known = {}, dict.fromkeys(known, EMPTY)
+    nodes = [NumaNode(id=number, cpus=cpus, nearest_cpus=cpus) for number, cpus in known.items()]
+    nodes += [NumaNode(id=number, kind="gpu") for number in of_gpus]
+    return (
+        tuple(sorted(nodes, key=lambda node: node.id)),
+        tuple(Cpu(id=cpu, numa=node) for cpu, node in homes.items()),
+    )
+
+
+def _list(text: str) -> CpuSet | None:
+    """A CPU or node list; None for a blank cell and for `N/A`."""
+    return CpuSet.parse(text) if text[:1].isdigit() else None
