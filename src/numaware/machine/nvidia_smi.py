@@ -55,7 +55,7 @@ def read(data: bytes, source: str = "nvidia-smi topo -m") -> Machine:
     try:
         devices = tuple(_device(name, rows.get(name), aliases, warnings) for name in header.devices)
         links = tuple(_links(header.devices, rows, warnings))
-        numa, cpus = _nodes(devices, rows.values(), warnings)
+        numa, cpus = _nodes(devices, rows, warnings)
     except ValueError as error:
         raise InputError(source, str(error)) from None
     missing = [name for name in header.devices if name not in rows]
@@ -167,21 +167,29 @@ def _cell(rows: dict[str, _Row], name: str, column: int) -> str:
 
 
 def _nodes(
-    devices: Sequence[Device], rows: Iterable[_Row], warnings: list[str]
+    devices: Sequence[Device], rows: dict[str, _Row], warnings: list[str]
 ) -> tuple[tuple[NumaNode, ...], tuple[Cpu, ...]]:
-    """The nodes that devices name, with the CPUs known to be there, and the nodes that are a GPU's own memory."""
+    """The nodes whose CPUs the affinities tell, and the nodes that are a GPU's own memory."""
     known: dict[int, CpuSet] = {}
+    of_gpus: dict[int, CpuSet] = {}
     for device in devices:
-        if device.numa is not None:
-            known[device.numa] = known.get(device.numa, EMPTY) | (device.cpus or EMPTY)
-    of_gpus = {number for row in rows for number in _list(row.gpu_numa) or ()} - known.keys()
+        cpus = device.cpus or EMPTY
+        if device.numa is not None and cpus:
+            known[device.numa] = known.get(device.numa, EMPTY) | cpus
+        row = rows.get(device.name)
+        for number in (_list(row.gpu_numa) if row else None) or ():
+            of_gpus[number] = of_gpus.get(number, EMPTY) | cpus
     homes, contradictions = home_nodes(dict(sorted(known.items())))
     if contradictions:
         # Affinities that overlap are not the CPUs of single nodes, so nothing about the nodes follows from them.
         warnings.extend(contradictions)
-        homes, known = {}, dict.fromkeys(known, EMPTY)
+        homes, known = {}, {}
     nodes = [NumaNode(id=number, cpus=cpus, nearest_cpus=cpus) for number, cpus in known.items()]
-    nodes += [NumaNode(id=number, kind="gpu") for number in of_gpus]
+    nodes += [
+        NumaNode(id=number, kind="gpu", nearest_cpus=cpus)
+        for number, cpus in of_gpus.items()
+        if number not in known
+    ]
     return (
         tuple(sorted(nodes, key=lambda node: node.id)),
         tuple(Cpu(id=cpu, numa=node) for cpu, node in homes.items()),

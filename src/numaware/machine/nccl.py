@@ -1,0 +1,166 @@
+"""Reads the topology file of NCCL (`NCCL_TOPO_FILE`, `NCCL_TOPO_DUMP_FILE`): NUMA nodes with their PCI trees.
+
+The tree nests the way the hardware does: a `cpu` is one NUMA node, a `pci` below it a bridge or a function,
+and a `gpu` or `nic` what NCCL uses there. Cloud providers write such files by hand and leave out what NCCL
+can find itself: a function without a `gpu` or `net` below it is then known by its PCI address only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+import msgspec
+
+from numaware.errors import InputError
+from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
+from numaware.machine.homes import home_nodes
+from numaware.machine.topology import Cpu, Device, DeviceKind, Link, Machine, NumaNode, PciDevice
+from numaware.machine.xmltree import read_xml
+
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+_HEX = re.compile(r"(?:0x)?([0-9a-f]{1,6})", re.ASCII | re.IGNORECASE)
+_KINDS: dict[str, DeviceKind] = {"03": "gpu", "02": "nic"}
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """Where in the tree an element stands."""
+
+    numa: int | None
+    cpus: CpuSet | None
+    bridge: str | None = None
+
+
+class _Found(msgspec.Struct):
+    """What the walk collects."""
+
+    nodes: dict[int, CpuSet] = {}
+    pci: dict[str, PciDevice] = {}
+    devices: dict[str, Device] = {}
+    nvlinks: list[tuple[str, str, int]] = []
+    architectures: set[str] = set()
+    warnings: list[str] = []
+
+
+def read(data: bytes, source: str = "NCCL topology") -> Machine:
+    """The NUMA nodes, PCI functions, GPUs and NICs of a NCCL topology file."""
+    system = read_xml(data, "system", source)
+    found = _Found()
+    try:
+        for cpu in system.iterfind("cpu"):
+            _walk(cpu, _numa_node(cpu, found), found)
+    except ValueError as error:
+        raise InputError(source, str(error)) from None
+    if not found.nodes and not found.pci and not found.devices:
+        raise InputError(source, "no <cpu>, <pci> or device found", hint="expected a NCCL topology file")
+    return _machine(found)
+
+
+def _numa_node(cpu: Element, found: _Found) -> _Place:
+    """The node of a `cpu`; NCCL writes -1 where the kernel knows none."""
+    affinity = cpu.get("affinity")
+    cpus = CpuSet.parse_hex(affinity) if affinity else None
+    if architecture := cpu.get("arch"):
+        found.architectures.add(architecture)
+    number = int(cpu.get("numaid", "-1")[:9])
+    if number < 0:
+        return _Place(None, cpus)
+    if number > MAX_ID:
+        raise ValueError(f"NUMA node {number} is beyond the largest id accepted, {MAX_ID}")
+    if number in found.nodes:
+        found.warnings.append(f"NUMA node {number} is listed twice")
+    found.nodes[number] = found.nodes.get(number, EMPTY) | (cpus or EMPTY)
+    return _Place(number, cpus)
+
+
+def _walk(element: Element, place: _Place, found: _Found) -> None:
+    for child in element:
+        if child.tag == "pci":
+            _function(child, place, found)
+        elif child.tag == "nic":
+            for net in child.iterfind("net"):
+                _add(found, net.get("name"), "nic", place)
+
+
+def _function(element: Element, place: _Place, found: _Found) -> None:
+    address = _address(element.get("busid", ""))
+    below = msgspec.structs.replace(place, bridge=address)
+    if address in found.pci:
+        found.warnings.append(f"PCI function {address} is listed twice")
+    class_code = _digits(element.get("class"), 6)
+    found.pci[address] = PciDevice(
+        address=address,
+        class_code=class_code,
+        vendor=_digits(element.get("vendor"), 4),
+        device=_digits(element.get("device"), 4),
+        numa=place.numa,
+        local_cpus=place.cpus,
+        parent=place.bridge,
+    )
+    named = len(found.devices)
+    for gpu in element.iterfind("gpu"):
+        number = gpu.get("dev", "")
+        _add(found, f"GPU{number}" if number.isdecimal() and len(number) < 6 else None, "gpu", below)
+        found.nvlinks.extend(_nvlinks(gpu, address))
+    _walk(element, below, found)
+    if len(found.devices) == named and class_code[:2] in _KINDS:
+        _add(found, address, _KINDS[class_code[:2]], below)
+
+
+def _add(found: _Found, name: str | None, kind: DeviceKind, place: _Place) -> None:
+    name = name or place.bridge
+    if name:
+        found.devices.setdefault(name, Device(name, kind, place.bridge, place.cpus, place.numa))
+
+
+def _nvlinks(gpu: Element, address: str) -> Iterator[tuple[str, str, int]]:
+    for link in gpu.iterfind("nvlink"):
+        count = link.get("count", "")
+        if count.isdecimal() and len(count) < 4:
+            yield address, _address(link.get("target", "")), int(count)
+
+
+def _machine(found: _Found) -> Machine:
+    homes, contradictions = home_nodes(dict(sorted(found.nodes.items())))
+    links = _gpu_links(found)
+    return Machine(
+        architecture=found.architectures.pop() if len(found.architectures) == 1 else None,
+        cpus=tuple(Cpu(id=cpu, numa=node) for cpu, node in homes.items()),
+        numa=tuple(
+            NumaNode(id=node, cpus=cpus, nearest_cpus=cpus) for node, cpus in sorted(found.nodes.items())
+        ),
+        pci=tuple(found.pci[address] for address in sorted(found.pci)),
+        devices=tuple(found.devices.values()),
+        links=links,
+        warnings=(*found.warnings, *contradictions),
+    )
+
+
+def _gpu_links(found: _Found) -> tuple[Link, ...]:
+    """Direct NVLinks between GPUs in nvidia-smi's words; a link to a switch joins no two GPUs by itself."""
+    gpus = [device for device in found.devices.values() if device.kind == "gpu"]
+    place = {device.pci: index for index, device in enumerate(gpus)}
+    counts: dict[tuple[int, int], int] = {}
+    for start, end, count in found.nvlinks:
+        if start == end or end not in place:
+            continue
+        a, b = sorted((place[start], place[end]))
+        if counts.setdefault((a, b), count) != count:
+            found.warnings.append(f"{gpus[a].name} and {gpus[b].name} disagree on their number of NVLinks")
+    return tuple(Link(gpus[a].name, gpus[b].name, f"NV{count}") for (a, b), count in sorted(counts.items()))
+
+
+def _address(text: str) -> str:
+    address = text.strip().lower()
+    if not _ADDRESS.fullmatch(address):
+        raise ValueError(f"{text[:40]!r} is not a PCI address (expected a form such as 0000:3b:00.0)")
+    return address
+
+
+def _digits(text: str | None, width: int) -> str:
+    """A hexadecimal id without its 0x, at full width; '' (or class 000000) where the file has none."""
+    match = _HEX.fullmatch((text or "").strip())
+    if match is None:
+        return "" if width == 4 else "0" * width
+    return match[1].lower().zfill(width)
