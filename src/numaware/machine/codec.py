@@ -8,7 +8,7 @@ missing ones take the model's defaults, and derived ones (packages, counts) are 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -32,6 +32,7 @@ from numaware.machine.topology import (
 # Sizes up to this many bytes cover a 65,536-CPU machine; more is not a topology.
 MAX_JSON_BYTES = 64 << 20
 
+_Amount = Annotated[int, msgspec.Meta(ge=0)]
 _Numbered = TypeVar("_Numbered", Cpu, NumaNode)
 _PAGE_SUFFIXES = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 
@@ -82,12 +83,12 @@ def page_size_name(size_bytes: int) -> str:
 
 def page_size_bytes(name: str) -> int:
     """The inverse of `page_size_name`."""
+    digits, factor = name, 1
     for suffix, unit in _PAGE_SUFFIXES:
-        digits = name.removesuffix(suffix)
-        if digits != name and digits.isdecimal() and len(digits) < 12:
-            return int(digits) * unit
-    if name.isdecimal() and len(name) < 21:
-        return int(name)
+        if name.endswith(suffix):
+            digits, factor = name.removesuffix(suffix), unit
+    if digits.isascii() and digits.isdecimal() and len(digits) <= 16:
+        return int(digits) * factor
     raise ValueError(f"{name[:40]!r} is not a page size (expected a form such as 2Mi or 1Gi)")
 
 
@@ -173,20 +174,20 @@ class _CacheWire(_Wire):
     level: int
     type: CacheType
     cpus: CpuSet
-    size_bytes: int | None = None
+    size_bytes: _Amount | None = None
 
 
 class _PoolWire(_Wire):
-    total: int
-    free: int | None = None
+    total: _Amount
+    free: _Amount | None = None
 
 
 class _NodeWire(_Wire):
     id: int
     cpus: CpuSet = EMPTY
-    memory_bytes: int | None = None
+    memory_bytes: _Amount | None = None
     hugepages: dict[str, _PoolWire] = {}
-    distances: dict[int, int] = {}
+    distances: dict[_Amount, _Amount] = {}
     kind: MemoryKind | None = None
     nearest_cpus: CpuSet = EMPTY
     allowed: bool = True
@@ -228,7 +229,7 @@ class _MachineWire(_Wire):
     pci: list[_PciWire] = []
     devices: list[_DeviceWire] = []
     links: list[Link] = []
-    memory_bytes: int | None = None
+    memory_bytes: _Amount | None = None
     isolated_cpus: CpuSet = EMPTY
     nohz_full_cpus: CpuSet = EMPTY
     warnings: list[str] = []
@@ -267,14 +268,11 @@ def _machine(wire: _MachineWire) -> Machine:
 
 def _numa_node(wire: _NodeWire) -> NumaNode:
     fields = _fields(wire)
+    pools = {page_size_bytes(name): pool for name, pool in wire.hugepages.items()}
+    if len(pools) < len(wire.hugepages):
+        raise ValueError(f"NUMA node {wire.id} lists a huge page size twice")
     fields["hugepages"] = tuple(
-        sorted(
-            (
-                HugePages(page_size_bytes(name), pool.total, pool.free)
-                for name, pool in wire.hugepages.items()
-            ),
-            key=lambda pool: pool.size_bytes,
-        )
+        HugePages(size, pools[size].total, pools[size].free) for size in sorted(pools)
     )
     fields["distances"] = tuple(sorted(wire.distances.items()))
     return NumaNode(**fields)

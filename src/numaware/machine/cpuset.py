@@ -8,11 +8,19 @@ that crosses borders.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Self
 
 # The kernel's largest NR_CPUS is 8192; an id far above it is junk, and would allocate a huge integer.
 MAX_ID = 65_535
+# Every id on its own, five digits and a comma each: no honest text is longer.
+_MAX_TEXT = 6 * (MAX_ID + 1)
+# One member of a list: `4`, `0-3`, or `0-15:2/4` (the first 2 of every 4).
+_MEMBER = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9})/([0-9]{1,9}))?)?")
+# A mask is either hexadecimal words of 32 bits, as the kernel writes it, or one number of any length.
+_HEX_WORD = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,8})")
+_HEX_NUMBER = re.compile(r"(?:0[xX])?([0-9a-fA-F]+)")
 
 
 class CpuSet:
@@ -41,23 +49,23 @@ class CpuSet:
     def parse(cls, text: str) -> Self:
         """Read the kernel's list form: `0-3,8`, with optional strides `0-15:2/4`; empty text is the empty set."""
         mask = 0
-        body = text.strip().strip("\x00")
-        for part in body.split(",") if body else ():
-            mask |= _range_mask(part.strip(), text)
+        body = _bounded(text).strip().strip("\x00")
+        for member in body.split(",") if body else ():
+            mask |= _member_mask(member.strip(), text)
         return cls.from_mask(mask)
 
     @classmethod
     def parse_hex(cls, text: str) -> Self:
         """Read the kernel's mask form: comma-separated 32-bit hex words, the highest first (`ff,00000001`)."""
-        mask = 0
-        for word in text.strip().split(","):
-            digits = word.strip().removeprefix("0x")
-            if not (0 < len(digits) <= 16 and _is_hex(digits)):
+        words = _bounded(text).strip().split(",")
+        form = _HEX_WORD if len(words) > 1 else _HEX_NUMBER
+        digits = ""
+        for word in words:
+            match = form.fullmatch(word.strip())
+            if match is None:
                 raise ValueError(f"{_quoted(text)} is not a CPU mask of hexadecimal words")
-            mask = mask << 32 | int(digits, 16)
-            if mask.bit_length() > MAX_ID + 1:
-                raise ValueError(f"{_quoted(text)} names CPUs above {MAX_ID}")
-        return cls.from_mask(mask)
+            digits += match[1].zfill(8)
+        return cls.from_mask(int(digits, 16))
 
     @classmethod
     def span(cls, first: int, last: int) -> Self:
@@ -154,46 +162,40 @@ def list_form(mask: int) -> str:
     return ",".join(runs)
 
 
-def _range_mask(part: str, whole: str) -> int:
-    """One member of a list: `4`, `0-3`, or `0-15:2/4` (the first 2 of every 4)."""
-    bounds, _, stride = part.partition(":")
-    low, dash, high = bounds.partition("-")
-    try:
-        first = _number(low)
-        last = _number(high) if dash else first
-        used, _, group = stride.partition("/") if stride else ("1", "", "1")
-        take, step = _number(used), _number(group)
-    except ValueError:
-        raise ValueError(f"{_quoted(whole)} is not a CPU list (expected a form such as 0-3,8)") from None
+def _member_mask(member: str, whole: str) -> int:
+    match = _MEMBER.fullmatch(member)
+    if match is None:
+        raise ValueError(f"{_quoted(whole)} is not a CPU list (expected a form such as 0-3,8)")
+    first = int(match[1])
+    last = int(match[2] or first)
+    used, group = int(match[3] or 1), int(match[4] or 1)
     if last < first:
         raise ValueError(f"{_quoted(whole)} has a range that ends before it begins")
     if last > MAX_ID:
         raise ValueError(f"{_quoted(whole)} names CPU {last}; the largest id accepted is {MAX_ID}")
-    if step == take:
-        return span_mask(first, last)
-    if not 0 < take < step:
+    if not 0 < used <= group:
         raise ValueError(f"{_quoted(whole)} has a stride that is not used/group with 0 < used <= group")
-    mask = 0
-    for start in range(first, last + 1, step):
-        mask |= span_mask(start, min(start + take - 1, last))
-    return mask
-
-
-def _number(text: str) -> int:
-    """An unsigned decimal of at most 9 ASCII digits: `int` alone would take signs, blanks and underscores."""
-    if not (0 < len(text) <= 9 and text.isascii() and text.isdigit()):
-        raise ValueError(text)
-    return int(text)
-
-
-def _is_hex(digits: str) -> bool:
-    return all(digit in "0123456789abcdefABCDEF" for digit in digits)
+    everything = span_mask(first, last)
+    if used == group:
+        return everything
+    # Lay one group down, then double what lies there: a hostile list of strides stays cheap.
+    pattern, width = span_mask(first, min(first + used - 1, last)), group
+    while width <= last - first:
+        pattern |= pattern << width
+        width *= 2
+    return pattern & everything
 
 
 def _checked(number: int) -> int:
     if not 0 <= number <= MAX_ID:
         raise ValueError(f"{number} is not a CPU number between 0 and {MAX_ID}")
     return number
+
+
+def _bounded(text: str) -> str:
+    if len(text) > _MAX_TEXT:
+        raise ValueError(f"{_quoted(text)} is longer than any set of CPUs up to {MAX_ID} can be")
+    return text
 
 
 def _quoted(text: str) -> str:
