@@ -117,7 +117,10 @@ class Package(msgspec.Struct, frozen=True):
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """Everything known about one machine."""
+    """Everything known about one machine.
+
+    `stated_core_count` is for a source that counts cores without telling which CPUs share one.
+    """
 
     architecture: str | None = None
     vendor: str | None = None
@@ -132,6 +135,7 @@ class Machine(msgspec.Struct, frozen=True):
     isolated: CpuSet = EMPTY
     nohz_full: CpuSet = EMPTY
     memory_bytes: int | None = None
+    stated_core_count: int | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -160,8 +164,11 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def core_count(self) -> int:
-        """Physical cores with at least one online thread."""
-        return len({cpu.siblings & self.online or CpuSet([cpu.id]) for cpu in self.cpus if cpu.online})
+        """Physical cores with at least one online thread; a CPU whose siblings are unknown counts as one."""
+        online = self.online
+        if self.stated_core_count is not None and any(cpu.online and not cpu.siblings for cpu in self.cpus):
+            return self.stated_core_count
+        return len({cpu.siblings & online or CpuSet([cpu.id]) for cpu in self.cpus if cpu.online})
 
     def node(self, number: int) -> NumaNode:
         """The NUMA node with that id."""
