@@ -1,0 +1,68 @@
+"""Caches of every level and the CPUs that share each."""
+
+from __future__ import annotations
+
+from numaware.machine.cpuset import CpuSet
+from numaware.machine.sysfs.cpus import CPU
+from numaware.machine.sysfs.source import Source, numbered
+from numaware.machine.topology import Cache, CacheType, Cpu
+
+_TYPES: dict[bytes, CacheType] = {b"Data": "Data", b"Instruction": "Instruction"}
+_MAX_INDEX = 9
+_MAX_LEVEL = 9
+
+
+def read_caches(source: Source, cpus: list[Cpu]) -> tuple[Cache, ...]:
+    """Each cache once, by level, type and first CPU; parts of a cache that belong to off-line CPUs are gone."""
+    online = CpuSet(cpu.id for cpu in cpus if cpu.online).mask
+    found: dict[tuple[int, CacheType, int], int | None] = {}
+    # By index, the CPUs whose cache there was seen from an earlier one: most directories need no reading.
+    covered: dict[int, int] = {}
+    for cpu in cpus:
+        if not cpu.online:
+            continue
+        for index in _indexes(source, cpu.id):
+            if covered.get(index, 0) >> cpu.id & 1:
+                continue
+            folder = f"{CPU}/cpu{cpu.id}/cache/index{index}"
+            shared = source.either(f"{folder}/shared_cpu_map", f"{folder}/shared_cpu_list")
+            if shared is None:
+                continue
+            # Some ia64 kernels leave the map empty: such a cache belongs to the core.
+            members = (shared or cpu.siblings.mask) & online | 1 << cpu.id
+            level = source.known(f"{folder}/level")
+            if level is None or not 0 < level <= _MAX_LEVEL:
+                continue
+            covered[index] = covered.get(index, 0) | members
+            key = (level, _type(source.raw(f"{folder}/type")), members)
+            if key not in found:
+                found[key] = _size(source, f"{folder}/size")
+    return tuple(
+        Cache(level, kind, CpuSet.from_mask(members), size)
+        for (level, kind, members), size in sorted(found.items(), key=_order)
+    )
+
+
+def _indexes(source: Source, cpu: int) -> list[int]:
+    return numbered(source.tree.names(f"{CPU}/cpu{cpu}/cache"), "index", _MAX_INDEX)
+
+
+def _order(item: tuple[tuple[int, CacheType, int], int | None]) -> tuple[int, str, int, int]:
+    (level, kind, members), _ = item
+    return level, kind, members & -members, members
+
+
+def _type(data: bytes | None) -> CacheType:
+    return _TYPES.get((data or b"").strip(b"\x00 \t\n\r"), "Unified")
+
+
+def _size(source: Source, path: str) -> int | None:
+    """`512K`, as every kernel writes it; a bare number means the same."""
+    text = source.text(path)
+    if text is None:
+        return None
+    digits = text.removesuffix("K")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
+        source.warn(path, f"{text[:40]!r} is not a cache size")
+        return None
+    return int(digits) * 1024 or None

@@ -1,0 +1,74 @@
+"""PCI functions and the bridges above them."""
+
+from __future__ import annotations
+
+import re
+
+from numaware.machine.cpuset import MAX_ID, CpuSet
+from numaware.machine.sysfs.source import Source
+from numaware.machine.topology import PciDevice
+
+PCI = "sys/bus/pci/devices"
+
+# Domains have four digits, or eight behind some virtual host bridges (Intel VMD, Hyper-V).
+_ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+ADDRESS = re.compile(_ADDRESS + r"\Z")
+_ON_PATH = re.compile(rf"(?<=/){_ADDRESS}(?=/|\Z)")
+_HEX = re.compile(rb"0x([0-9a-fA-F]{1,6})\s*\Z")
+
+
+def read_pci(source: Source) -> tuple[PciDevice, ...]:
+    """Every PCI function, by address."""
+    found = (_function(source, name) for name in source.tree.names(PCI) if ADDRESS.match(name))
+    return tuple(sorted(found, key=lambda function: order(function.address)))
+
+
+def order(address: str) -> tuple[int, int, int, int]:
+    """Addresses in the order of the bus: as numbers, since a domain may have more digits than another."""
+    domain, bus, rest = address.split(":")
+    device, _, function = rest.partition(".")
+    return int(domain, 16), int(bus, 16), int(device, 16), int(function, 16)
+
+
+def address_on(path: str | None) -> str | None:
+    """The last PCI address on a path of /sys/devices: the function that the thing at its end belongs to."""
+    found = _ON_PATH.findall(path or "")
+    return found[-1].lower() if found else None
+
+
+def _function(source: Source, name: str) -> PciDevice:
+    link = f"{PCI}/{name}"
+    folder = source.tree.resolve(link) or link
+    numa = source.known(f"{folder}/numa_node")
+    local = source.either(f"{folder}/local_cpus", f"{folder}/local_cpulist")
+    return PciDevice(
+        address=name.lower(),
+        class_code=_hex(source, f"{folder}/class", 6) or "000000",
+        vendor=_hex(source, f"{folder}/vendor", 4) or "",
+        device=_hex(source, f"{folder}/device", 4) or "",
+        driver=_basename(source.tree.readlink(f"{folder}/driver")),
+        numa=numa if numa is not None and numa <= MAX_ID else None,
+        local_cpus=None if local is None else CpuSet.from_mask(local),
+        parent=address_on(folder.rpartition("/")[0]),
+        virtual_function_of=_physical(source.tree.readlink(f"{folder}/physfn")),
+    )
+
+
+def _hex(source: Source, path: str, digits: int) -> str | None:
+    data = source.raw(path)
+    if data is None:
+        return None
+    found = _HEX.match(data.strip(b"\x00 \t\n\r"))
+    if found is None:
+        source.warn(path, "not a number of the form 0x8086")
+        return None
+    return found[1].decode().lower().zfill(digits)
+
+
+def _basename(target: str | None) -> str | None:
+    return target.rstrip("/").rpartition("/")[2] or None if target else None
+
+
+def _physical(target: str | None) -> str | None:
+    name = _basename(target)
+    return name.lower() if name and ADDRESS.match(name) else None

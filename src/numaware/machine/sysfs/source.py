@@ -1,0 +1,107 @@
+"""Typed reads from a tree: numbers, CPU lists and masks, with what is wrong noted instead of raised.
+
+Captures are full of holes and odd files, and half a machine is worth more than an error: a missing file is
+`None`, and a file that is there but cannot be read or understood is `None` and a warning that names it.
+"""
+
+from __future__ import annotations
+
+from numaware.machine.cpuset import CpuSet
+from numaware.machine.tree import Tree
+
+# Enough to see what is wrong; a capture of garbage has tens of thousands of the same.
+_MAX_WARNINGS = 50
+_MAX_DIGITS = 20
+
+
+class Source:
+    """One reading of one tree. CPU sets are bare masks here; the values of the model wrap them."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._warnings: list[str] = []
+        self._left_out = 0
+        # The same mask stands in hundreds of files of a large machine: understand each text once.
+        self._masks: dict[bytes, int] = {}
+        self._lists: dict[bytes, int] = {}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        if self._left_out:
+            return (*self._warnings, f"{self._left_out} more warnings of this kind are left out")
+        return tuple(self._warnings)
+
+    def warn(self, path: str, problem: str) -> None:
+        if len(self._warnings) < _MAX_WARNINGS:
+            self._warnings.append(f"{path}: {problem}")
+        else:
+            self._left_out += 1
+
+    def raw(self, path: str) -> bytes | None:
+        try:
+            return self.tree.read(path)
+        except OSError as error:
+            self.warn(path, error.strerror or "cannot be read")
+            return None
+
+    def text(self, path: str) -> str | None:
+        """The content as text without blanks and padding around it; None where there is nothing but those."""
+        data = self.raw(path)
+        return data.decode("utf-8", "replace").strip("\x00 \t\n\r") or None if data else None
+
+    def number(self, path: str) -> int | None:
+        """A decimal number, maybe negative (`-1` is how the kernel says that it does not know)."""
+        data = self.raw(path)
+        if data is None:
+            return None
+        digits = data.strip(b"\x00 \t\n\r")
+        if not digits.removeprefix(b"-").isdigit() or len(digits) > _MAX_DIGITS:
+            self.warn(path, f"{_shown(data)} is not a number")
+            return None
+        return int(digits)
+
+    def known(self, path: str) -> int | None:
+        """An id, with the kernel's -1 for an unknown one as None."""
+        found = self.number(path)
+        return found if found is not None and found >= 0 else None
+
+    def mask(self, path: str) -> int | None:
+        """A set in the kernel's form of hexadecimal words."""
+        return self._set(path, self._masks, hexadecimal=True)
+
+    def cpu_list(self, path: str) -> int | None:
+        """A set in the kernel's list form; a file with nothing in it is the empty set."""
+        return self._set(path, self._lists, hexadecimal=False)
+
+    def either(self, mask_path: str, list_path: str) -> int | None:
+        """A set that the kernel shows in both forms; the mask is older and present in more captures."""
+        found = self.mask(mask_path)
+        return self.cpu_list(list_path) if found is None else found
+
+    def _set(self, path: str, known: dict[bytes, int], *, hexadecimal: bool) -> int | None:
+        data = self.raw(path)
+        if data is None:
+            return None
+        found = known.get(data)
+        if found is None:
+            text = data.strip(b"\x00 \t\n\r").decode("utf-8", "replace")
+            try:
+                found = (CpuSet.parse_hex(text) if hexadecimal else CpuSet.parse(text)).mask
+            except ValueError as error:
+                self.warn(path, str(error))
+                return None
+            known[data] = found
+        return found
+
+
+def numbered(names: list[str], prefix: str, most: int) -> list[int]:
+    """The numbers of entries such as `cpu12` or `node3`, ascending."""
+    start = len(prefix)
+    digits = (name[start:] for name in names if name.startswith(prefix))
+    return sorted(
+        number for text in digits if text.isascii() and text.isdigit() and (number := int(text[:9])) <= most
+    )
+
+
+def _shown(data: bytes) -> str:
+    return repr(data[:40].decode("utf-8", "replace"))

@@ -1,0 +1,308 @@
+"""A root file system to read from: the live `/`, a folder, or a tar archive of a captured `/sys` and `/proc`.
+
+Readers ask a `Tree` for paths such as `sys/devices/system/cpu/online` and never touch the file system
+themselves, so one reader serves a live machine and a capture alike. A capture is untrusted: its links are
+followed here, one step at a time, and an absolute or climbing link leads to a place inside the capture,
+never outside it (as it would under chroot); only regular files are ever opened, so that a pipe or a device
+cannot hang or disturb anything.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Literal
+
+from numaware.errors import InputError
+from numaware.machine.archive import MAX_FILE_BYTES, Entry, Link, TooLarge, read_archive
+from numaware.machine.archive import Folder as FolderEntry
+
+Kind = Literal["file", "folder", "link", "other"]
+
+# As many as the kernel follows before it calls a chain of links a loop.
+_MAX_LINKS = 40
+# Archives hold the root one folder down, or two (NAME/fsroot/sys).
+_ROOT_DEPTH = 3
+_MAX_SEARCHED = 1000
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Tree(ABC):
+    """Paths are relative to the root, with `/` between the parts and none at the start."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        # Folders whose path is known to be free of links, so that each is looked at once.
+        self._folders: dict[str, str | None] = {"": ""}
+
+    @abstractmethod
+    def _kind(self, path: str) -> Kind | None:
+        """What is at this link-free path itself; None if nothing is."""
+
+    @abstractmethod
+    def _target(self, path: str) -> str:
+        """Where the link at this path points to, as written."""
+
+    @abstractmethod
+    def _content(self, path: str) -> bytes:
+        """The content of the regular file at this link-free path."""
+
+    @abstractmethod
+    def _list(self, path: str) -> list[str]:
+        """The names in the folder at this link-free path."""
+
+    def read(self, path: str) -> bytes | None:
+        """The whole content of a regular file; None if there is none. A file that cannot be read is an OSError."""
+        real = self._locate(path)
+        return self._content(real) if real is not None and self._kind(real) == "file" else None
+
+    def names(self, path: str) -> list[str]:
+        """The names in a folder, sorted; none if it is missing or cannot be read."""
+        real = self._folder(path)
+        if real is None:
+            return []
+        try:
+            return sorted(self._list(real))
+        except OSError:
+            return []
+
+    def resolve(self, path: str) -> str | None:
+        """The path with every link followed; None where it leads nowhere."""
+        pending = path.split("/")[::-1]
+        done: list[str] = []
+        links = 0
+        while pending:
+            part = pending.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                del done[-1:]
+                continue
+            here = "/".join((*done, part))
+            kind = "folder" if self._folders.get(here) == here else self._kind(here)
+            if kind is None:
+                return None
+            if kind == "folder":
+                self._folders[here] = here
+            if kind != "link":
+                done.append(part)
+                continue
+            links += 1
+            if links > _MAX_LINKS:
+                return None
+            target = self._target(here)
+            if target.startswith("/"):
+                done = []
+            pending.extend(target.split("/")[::-1])
+        return "/".join(done)
+
+    def readlink(self, path: str) -> str | None:
+        """Where a link points to, as written, even if nothing is there; None if it is no link."""
+        parent, _, name = path.rpartition("/")
+        above = self._folder(parent)
+        if above is None:
+            return None
+        straight = f"{above}/{name}" if above else name
+        return self._target(straight) if self._kind(straight) == "link" else None
+
+    def exists(self, path: str) -> bool:
+        return self.resolve(path) is not None
+
+    def is_folder(self, path: str) -> bool:
+        return self._folder(path) is not None
+
+    def _folder(self, path: str) -> str | None:
+        """The link-free path of a folder, remembered; None if it is no folder."""
+        if path in self._folders:
+            return self._folders[path]
+        parent, _, name = path.rpartition("/")
+        above = self._folders.get(parent)
+        real = None
+        if above is not None and name not in ("", ".", ".."):
+            straight = f"{above}/{name}" if above else name
+            real = straight if self._kind(straight) == "folder" else None
+        if real is None:
+            real = self.resolve(path)
+            real = real if real is not None and self._kind(real) == "folder" else None
+        self._folders[path] = real
+        return real
+
+    def _locate(self, path: str) -> str | None:
+        """The link-free path of anything but a link."""
+        parent, _, name = path.rpartition("/")
+        above = self._folder(parent)
+        if above is None:
+            return None
+        straight = f"{above}/{name}" if above else name
+        return self.resolve(straight) if self._kind(straight) == "link" else straight
+
+
+class FolderTree(Tree):
+    """A folder on disk, `/` among them."""
+
+    def __init__(self, root: str, source: str) -> None:
+        super().__init__(source)
+        self._prefix = root.rstrip("/") + "/"
+
+    def read(self, path: str) -> bytes | None:
+        # The same as the general way with fewer looks at the disk: this is most of the time of a discovery.
+        parent, _, name = path.rpartition("/")
+        above = self._folders[parent] if parent in self._folders else self._folder(parent)
+        if above is None:
+            return None
+        full = f"{self._prefix}{above}/{name}" if above else self._prefix + name
+        try:
+            status = os.lstat(full)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if stat.S_ISLNK(status.st_mode):
+            return super().read(path)
+        return _read_file(full, status.st_size) if stat.S_ISREG(status.st_mode) else None
+
+    def _kind(self, path: str) -> Kind | None:
+        try:
+            mode = os.lstat(self._prefix + path).st_mode
+        except (OSError, ValueError):
+            return None
+        if stat.S_ISREG(mode):
+            return "file"
+        if stat.S_ISDIR(mode):
+            return "folder"
+        return "link" if stat.S_ISLNK(mode) else "other"
+
+    def _target(self, path: str) -> str:
+        return os.readlink(self._prefix + path)  # noqa: PTH115 - a Path for each costs more than the call
+
+    def _content(self, path: str) -> bytes:
+        return _read_file(self._prefix + path, 0)
+
+    def _list(self, path: str) -> list[str]:
+        return os.listdir(self._prefix + path)  # noqa: PTH208 - a Path for each costs more than the call
+
+
+class ArchiveTree(Tree):
+    """An archive in memory."""
+
+    def __init__(self, entries: dict[str, Entry], source: str) -> None:
+        super().__init__(source)
+        self._entries = entries
+        self._children: dict[str, list[str]] = {"": []}
+        for path in entries:
+            self._adopt(path)
+
+    def rooted_at(self, folder: str) -> ArchiveTree:
+        """The part of the archive below a folder."""
+        start = len(folder) + 1
+        below = {
+            path[start:]: entry for path, entry in self._entries.items() if path.startswith(folder + "/")
+        }
+        return ArchiveTree(below, self.source)
+
+    def _adopt(self, path: str) -> None:
+        """Make known a path and the folders above it, which an archive need not name."""
+        if isinstance(self._entries.get(path), FolderEntry):
+            self._children.setdefault(path, [])
+        while path:
+            parent, _, name = path.rpartition("/")
+            siblings = self._children.get(parent)
+            if siblings is not None:
+                siblings.append(name)
+                return
+            self._children[parent] = [name]
+            path = parent
+
+    def _kind(self, path: str) -> Kind | None:
+        entry = self._entries.get(path)
+        if path in self._children:
+            return "folder"
+        if entry is None:
+            return None
+        return "link" if isinstance(entry, Link) else "file"
+
+    def _target(self, path: str) -> str:
+        entry = self._entries[path]
+        return entry.target if isinstance(entry, Link) else ""
+
+    def _content(self, path: str) -> bytes:
+        entry = self._entries[path]
+        if isinstance(entry, TooLarge):
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        return entry if isinstance(entry, bytes) else b""
+
+    def _list(self, path: str) -> list[str]:
+        return self._children[path]
+
+
+def open_tree(path: str | Path) -> Tree:
+    """The machine at `path`: a folder or an archive with `sys/` and `proc/` at its top or a few folders down."""
+    source = str(path)
+    try:
+        mode = Path(source).stat().st_mode
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a file name"
+        raise InputError(source, reason or "cannot be read") from None
+    tree: Tree
+    if stat.S_ISDIR(mode):
+        tree = FolderTree(source, source)
+        root = _find_root(tree)
+        return FolderTree(f"{source}/{root}", source) if root else tree
+    if not stat.S_ISREG(mode):
+        raise InputError(source, "neither a folder nor a file")
+    tree = ArchiveTree(read_archive(Path(source)), source)
+    root = _find_root(tree)
+    return tree.rooted_at(root) if root else tree
+
+
+def _find_root(tree: Tree) -> str:
+    """The folder that holds `sys` or `proc`: the nearest to the top, which must be the only one there."""
+    level = [""]
+    for _ in range(_ROOT_DEPTH):
+        roots = [folder for folder in level if _is_root(tree, folder)]
+        if len(roots) == 1:
+            return roots[0]
+        if roots:
+            shown = ", ".join(roots[:3])
+            raise InputError(
+                tree.source, f"holds {len(roots)} machines ({shown}, ...)", hint="give one of them"
+            )
+        level = [
+            below
+            for folder in level
+            for name in tree.names(folder)
+            if tree.is_folder(below := _join(folder, name))
+        ][:_MAX_SEARCHED]
+    raise InputError(
+        tree.source, "holds no captured machine", hint="expected sys/devices/system/cpu or proc/cpuinfo in it"
+    )
+
+
+def _is_root(tree: Tree, folder: str) -> bool:
+    return any(tree.exists(_join(folder, sign)) for sign in ("sys/devices/system/cpu", "proc/cpuinfo"))
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _read_file(full: str, expected: int) -> bytes:
+    """The content of a regular file, read without waiting and without following a link put there meanwhile."""
+    descriptor = os.open(full, _OPEN)
+    try:
+        data = os.read(descriptor, 8192)
+        # A file on disk is complete when it has its size; one of procfs or sysfs only when nothing more comes.
+        if len(data) == expected:
+            return data
+        chunks = [data]
+        total = len(data)
+        while data:
+            data = os.read(descriptor, 1 << 16)
+            chunks.append(data)
+            total += len(data)
+            if total > MAX_FILE_BYTES:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        return b"".join(chunks)
+    finally:
+        os.close(descriptor)
