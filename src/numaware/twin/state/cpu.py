@@ -1,0 +1,173 @@
+"""`cpu_manager_state`: which container owns which CPUs, and the shared pool.
+
+Mirrors pkg/kubelet/cm/cpumanager/state/checkpoint.go. Layouts: v1 (1.12 to 1.17) by container id; v2 (1.18 on) by pod
+and container name; v3 (1.36 behind the PodLevelResourceManagers gate) adds CPUs held by a whole pod; v4 (1.37) is v2
+plus a `data` string, the same content once more with its own checksum, which is the one that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from numaware.errors import InputError
+from numaware.machine.cpuset import CpuSet
+from numaware.twin.state import document
+from numaware.twin.state.checksum import Stamp, first_match, fnv1a
+from numaware.twin.state.document import is_wrapped, unwrap
+from numaware.twin.state.errors import checked
+from numaware.twin.state.golang import Unsigned, dump_map, json_text
+
+FILE = "cpu_manager_state"
+
+Entries = Mapping[str, Mapping[str, str]]
+
+
+class CpuCheckpoint(msgspec.Struct, frozen=True):
+    """One file: CPU lists as text, by pod uid and container name.
+
+    `by_container_id` takes the place of `entries` in v1; `pods` holds CPUs that belong to a pod as a whole.
+    """
+
+    policy: str
+    default_cpus: str
+    stamp: Stamp
+    entries: dict[str, dict[str, str]] = {}
+    by_container_id: dict[str, str] = {}
+    pods: dict[str, str] = {}
+
+    @property
+    def checksum(self) -> int | None:
+        return self.stamp.stored
+
+
+def encode(policy: str, default_cpus: str, entries: Entries) -> str:
+    """The file a kubelet of 1.18 and later writes."""
+    checksum = fnv1a(_dump_v2(policy, default_cpus, entries))
+    return json_text(_File(policy, default_cpus, entries or msgspec.UNSET, checksum))
+
+
+def encode_v1(policy: str, default_cpus: str, by_container_id: Mapping[str, str]) -> str:
+    """The file a kubelet of 1.12 to 1.17 wrote."""
+    checksum = fnv1a(_dump_v1(policy, default_cpus, by_container_id))
+    return json_text(_File(policy, default_cpus, by_container_id or msgspec.UNSET, checksum))
+
+
+def decode(data: str | bytes, source: str = FILE) -> CpuCheckpoint:
+    """Read a file as a starting kubelet does: the content, or an error when the checksum is wrong."""
+    checkpoint = parse(document.read(data, source).fields, source)
+    checked(source, checkpoint.stamp)
+    problem = unreadable_list(checkpoint)
+    if problem is not None:
+        raise InputError(source, problem)
+    return checkpoint
+
+
+def unreadable_list(checkpoint: CpuCheckpoint) -> str | None:
+    """The first CPU list that is none, in the words of a kubelet that finds it after the checksum was right."""
+    lists = [("default cpu set", checkpoint.default_cpus, "")]
+    lists += [
+        ("cpuset", text, f' for container id "{key}"') for key, text in checkpoint.by_container_id.items()
+    ]
+    lists += [
+        ("cpuset", text, f' for container "{name}" in pod "{uid}"')
+        for uid, containers in checkpoint.entries.items()
+        for name, text in containers.items()
+    ]
+    for what, text, owner in lists:
+        try:
+            CpuSet.parse(text)
+        except ValueError as error:
+            return f'could not parse {what} "{text[:60]}"{owner}: {error}'
+    return None
+
+
+def parse(fields: Mapping[str, Any], source: str = FILE) -> CpuCheckpoint:
+    """Read the content without judging its checksum; `stamp` says how that turned out."""
+    try:
+        return _parse_wrapped(fields) if is_wrapped(fields) else _parse_flat(fields)
+    except (ValueError, RecursionError) as error:
+        raise InputError(source, f"not a {FILE}: {error}") from None
+
+
+class _File(msgspec.Struct, frozen=True, rename="camel"):
+    policy_name: str
+    default_cpu_set: str
+    entries: Entries | Mapping[str, str] | msgspec.UnsetType
+    checksum: int
+
+
+class _PodCpus(msgspec.Struct):
+    cpu_set: str = msgspec.field(name="cpuSet", default="")
+
+
+class _Content(msgspec.Struct, rename="lower"):
+    """The fields as they stand in the file, keys folded to lower case."""
+
+    policyname: str = ""
+    defaultcpuset: str = ""
+    entries: dict[str, Any] = {}
+    podentries: dict[str, _PodCpus] = {}
+    checksum: Unsigned | None = None
+
+
+def _parse_flat(fields: Mapping[str, Any]) -> CpuCheckpoint:
+    """Layouts v1 to v3, which differ in what `entries` holds and, when it is empty, only in the checksum."""
+    content = msgspec.convert(fields, _Content)
+    policy, default = content.policyname, content.defaultcpuset
+    pods = {uid: pod.cpu_set for uid, pod in content.podentries.items()}
+    by_id: dict[str, str] = {}
+    entries: dict[str, dict[str, str]] = {}
+    dumps = {}
+    if content.entries and all(isinstance(cpus, str) for cpus in content.entries.values()):
+        by_id = content.entries
+        dumps["v1"] = _dump_v1(policy, default, by_id)
+    else:
+        entries = msgspec.convert(content.entries, dict[str, dict[str, str]])
+        if not pods:
+            dumps["v2"] = _dump_v2(policy, default, entries)
+        if not entries and not pods:
+            dumps["v1"] = _dump_v1(policy, default, {})
+        dumps["v3"] = _dump_v3(policy, default, entries, pods)
+    stamp = first_match(content.checksum, dumps, optional=True)
+    return CpuCheckpoint(policy, default, stamp, entries, by_id, pods)
+
+
+def _parse_wrapped(fields: Mapping[str, Any]) -> CpuCheckpoint:
+    """Layout v4: a kubelet reads only `data`; the fields around it are there for older kubelets."""
+    data, stamp = unwrap(fields, "v4")
+    inner = _parse_flat(data)
+    return msgspec.structs.replace(inner, stamp=stamp)
+
+
+def _dump_v1(policy: str, default_cpus: str, by_container_id: Mapping[str, str]) -> str:
+    return _dump(policy, default_cpus, f"Entries:(map[string]string){dump_map(by_container_id)}")
+
+
+def _dump_v2(policy: str, default_cpus: str, entries: Entries) -> str:
+    return _dump(policy, default_cpus, _dump_entries(entries))
+
+
+def _dump_v3(policy: str, default_cpus: str, entries: Entries, pods: Mapping[str, str]) -> str:
+    sets = {uid: f"{{CPUSet:(cpuset.CPUSet){_dump_cpus(cpus)}}}" for uid, cpus in pods.items()}
+    whole_pods = f"PodEntries:(state.PodCPUAssignments){dump_map(sets)}"
+    return _dump(policy, default_cpus, f"{_dump_entries(entries)} {whole_pods}")
+
+
+def _dump(policy: str, default_cpus: str, assignments: str) -> str:
+    return (
+        f"(*state.CPUManagerCheckpoint){{PolicyName:(string){policy} DefaultCPUSet:(string){default_cpus}"
+        f" {assignments} Checksum:(checksum.Checksum)0}}"
+    )
+
+
+def _dump_entries(entries: Entries) -> str:
+    pods = {uid: dump_map(containers) for uid, containers in entries.items()}
+    return f"Entries:(map[string]map[string]string){dump_map(pods)}"
+
+
+def _dump_cpus(text: str) -> str:
+    """A CPU set as the kubelet holds it in memory: a map from CPU to nothing."""
+    return f"{{elems:(map[int]struct {{}}){dump_map(dict.fromkeys(CpuSet.parse(text), '{}'))}}}"
