@@ -17,7 +17,7 @@ from numaware.twin.state import document
 from numaware.twin.state.checksum import Stamp, first_match, fnv1a
 from numaware.twin.state.document import is_wrapped, unwrap
 from numaware.twin.state.errors import checked
-from numaware.twin.state.golang import NIL, Unsigned, dump_list, dump_map, json_text
+from numaware.twin.state.golang import Unsigned, dump_list, dump_map, json_text
 
 FILE = "memory_manager_state"
 
@@ -154,8 +154,7 @@ def _dump(policy: str, state: MachineState, assignments: str) -> str:
 
 def _dump_node(node: NodeEntry) -> str:
     tables = dump_map({kind: _dump_table(table) for kind, table in node.memory_map.items()})
-    # A kubelet always lists the node itself, so no cells means a file without the field.
-    cells = dump_list(map(str, node.cells)) if node.cells else NIL
+    cells = dump_list(map(str, node.cells))
     return (
         f"<*>{{NumberOfAssignments:(int){node.number_of_assignments}"
         f" MemoryMap:(map[v1.ResourceName]*state.MemoryTable){tables} Cells:([]int){cells}}}"
