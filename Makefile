@@ -2,36 +2,55 @@
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/uv
+# An advertisement of the docs theme, not about these docs.
+export NO_MKDOCS_2_WARNING := 1
 
 .PHONY: up test lint bench e2e docs clean
 
+# See the machine you sit at.
 up: .venv/.base
 	@$(BIN)/numaware topology show
 
 test: .venv/.dev
+	@scripts/system-packages test
 	$(BIN)/pytest
 
 lint: .venv/.dev
+	$(UV) lock --check --quiet
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/.dev
+	@scripts/system-packages bench
 	$(BIN)/pytest benchmarks
 
-# The virtual environment, from the lock file. A run-time install never removes what the developer install added.
-$(UV):
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet uv==0.13.7
+# What a user installs, tried as a user would: not from the working tree.
+e2e: .venv/.dev
+	@scripts/system-packages e2e
+	$(BIN)/pytest -m e2e
 
-.venv/.base: $(UV) pyproject.toml uv.lock
-	$(UV) sync --quiet --frozen --no-dev --inexact
-	@touch $@
-
-.venv/.dev: $(UV) pyproject.toml uv.lock
-	$(UV) sync --quiet --frozen --inexact
-	@touch $@ .venv/.base
+docs: .venv/.dev
+	$(BIN)/mkdocs serve
 
 clean:
 	rm -rf .venv dist site
+
+# The virtual environment, from the lock file. A run-time install never removes what the developer install added.
+.venv/.base: $(UV) pyproject.toml uv.lock
+	@$(UV) sync --quiet --frozen --no-dev --inexact
+	@touch $@
+
+.venv/.dev: $(UV) pyproject.toml uv.lock
+	@$(UV) sync --quiet --frozen --inexact
+	@touch $@ .venv/.base
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "numaware needs Python 3.11 or newer; \`$(PYTHON)\` is $$($(PYTHON) --version 2>/dev/null || echo missing). Try: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7

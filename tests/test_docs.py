@@ -1,0 +1,116 @@
+"""Documents are tested like code: every command has its page, every link its target, both READMEs one content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cyclopts import App
+
+from numaware.cli import build
+
+ROOT = Path(__file__).parents[1]
+ENGLISH, CHINESE = ROOT / "README.md", ROOT / "README.zh-CN.md"
+BUILT = {"dist", "site", "__pycache__"}
+DOCUMENTS = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "tests/**/*.md")
+    for path in ROOT.glob(pattern)
+    if path.is_file()
+)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+MACHINE_PATH = re.compile(r"(?<![\w./-])/(?:work|root|home/\w+)/")
+
+
+def commands(app: App, *names: str) -> Iterator[str]:
+    """Every command a user can type, as `numaware topology show`."""
+    inner = [name for name in app if not name.startswith("-")]
+    for name in inner:
+        yield from commands(app[name], *names, name)
+    if not inner:
+        yield " ".join(("numaware", *names))
+
+
+def sources() -> Iterator[Path]:
+    """All files people write, hidden folders and built ones aside."""
+    for top in sorted(ROOT.iterdir()):
+        if top.is_file():
+            yield top
+        elif top.name == ".ci" or (not top.name.startswith(".") and top.name not in BUILT):
+            yield from (
+                path for path in sorted(top.rglob("*")) if path.is_file() and not BUILT & {*path.parts}
+            )
+
+
+def code_blocks(text: str) -> list[list[str]]:
+    """The lines of each fenced block without their comments, which may be in either language."""
+    return [
+        [line.partition("#")[0].rstrip() for line in block.splitlines()[1:]] for block in FENCED.findall(text)
+    ]
+
+
+def headings(text: str) -> list[str]:
+    """The levels of the headings, in order."""
+    return re.findall(r"^#+(?= )", FENCED.sub("", text), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", list(commands(build())))
+def test_every_command_is_on_a_page_of_the_guide(command: str) -> None:
+    pages = [path for path in DOCUMENTS if ROOT / "docs" in path.parents]
+    assert any(command in page.read_text(encoding="utf-8") for page in pages), (
+        f"no page in docs/ shows `{command}`"
+    )
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(document: Path) -> None:
+    targets = LINK.findall(document.read_text(encoding="utf-8"))
+    local = [
+        target.partition("#")[0] for target in targets if "://" not in target and not target.startswith("#")
+    ]
+    assert [target for target in local if not (document.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("readme", [ENGLISH, CHINESE], ids=lambda path: path.name)
+def test_a_readme_opens_with_the_two_commands(readme: Path) -> None:
+    first = code_blocks(readme.read_text(encoding="utf-8"))[0]
+    assert first == ["make up", "make test"]
+
+
+def test_both_readmes_have_the_same_sections_commands_and_links() -> None:
+    english, chinese = (path.read_text(encoding="utf-8") for path in (ENGLISH, CHINESE))
+    for shape in (
+        headings,
+        code_blocks,
+        lambda text: re.findall(r"`((?:numaware|make) [^`]+)`", text),
+        lambda text: [target for target in LINK.findall(text) if not target.startswith("README")],
+        lambda text: len(re.findall(r"^[-|]", text, re.MULTILINE)),
+    ):
+        assert shape(chinese) == shape(english)
+
+
+def test_the_contributing_guide_names_every_make_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `make (\w+)`", guide, re.MULTILINE)) == sorted(phony.split())
+
+
+def test_no_file_names_a_path_of_somebodys_machine() -> None:
+    found = {}
+    for path in sources():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        if match := MACHINE_PATH.search(text):
+            found[str(path.relative_to(ROOT))] = match[0]
+    assert found == {}
+
+
+def test_the_search_for_machine_paths_can_find_one() -> None:
+    assert MACHINE_PATH.search("see " + "/home" + "/me/x")
+    assert not MACHINE_PATH.search("https://example.org/work/x, root/sys and /proc/self/")
