@@ -48,7 +48,8 @@ def sources() -> Iterator[Path]:
 def code_blocks(text: str) -> list[list[str]]:
     """The lines of each fenced block without their comments, which may be in either language."""
     return [
-        [line.partition("#")[0].rstrip() for line in block.splitlines()[1:]] for block in FENCED.findall(text)
+        [line.partition("#")[0].rstrip() for line in block.splitlines()[1:-1]]
+        for block in FENCED.findall(text)
     ]
 
 
