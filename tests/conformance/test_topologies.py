@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from shared_data import ROOT, shared
 
 from numaware.machine import sysfs
 from numaware.machine.codec import page_size_bytes, to_builtins
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.tree import open_tree
+from shared_data import ROOT, shared
 
 FOLDER = ("data", "topologies")
 NAMES = sorted(path.parent.name for path in ROOT.joinpath(*FOLDER).glob("*/expected.json"))
@@ -183,8 +183,8 @@ def test_numa_nodes_have_their_memory_and_huge_pages(name: str) -> None:
     for node in lstopo(name)["numa"]:
         mine = found[node["os_index"]]
         assert (mine["memoryBytes"] or 0) == node["local_memory_bytes"], node["os_index"]
-        pools = {str(page_size_bytes(size)): pool["total"] for size, pool in mine["hugepages"].items()}
-        assert pools == node["hugepages"], node["os_index"]
+        totals = {str(page_size_bytes(size)): pool["total"] for size, pool in mine["hugepages"].items()}
+        assert totals == node["hugepages"], node["os_index"]
 
 
 @machines
@@ -247,7 +247,7 @@ def test_lstopo_shows_the_same_pci_functions(name: str) -> None:
 def test_hybrid_cores_are_told_apart_as_lstopo_ranks_them(name: str) -> None:
     kinds = {cpu["id"]: cpu["kind"] for cpu in actual(name)["cpus"]}
     ranked = lstopo(name)["cpukinds"]
-    if len(ranked) == 2 and {kind for kind in kinds.values()} != {None}:
+    if len(ranked) == 2 and set(kinds.values()) != {None}:
         assert CpuSet(cpu for cpu, kind in kinds.items() if kind == "E") == cpus(ranked[0]["cpus"])
         assert CpuSet(cpu for cpu, kind in kinds.items() if kind == "P") == cpus(ranked[1]["cpus"])
 
