@@ -1,0 +1,182 @@
+"""Manifests: any file with objects that make pods, as workloads.
+
+`scan` takes everything it finds and says what is wrong with it, for those who want to see all of it; `read` is for
+those who want pods: it refuses what the API server would refuse, so that no verdict rests on a pod that cannot exist.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import msgspec
+
+from numaware.errors import InputError
+from numaware.machine.words import printable
+from numaware.workload.pod import Pod
+from numaware.workload.podspec import PodReader
+from numaware.workload.problem import Problem
+from numaware.workload.template import Template, required_spec, templates
+from numaware.workload.yamlfile import Node, documents
+
+# Objects in one file, counted through lists in lists: aliases could make it any number.
+MAX_OBJECTS = 100_000
+
+_UIDS = uuid.UUID("7d1c9b52-5a55-5b59-9f2e-1a1b4c7d3e60")
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """A pod, or the pods of one template, and where they were written.
+
+    `kind` and `name` are the owner's (the pod's own for a bare pod); `group` names the task or worker group if the
+    owner has several. `replicas` is None for one pod per node. `topology_policy` is what a Volcano task asks for.
+    `document` counts from 0. Paths in `lines` are those of the API server, from the object's root.
+    """
+
+    kind: str
+    name: str
+    namespace: str
+    pod: Pod
+    replicas: int | None
+    group: str
+    topology_policy: str | None
+    document: int
+    spec_path: str
+    lines: tuple[tuple[str, int], ...]
+
+    def line_of(self, path: str) -> int:
+        """The line of a field such as `spec.containers[0].resources.limits[cpu]`, 0 where it was not written."""
+        return next((line for known, line in self.lines if known == path), 0)
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """An object without pods."""
+
+    kind: str
+    name: str
+    document: int
+    line: int
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a file holds. A workload that the API server would refuse is not in `workloads` but in `problems`."""
+
+    workloads: tuple[Workload, ...]
+    skipped: tuple[Skipped, ...]
+    problems: tuple[Problem, ...]
+
+
+def read(data: bytes, source: str) -> Manifest:
+    """The workloads of a file; `InputError` for what cannot be read or run, or if there is nothing to run at all."""
+    manifest = scan(data, source)
+    errors = [problem for problem in manifest.problems if problem.severity == "error"]
+    if errors:
+        more = f"and {len(errors) - 1} more" if len(errors) > 1 else ""
+        raise InputError(f"{source}:{errors[0].line}", str(errors[0]), hint=more)
+    if not manifest.workloads:
+        kinds = sorted({skipped.kind for skipped in manifest.skipped if skipped.kind})
+        raise InputError(
+            source, "holds no pod and no pod template", hint=f"found {', '.join(kinds[:8])}" if kinds else ""
+        )
+    return manifest
+
+
+def scan(data: bytes, source: str) -> Manifest:
+    """Everything in a file, good or bad; `InputError` only where the text itself cannot be read."""
+    workloads: list[Workload] = []
+    skipped: list[Skipped] = []
+    problems: list[Problem] = []
+    for index, kind, node in _objects(documents(data, source), source):
+        found = list(templates(node))
+        for template in found:
+            reader = PodReader(template.node.get("spec"), template.spec_path)
+            workload = _workload(node, kind, template, index, reader)
+            problems.extend(reader.problems)
+            if not reader.refused:
+                workloads.append(workload)
+        wanted = required_spec(node)
+        if not found and wanted:
+            problems.append(Problem("error", f"{wanted}.containers", "Required value", node.line))
+        elif not found:
+            name = node.get("metadata", "name").text or ""
+            skipped.append(Skipped(printable(kind, 80), printable(name, 80), index, node.line))
+    return Manifest(tuple(workloads), tuple(skipped), tuple(problems))
+
+
+def _objects(found: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
+    """Every object with its document's index and its kind; lists are opened, and lists in lists."""
+    stack = [(index, node, "") for index, node in enumerate(found)]
+    stack.reverse()
+    count = 0
+    while stack:
+        index, node, implied = stack.pop()
+        count += 1
+        if count > MAX_OBJECTS:
+            raise InputError(f"{source}:{node.line}", f"holds more than {MAX_OBJECTS} objects")
+        if node.value is None:
+            continue
+        kind = node.get("kind").text or implied
+        items = node.get("items")
+        if kind.endswith("List") and isinstance(items.value, list):
+            stack.extend((index, item, kind.removesuffix("List")) for item in reversed(items.items))
+        else:
+            yield index, kind, node
+
+
+def _workload(
+    owner: Node, kind: str, template: Template, document: int, reader: PodReader
+) -> Workload | None:
+    metadata = owner.get("metadata")
+    name = _text(metadata.get("name"), "metadata.name", reader) or _text(
+        metadata.get("generateName"), "metadata.generateName", reader
+    )
+    if not name:
+        reader.problems.append(
+            Problem("note", "metadata.name", "is missing; the API server asks for a name", owner.line)
+        )
+    namespace = _text(metadata.get("namespace"), "metadata.namespace", reader) or "default"
+    kind = kind or "Pod"
+    pod_name = "-".join(part for part in (name or "unnamed", template.group) if part)
+    made_up = str(uuid.uuid5(_UIDS, f"{kind}/{namespace}/{name}/{template.path}"))
+    own_uid = metadata.get("uid").text if template.node is owner else None
+    status = owner.get("status") if template.node is owner else Node(None, owner.line)
+    pod = reader.pod(pod_name, namespace, own_uid or made_up, status)
+    replicas = _replicas(kind, template, reader)
+    return Workload(
+        kind=kind,
+        name=name or "unnamed",
+        namespace=namespace,
+        pod=pod,
+        replicas=replicas,
+        group=template.group,
+        topology_policy=template.holder.get("topologyPolicy").text,
+        document=document,
+        spec_path=template.spec_path,
+        lines=tuple(reader.lines.items()),
+    )
+
+
+def _text(node: Node, path: str, reader: PodReader) -> str:
+    if node.value is None:
+        return ""
+    if node.text is None:
+        text = f"expected text, got a JSON {node.kind}; put it in quotes"
+        reader.problems.append(Problem("error", path, text, node.line))
+    return node.text or ""
+
+
+def _replicas(kind: str, template: Template, reader: PodReader) -> int | None:
+    """How many such pods there are: `replicas`, or a Job's `parallelism`; one unless it says otherwise."""
+    if kind == "DaemonSet":
+        return None
+    field = "replicas" if "replicas" in template.holder.mapping else "parallelism"
+    node = template.holder.get(field)
+    if node.value is None or template.path == "":
+        return 1
+    if isinstance(node.value, bool) or not isinstance(node.value, int) or node.value < 0:
+        path = ".".join(part for part in (template.path.rpartition(".")[0], field) if part)
+        reader.problems.append(
+            Problem("error", path, "expected a whole number of pods, 0 or more", node.line)
+        )
+        return 1
+    return node.value

@@ -1,0 +1,23 @@
+"""One thing wrong, or worth a word, in what a person wrote."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Where it is and what it is: an `error` is what Kubernetes itself would refuse, a `note` what it lets pass.
+
+    `path` names the field as the API server does (`spec.containers[0].resources.limits[cpu]`); `line` counts from 1,
+    and is 0 where the input has no lines.
+    """
+
+    severity: Literal["error", "note"]
+    path: str
+    text: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}" if self.path else self.text

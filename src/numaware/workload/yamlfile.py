@@ -1,0 +1,272 @@
+"""YAML and JSON as Kubernetes reads them, with the line of every value.
+
+Two things set this apart from a plain YAML loader. Scalars mean what they mean to kubectl and the kubelet (go-yaml,
+then JSON), not to Python: `010` is eight, `1:30` is text, `y` is true. And the input is a stranger's: its size, its
+nesting and what its aliases expand to are bounded, and everything wrong with it is one `InputError` with a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from numaware.errors import InputError
+from numaware.machine.words import printable
+
+MAX_BYTES = 16 << 20
+MAX_DEPTH = 100
+# Entries that merge keys (`<<: *base`) may copy in one file; real files have a few dozen.
+MAX_MERGED = 100_000
+
+Scalar = str | int | float | bool | None
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NAMED: dict[str, Scalar] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+}
+# strconv.ParseInt with base 0, after go-yaml has dropped all underscores.
+_INTEGER = re.compile(
+    r"([+-]?)(?:0[xX]([0-9a-fA-F]{1,16})|0[bB]([01]{1,64})|0[oO]?([0-7]{1,22})|([1-9][0-9]{0,19}|0))"
+)
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,5})?")
+_STRING_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary", "!")
+_CORE_TAG = "tag:yaml.org,2002:"
+# JSON writes characters beyond the basic plane as two escapes, which YAML has no notion of.
+_SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+
+
+class Node:
+    """One value of a document and the line (from 1) on which it starts."""
+
+    __slots__ = ("line", "value")
+
+    def __init__(self, value: dict[str, Node] | list[Node] | Scalar, line: int) -> None:
+        self.value = value
+        self.line = line
+
+    @property
+    def mapping(self) -> dict[str, Node]:
+        """The members of a mapping; none for anything else."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    @property
+    def items(self) -> list[Node]:
+        """The members of a list; none for anything else."""
+        return self.value if isinstance(self.value, list) else []
+
+    @property
+    def text(self) -> str | None:
+        """The value if it is text."""
+        return self.value if isinstance(self.value, str) else None
+
+    def get(self, *keys: str) -> Node:
+        """Follow keys through nested mappings; a missing value is a null on the line where it would belong."""
+        node = self
+        for key in keys:
+            node = node.mapping.get(key) or Node(None, node.line)
+        return node
+
+    @property
+    def kind(self) -> str:
+        """What it is, in the words of Go's JSON errors."""
+        match self.value:
+            case dict():
+                return "object"
+            case list():
+                return "array"
+            case str():
+                return "string"
+            case bool():
+                return "bool"
+            case None:
+                return "null"
+            case _:
+                return "number"
+
+
+def documents(data: bytes, source: str) -> list[Node]:
+    """All documents of a YAML stream or JSON text, empty ones as nulls so that their positions count."""
+    return list(_Builder(_decoded(data, source), source).documents())
+
+
+def _decoded(data: bytes, source: str) -> str:
+    if len(data) > MAX_BYTES:
+        raise InputError(source, f"larger than {MAX_BYTES >> 20} MiB", hint="split the file")
+    try:
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{source}:{line}", "is not UTF-8 text") from None
+    if text.lstrip()[:1] in ("{", "[") and "\\u" in text:
+        text = _SURROGATES.sub(_joined, text)
+    return text
+
+
+def _joined(match: re.Match[str]) -> str:
+    high, low = int(match[2], 16), int(match[3], 16)
+    return f"{match[1]}{chr(0x10000 + ((high & 0x3FF) << 10 | low & 0x3FF))}"
+
+
+class _Builder:
+    """Builds documents from parser events, so that no input can make Python recurse or expand an alias twice."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.text = text
+        self.source = source
+        self.anchors: dict[str, Node] = {}
+        self.merged = 0
+
+    def documents(self) -> Iterator[Node]:
+        # Open containers: the node, its anchor, and for a mapping the key that waits for its value.
+        stack: list[tuple[Node, str | None]] = []
+        keys: list[Node | None] = []
+        root = Node(None, 1)
+        for event in self._events():
+            line = event.start_mark.line + 1
+            if isinstance(event, yaml.DocumentStartEvent):
+                self.anchors = {}
+                root = Node(None, line)
+                continue
+            if isinstance(event, yaml.DocumentEndEvent):
+                yield root
+                continue
+            if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+                if len(stack) == MAX_DEPTH:
+                    raise self.error(line, f"nested more than {MAX_DEPTH} levels deep")
+                value: dict[str, Node] | list[Node] = {} if isinstance(event, yaml.MappingStartEvent) else []
+                stack.append((Node(value, line), event.anchor))
+                keys.append(None)
+                continue
+            if isinstance(event, yaml.ScalarEvent):
+                node, anchor = Node(_scalar(event), line), event.anchor
+            elif isinstance(event, yaml.AliasEvent):
+                node, anchor = self._aliased(event.anchor or "", line), None
+            elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+                node, anchor = stack.pop()
+                keys.pop()
+                if isinstance(node.value, dict) and _MERGE in node.value:
+                    self._merge(node)
+            else:
+                continue
+            if anchor:
+                self.anchors[anchor] = node
+            if not stack:
+                root = node
+            elif isinstance(parent := stack[-1][0].value, list):
+                parent.append(node)
+            elif keys[-1] is None:
+                keys[-1] = node if not _is_merge(event) else Node(_MERGE, line)
+            elif isinstance(parent, dict):
+                self._put(parent, keys[-1], node)
+                keys[-1] = None
+
+    def _events(self) -> Iterator[Any]:
+        try:
+            yield from yaml.parse(self.text, Loader=_LOADER)
+        except yaml.MarkedYAMLError as error:
+            lines = self.text.splitlines() or [""]
+            line = min(error.problem_mark.line + 1 if error.problem_mark else 1, len(lines))
+            raise self.error(line, _why(error, lines[line - 1])) from None
+        except yaml.reader.ReaderError as error:
+            line = self.text.count("\n", 0, error.position) + 1
+            raise self.error(line, f"holds a character that YAML forbids ({error.reason})") from None
+        except (ValueError, OverflowError) as error:
+            # PyYAML lets an impossible escape or version directive through as Python's own error.
+            raise self.error(1, f"not YAML: {error}") from None
+
+    def _aliased(self, name: str, line: int) -> Node:
+        try:
+            return self.anchors[name]
+        except KeyError:
+            raise self.error(line, f"*{printable(name, 40)} refers to no anchor before it") from None
+
+    def _put(self, mapping: dict[str, Node], key_node: Node | None, node: Node) -> None:
+        assert key_node is not None  # noqa: S101 - the caller has just looked
+        key = _key(key_node)
+        if key is None:
+            raise self.error(key_node.line, f"a mapping key is {key_node.kind}; Kubernetes takes only text")
+        if key in mapping:
+            raise self.error(key_node.line, f"key {printable(key, 60)!r} is set twice in one mapping")
+        mapping[key] = node
+
+    def _merge(self, node: Node) -> None:
+        """Fill a mapping up from `<<`: its own keys win, then the first source that has the key."""
+        own = node.mapping
+        given = own.pop(_MERGE)
+        for source in given.items if isinstance(given.value, list) else [given]:
+            if not isinstance(source.value, dict):
+                raise self.error(given.line, "<< merges something that is not a mapping")
+            self.merged += len(source.value)
+            if self.merged > MAX_MERGED:
+                raise self.error(given.line, f"merge keys copy more than {MAX_MERGED} entries")
+            for key, value in source.value.items():
+                own.setdefault(key, value)
+
+    def error(self, line: int, problem: str) -> InputError:
+        return InputError(f"{self.source}:{line}", problem)
+
+
+# A key no text can spell, since NUL is refused on reading.
+_MERGE = "\0<<"
+
+
+def _is_merge(event: Any) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
+
+
+def _why(error: yaml.MarkedYAMLError, line: str) -> str:
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return "a tab is used for indentation; YAML takes only blanks"
+    return f"not YAML: {', '.join(part for part in (error.context, error.problem) if part)}"
+
+
+def _key(node: Node) -> str | None:
+    """A mapping key as JSON has it: numbers and booleans turn into text."""
+    match node.value:
+        case str(text):
+            return text
+        case bool(truth):
+            return "true" if truth else "false"
+        case int() | float():
+            return str(node.value)
+        case _:
+            return None
+
+
+def _scalar(event: yaml.ScalarEvent) -> Scalar:
+    plain = event.implicit[0]
+    tag = event.tag or ""
+    if (tag in _STRING_TAGS or not tag.startswith(_CORE_TAG)) and not plain:
+        return event.value
+    return resolve(event.value)
+
+
+def resolve(text: str) -> Scalar:
+    """What an unquoted scalar is to go-yaml: null, a boolean, a number, or the text itself."""
+    if text in _NAMED:
+        return _NAMED[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    plain = text if text[0] == "." else text.replace("_", "")
+    integer = _INTEGER.fullmatch(plain)
+    if integer:
+        sign, hexadecimal, binary, octal, decimal = integer.groups()
+        digits, base = next(
+            (d, b) for d, b in ((hexadecimal, 16), (binary, 2), (octal, 8), (decimal, 10)) if d
+        )
+        number = int(f"{sign}{digits}", base)
+        if -(1 << 63) <= number < 1 << 64:
+            return number
+    if len(plain) <= 400 and _FLOAT.fullmatch(plain):
+        number_with_point = float(plain)
+        if abs(number_with_point) != float("inf"):
+            return number_with_point
+    return text
