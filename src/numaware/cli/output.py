@@ -1,0 +1,54 @@
+"""Where an answer goes: the terminal, or a file that is either complete or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from numaware.errors import InputError
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes its name only when it is complete; whatever goes wrong, the old one stays.
+
+    A pipe or a device (`/dev/null`) cannot be replaced and is written as it is.
+    """
+    final = Path(os.path.realpath(path))
+    try:
+        mode = final.stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    if stat.S_ISDIR(mode):
+        raise InputError(str(path), "is a folder", hint="give the name of a file to write")
+    if not stat.S_ISREG(mode):
+        with final.open("wb") as stream:
+            yield stream
+        return
+    draft = final.with_name(f".{final.name}.{os.getpid()}.part")
+    try:
+        with draft.open("xb") as stream:
+            yield stream
+        draft.replace(final)
+    except OSError as error:
+        if error.filename == str(draft):
+            raise InputError(str(path), f"cannot be written: {error.strerror}") from None
+        raise
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def deliver(data: bytes, path: Path | None) -> None:
+    """Write an answer to the file, or to standard output."""
+    if path is not None:
+        with replacing(path) as stream:
+            stream.write(data)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

@@ -1,0 +1,204 @@
+"""Save what the reader needs of a machine's `/sys` and `/proc`, and nothing else, for somebody else to look at.
+
+The reader itself is the list of what to save: it runs over a tree that remembers every file, folder and link it
+was asked for, so a capture can never lack what a reader wants, however readers change. What the reader looked at
+may still say more than it needs: files of known form are cut down to the lines that matter, and whatever looks
+like an identity (UUID, MAC address, container id) is replaced everywhere, names and links included, by a stand-in
+of the same form, so that everything still fits together.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import posixpath
+import re
+from collections.abc import Callable, Iterable
+from typing import IO
+
+from numaware.machine import sysfs
+from numaware.machine.archive import Entry, Folder, Link
+from numaware.machine.topology import Machine
+from numaware.machine.tree import ArchiveTree, Kind, Tree
+
+# Of these files only the lines (or words) that match are kept.
+_KEPT_LINES = {
+    "proc/meminfo": re.compile(rb"MemTotal:|Huge|Hugepagesize:"),
+    "proc/mounts": re.compile(rb"\S+ \S+ (cgroup2?|cpuset) "),
+}
+_DROPPED_LINES = {"proc/cpuinfo": re.compile(rb"(?i)(serial|bogomips|cpu mhz)\b")}
+# Links and folders say what they are by their names; these say who the machine is and are never content.
+_NEVER = re.compile(
+    r"(?:^|/)(?:[a-z]+_serial|product_uuid|serial|uuid|wwid|nguid|eui|address|permaddr|phys_port_id|node_guid|"
+    r"sys_image_guid|hostname|unique_id|vpd)$"
+)
+_IDENTITIES = re.compile(
+    r"(?P<uuid>\b[0-9a-fA-F]{8}(?P<dash>[-_])(?:[0-9a-fA-F]{4}(?P=dash)){3}[0-9a-fA-F]{12}\b)"
+    r"|(?P<id>(?<![0-9a-zA-Z,])[0-9a-f]{64}(?![0-9a-zA-Z,]))"
+    r"|(?P<mac>\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b)"
+    r"|(?P<s390>\bidentification = (?P<cpu>[0-9A-F]{6}))"
+    r"|(?P<name>\b(?:enx|wlx|wwx|ibx|rocex|iwx)(?P<digits>[0-9a-f]{12,16})\b)"
+)
+
+Progress = Callable[[int], object]
+
+
+class RecordingTree(Tree):
+    """A tree that passes every question on and remembers what there was to be seen."""
+
+    def __init__(self, tree: Tree, progress: Progress = lambda _: None) -> None:
+        super().__init__(tree.source)
+        # The four primitives of a tree are for its kind only, and a recording is of its kind.
+        self._true_kind = tree._kind  # noqa: SLF001
+        self._true_target = tree._target  # noqa: SLF001
+        self._true_content = tree._content  # noqa: SLF001
+        self._true_list = tree._list  # noqa: SLF001
+        self._progress = progress
+        self._listed: set[str] = set()
+        self.entries: dict[str, Entry] = {}
+        self.unreadable: list[str] = []
+
+    def recorded(self) -> dict[str, Entry]:
+        """Everything seen. Names that were only listed are there too, empty: a reader may count or match them."""
+        found = dict(self.entries)
+        for folder in sorted(self._listed):
+            for name in self._true_list(folder):
+                path = f"{folder}/{name}" if folder else name
+                if path not in found and (entry := self._bare(path)) is not None:
+                    found[path] = entry
+        return found
+
+    def _bare(self, path: str) -> Entry | None:
+        match self._true_kind(path):
+            case "link":
+                return Link(self._true_target(path))
+            case "folder":
+                return Folder()
+            case "file":
+                return b""
+            case _:
+                return None
+
+    def _kind(self, path: str) -> Kind | None:
+        kind = self._true_kind(path)
+        if (
+            path not in self.entries
+            and kind in ("link", "folder", "file")
+            and (entry := self._bare(path)) is not None
+        ):
+            self.entries[path] = entry
+        return kind
+
+    def _target(self, path: str) -> str:
+        return self._true_target(path)
+
+    def _content(self, path: str) -> bytes:
+        try:
+            content = self._true_content(path)
+        except OSError:
+            self.entries.pop(path, None)
+            self.unreadable.append(path)
+            raise
+        self.entries[path] = content
+        self._progress(len(self.entries))
+        return content
+
+    def _list(self, path: str) -> list[str]:
+        names = self._true_list(path)
+        self._listed.add(path)
+        return names
+
+
+class Capture:
+    """What was saved of a machine."""
+
+    def __init__(
+        self, tree: Tree, *, with_identity: bool = False, progress: Progress = lambda _: None
+    ) -> None:
+        recording = RecordingTree(tree, progress)
+        self.machine = sysfs.read(recording)
+        entries = recording.recorded()
+        self.entries = entries if with_identity else without_identity(entries)
+        self.unreadable = tuple(recording.unreadable)
+
+    def shown(self) -> Machine:
+        """The machine as a reader of the capture will see it."""
+        return sysfs.read(ArchiveTree(self.entries, "capture"))
+
+
+def without_identity(entries: dict[str, Entry]) -> dict[str, Entry]:
+    """The same entries without what tells one machine from its twin."""
+    stand_ins: dict[str, int] = {}
+    cleaned: dict[str, Entry] = {}
+    for path in sorted(entries):
+        entry = entries[path]
+        new_path = _replaced(path, stand_ins)
+        if isinstance(entry, bytes):
+            cleaned[new_path] = b"" if _NEVER.search(path) else _cut_down(path, entry, stand_ins)
+        elif isinstance(entry, Link):
+            cleaned[new_path] = Link(_replaced(entry.target, stand_ins))
+        else:
+            cleaned[new_path] = entry
+    return cleaned
+
+
+def _cut_down(path: str, content: bytes, stand_ins: dict[str, int]) -> bytes:
+    kept, dropped = _KEPT_LINES.get(path), _DROPPED_LINES.get(path)
+    if kept is not None or dropped is not None:
+        content = b"".join(
+            line
+            for line in content.splitlines(keepends=True)
+            if (kept is None or kept.match(line)) and (dropped is None or not dropped.match(line))
+        )
+    text = content.decode("utf-8", "surrogateescape")
+    return _replaced(text, stand_ins).encode("utf-8", "surrogateescape")
+
+
+def _replaced(text: str, stand_ins: dict[str, int]) -> str:
+    """The text with each identity replaced by a number of the same form, the same one every time."""
+
+    def stand_in(match: re.Match[str]) -> str:
+        found = match[0]
+        digits = match["digits"] or match["cpu"] or found
+        if not digits.strip("0-:_"):
+            return found
+        number = stand_ins.setdefault(digits.lower(), len(stand_ins) + 1)
+        left = list(f"{number:0{len(digits)}}")
+        changed = "".join(letter if letter in "-_:" else left.pop() for letter in reversed(digits))
+        return found.removesuffix(digits) + changed[::-1]
+
+    return _IDENTITIES.sub(stand_in, text)
+
+
+def write(entries: dict[str, Entry], stream: IO[bytes]) -> None:
+    """The entries as a compressed tar archive, equal entries as equal bytes."""
+    import tarfile  # noqa: PLC0415 - only those who capture pay for it
+
+    with (
+        gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for path in _ordered(entries):
+            entry = entries[path]
+            member = tarfile.TarInfo(path)
+            if isinstance(entry, bytes):
+                member.size, member.mode = len(entry), 0o644
+                archive.addfile(member, io.BytesIO(entry))
+            elif isinstance(entry, Link):
+                member.type, member.mode = tarfile.SYMTYPE, 0o777
+                member.linkname = _relative(entry.target, path)
+                archive.addfile(member)
+            else:
+                member.type, member.mode = tarfile.DIRTYPE, 0o755
+                archive.addfile(member)
+
+
+def _ordered(entries: dict[str, Entry]) -> Iterable[str]:
+    return sorted(path for path in entries if path)
+
+
+def _relative(target: str, path: str) -> str:
+    """A link as it must be written to stay inside an unpacked capture."""
+    if not target.startswith("/"):
+        return target
+    return posixpath.relpath(target, "/" + posixpath.dirname(path))

@@ -1,0 +1,84 @@
+"""Text pictures on a terminal: its width, its colours, or none of them.
+
+The background of a terminal is not known, so the colours of NUMA nodes are middle tones that read on black and
+on white, and a cell of heat brings its own ground and ink. Colour only repeats what the characters say.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from typing import TextIO
+
+from numaware.machine.drawing.lines import Line, plain, to_ascii
+
+# Width of a picture that goes to a file or a pipe.
+_PAGE = 100
+
+STYLES = {
+    "bold": "bold",
+    "quiet": "dim",
+    "warning": "bold #b06a00",
+    "package": "#7a7f87",
+    "cache": "#7a7f87",
+    "cores": "#4a7fb5",
+    "device": "bold",
+    "numa-0": "#1e7fd0",
+    "numa-1": "#bd6400",
+    "numa-2": "#00875f",
+    "numa-3": "#c44f96",
+    "numa-4": "#7d6ee0",
+    "numa-5": "#8a7a00",
+    "numa-6": "#0a8591",
+    "numa-7": "#b0623f",
+    "heat-0": "#16202b on #f2f6fa",
+    "heat-1": "#16202b on #c9dcef",
+    "heat-2": "#16202b on #8fb6dc",
+    "heat-3": "#ffffff on #3d74ad",
+    "heat-4": "#ffffff on #1f5690",
+}
+
+
+def width_of(stream: TextIO) -> int:
+    """The columns of the terminal, or a page's where there is none (COLUMNS overrides both)."""
+    return (
+        shutil.get_terminal_size((_PAGE, 24)).columns if stream.isatty() or "COLUMNS" in os.environ else _PAGE
+    )
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """https://no-color.org and https://force-color.org, then whether somebody is looking."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def write(lines: Sequence[Line], stream: TextIO) -> None:
+    """Print the lines, coloured where colours can be seen."""
+    if wants_colour(stream):
+        _write_coloured(lines, stream)
+        return
+    text = "".join(f"{plain(line)}\n" for line in lines)
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = to_ascii(text)
+    stream.write(text)
+
+
+def _write_coloured(lines: Sequence[Line], stream: TextIO) -> None:
+    # rich takes a tenth of a second to import: only those who see colours pay for it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(file=stream, force_terminal=True, highlight=False, width=10_000)
+    for line in lines:
+        text = Text(end="")
+        for span in line:
+            text.append(span.text, " ".join(STYLES.get(name, name) for name in span.style.split()))
+        text.rstrip()
+        console.print(text, no_wrap=True, overflow="ignore", crop=False)
+        stream.write("\n")
