@@ -146,6 +146,7 @@ def test_a_message_says_what_a_quantity_looks_like() -> None:
         (-0.0, "0"),
         (1000.0, "1k"),
         (0.00001, "10u"),  # Python would write 1e-05, Go writes 0.00001 and so keeps the decimal family
+        (0.000001, "1u"),
         (0.0000005, "500e-9"),  # here Go writes an exponent as well
         (1e16, "10P"),
     ],
