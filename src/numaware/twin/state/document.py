@@ -1,7 +1,7 @@
 """The JSON object inside whatever a person saved: the file itself, jq's output, or a paste out of a terminal.
 
 A kubelet writes bare JSON. What reaches us has been through editors, `jq`, tickets and documents, so a byte order
-mark, `#` and `//` remarks and the prompt lines around the object are looked past; `as_written` remembers that
+mark, colours, `#` and `//` remarks and the prompt lines around the object are looked past; `as_written` remembers that
 a kubelet would not have done so.
 """
 
@@ -15,11 +15,9 @@ from typing import Any
 import msgspec
 
 from numaware.errors import InputError
+from numaware.machine.textfile import MAX_TEXT_BYTES, read_text
 from numaware.twin.state.checksum import Stamp, fnv1a
 from numaware.twin.state.golang import Unsigned
-
-# Far above any real file: 100,000 devices with 300-byte answers.
-MAX_BYTES = 32 << 20
 
 # A string, which may hold anything, or a remark to the end of its line.
 _STRING_OR_REMARK = re.compile(r'("(?:[^"\\\n]|\\.)*")|(?:#|//)[^\n]*')
@@ -34,9 +32,9 @@ class Document(msgspec.Struct, frozen=True):
 
 def read(data: str | bytes, source: str) -> Document:
     """Find the object; `InputError` says what a kubelet would trip over."""
-    raw = data.encode() if isinstance(data, str) else data
-    if len(raw) > MAX_BYTES:
-        raise InputError(source, f"larger than {MAX_BYTES >> 20} MiB, which no kubelet state file is")
+    raw = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    if len(raw) > MAX_TEXT_BYTES:
+        raise InputError(source, f"larger than {MAX_TEXT_BYTES >> 20} MiB, which no kubelet state file is")
     if not raw.strip():
         raise InputError(source, "empty file: unexpected end of JSON input")
     try:
@@ -44,7 +42,7 @@ def read(data: str | bytes, source: str) -> Document:
     except (ValueError, RecursionError) as error:
         problem = str(error)
     try:
-        return Document(_fields(_cut_out(raw)), as_written=False)
+        return Document(_fields(_cut_out(read_text(raw, source))), as_written=False)
     except (ValueError, RecursionError):
         raise InputError(source, f"not JSON: {problem}") from None
 
@@ -72,9 +70,9 @@ def _fields(json_object: str | bytes) -> dict[str, Any]:
     }
 
 
-def _cut_out(raw: bytes) -> str:
+def _cut_out(text: str) -> str:
     """The first object of the text, remarks removed and what stands before and after it left out."""
-    text = _STRING_OR_REMARK.sub(lambda match: match[1] or "", raw.decode("utf-8-sig"))
+    text = _STRING_OR_REMARK.sub(lambda match: match[1] or "", text)
     start = text.index("{")
     _, end = json.JSONDecoder().raw_decode(text, start)
     return text[start:end]

@@ -1,0 +1,64 @@
+"""Taking CPUs as kubelets before v1.23 did: whole sockets, whole cores, single CPUs, without regard to NUMA.
+
+Mirrors `cpumanager/cpu_assignment.go` of v1.20. Its comparisons were inconsistent across sockets (the result
+depended on the order of an unordered set), so where two sockets compete the twin's choice is one of those that
+kubelet could have made; inside one socket it is the kubelet's own.
+"""
+
+from __future__ import annotations
+
+from numaware.machine.cpuset import iter_bits
+from numaware.twin.cpu.packed import NotEnoughCpusError
+from numaware.twin.hardware import Layout
+
+
+def take_legacy(layout: Layout, free: int, count: int) -> int:
+    """The mask of `count` CPUs out of `free`."""
+    if count <= 0:
+        return 0
+    if count > free.bit_count():
+        raise NotEnoughCpusError(count, free.bit_count())
+    taken = 0
+    missing = count
+    for _, socket in layout.sockets:
+        if missing >= layout.cpus_per_socket and (socket & free).bit_count() == layout.cpus_per_socket:
+            taken |= socket
+            free &= ~socket
+            missing -= socket.bit_count()
+    for core in _whole_cores(layout, free):
+        if missing >= layout.cpus_per_core:
+            taken |= core
+            free &= ~core
+            missing -= core.bit_count()
+    for cpu in _single_cpus(layout, free, taken):
+        if missing <= 0:
+            break
+        taken |= 1 << cpu
+        missing -= 1
+    return taken
+
+
+def _whole_cores(layout: Layout, free: int) -> list[int]:
+    """Whole free cores: sockets with the fewest of them first, then by socket and core number."""
+    groups = []
+    for socket, _ in layout.sockets:
+        cores = [
+            core
+            for core in layout.cores_in_socket[socket]
+            if (core & free).bit_count() == layout.cpus_per_core
+        ]
+        groups.append((len(cores), socket, cores))
+    groups.sort()
+    return [core for _, _, cores in groups for core in cores]
+
+
+def _single_cpus(layout: Layout, free: int, taken: int) -> list[int]:
+    """Sockets already taken from first, then the emptiest socket, then the emptiest core."""
+    ranked = []
+    for socket, cpus in layout.sockets:
+        for core in layout.cores_in_socket[socket]:
+            if core & free:
+                rank = (-(cpus & taken).bit_count(), (cpus & free).bit_count(), (core & free).bit_count())
+                ranked.append((rank, socket, core & -core, core))
+    ranked.sort()
+    return [cpu for *_, core in ranked for cpu in iter_bits(core & free)]

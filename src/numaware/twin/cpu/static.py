@@ -1,0 +1,263 @@
+"""The CPU Manager's static policy: hints, allocation, release.
+
+Mirrors `cpumanager/policy_static.go` (v1.35). The shared pool shrinks by what containers get for themselves; a pod's
+finished init containers leave their CPUs to its later ones.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+from numaware.machine.cpuset import list_form
+from numaware.twin.cpu.distributed import AccountingError, take_distributed
+from numaware.twin.cpu.legacy import take_legacy
+from numaware.twin.cpu.packed import NotEnoughCpusError, take
+from numaware.twin.errors import StartError, smt_alignment, unexpected
+from numaware.twin.hardware import Layout, mask_order, sums
+from numaware.twin.options import CpuOptions
+from numaware.twin.rules import Rules
+from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints
+from numaware.workload.demand import ContainerDemand, Demand
+
+
+class CpuState(NamedTuple):
+    """The shared pool, who owns which CPUs, and what the pod last served may use again."""
+
+    shared: int
+    owned: dict[str, dict[str, int]]
+    reuse: tuple[str, int] = ("", 0)
+
+    def reusable(self, uid: str) -> int:
+        return self.reuse[1] if self.reuse[0] == uid else 0
+
+
+class StaticCpus:
+    """The static policy on one kind of machine, with one set of options."""
+
+    name = "static"
+
+    def __init__(
+        self, layout: Layout, options: CpuOptions, rules: Rules, reserved: int | None, reserved_count: int
+    ) -> None:
+        self.layout = layout
+        self.options = options
+        self.rules = rules
+        if reserved is None:
+            try:
+                # KUBELET: the reserved CPUs are picked by the configured options too, e.g. spread over NUMA nodes.
+                reserved = self.take(layout.all_cpus, reserved_count)
+            except (NotEnoughCpusError, AccountingError):
+                reserved = 0
+        if reserved.bit_count() != reserved_count:
+            raise StartError(
+                "cpu",
+                "new static policy error: [cpumanager] unable to reserve the required amount of CPUs "
+                f"(size of {list_form(reserved)} did not equal {reserved_count})",
+            )
+        self.reserved = reserved
+        self.reserved_cores = layout.siblings(reserved)
+        totals = sorted((cpus.bit_count() for cpus in layout.node_cpus), reverse=True)
+        self._largest = [sum(totals[: size + 1]) for size in range(len(layout.numas))]
+
+    @cached_property
+    def _masks(self) -> list[int]:
+        """All masks over nodes that have CPUs, in the kubelet's order."""
+        outside = self.layout.full & ~self.layout.cpu_nodes
+        return [mask for mask in mask_order(len(self.layout.ids)) if not mask & outside]
+
+    @property
+    def pool(self) -> int:
+        """The CPUs the policy manages: all of them, or with strict reservation all but the reserved."""
+        return (
+            self.layout.all_cpus & ~self.reserved if self.options.strict_reservation else self.layout.all_cpus
+        )
+
+    def initial(self) -> CpuState:
+        return CpuState(self.pool, {})
+
+    def available(self, state: CpuState) -> int:
+        return state.shared & ~self.reserved
+
+    # Hints
+
+    def container_hints(self, state: CpuState, uid: str, wanted: ContainerDemand) -> Answer:
+        if not wanted.cpus:
+            return {}
+        held = state.owned.get(uid, {}).get(wanted.name)
+        if held is None:
+            hints = self._hints(self.available(state), state.reusable(uid), wanted.cpus)
+        elif held.bit_count() != wanted.cpus:
+            hints = IMPOSSIBLE
+        else:
+            hints = self._hints(held, 0, wanted.cpus)
+        return {"cpu": hints}
+
+    def pod_hints(self, state: CpuState, uid: str, wanted: Demand) -> Answer:
+        if not wanted.cpus:
+            return {}
+        held = 0
+        mine = state.owned.get(uid, {})
+        for container in wanted.containers:
+            if container.name in mine:
+                if mine[container.name].bit_count() != container.cpus:
+                    return {"cpu": IMPOSSIBLE}
+                held |= mine[container.name]
+        if held.bit_count() == wanted.cpus:
+            return {"cpu": self._hints(held, 0, wanted.cpus)}
+        return {"cpu": self._hints(self.available(state), state.reusable(uid) | held, wanted.cpus)}
+
+    def _hints(self, available: int, reusable: int, count: int) -> Hints:
+        nodes = self.layout.node_cpus
+        # The narrowest mask that could ever hold the request: the largest nodes together, whatever is taken.
+        smallest = next(
+            (size for size, total in enumerate(self._largest, 1) if total >= count), len(self._largest)
+        )
+        missing = count - reusable.bit_count()
+        free = sums([(cpus & available).bit_count() for cpus in nodes])
+        if reusable:
+            held = sum(1 << position for position, cpus in enumerate(nodes) if cpus & reusable)
+            masks = [mask for mask in self._masks if free[mask] >= missing and mask & held == held]
+        else:
+            masks = [mask for mask in self._masks if free[mask] >= missing]
+        if self.options.align_by_socket:
+            return Hints(
+                masks,
+                [
+                    mask
+                    for mask in masks
+                    if mask.bit_count() == smallest or self._socket_aligned(mask, smallest)
+                ],
+            )
+        return Hints(masks, [mask for mask in masks if mask.bit_count() == smallest])
+
+    def _socket_aligned(self, mask: int, smallest: int) -> bool:
+        per_socket = len(self.layout.numas) // len(self.layout.sockets)
+        if not per_socket:
+            return False
+        return self._sockets_of(mask).bit_count() == -(-smallest // per_socket)
+
+    def _sockets_of(self, nodes: int) -> int:
+        sockets = 0
+        for position, found in enumerate(self.layout.sockets_of_node):
+            if nodes >> position & 1:
+                sockets |= found
+        return sockets
+
+    # Allocation
+
+    def allocate(self, state: CpuState, uid: str, wanted: ContainerDemand, hint: Hint) -> CpuState:
+        count = wanted.cpus
+        if not count:
+            return state
+        if self.options.full_pcpus_only:
+            self._check_whole_cores(state, count)
+        reusable = state.reusable(uid)
+        cpus = state.owned.get(uid, {}).get(wanted.name)
+        if cpus is None:
+            cpus = self._pick(self.available(state) | reusable, count, hint)
+            mine = {**state.owned.get(uid, {}), wanted.name: cpus}
+            state = CpuState(state.shared & ~cpus, {**state.owned, uid: mine}, state.reuse)
+        return state._replace(reuse=(uid, reusable | cpus if wanted.ends else reusable & ~cpus))
+
+    def _check_whole_cores(self, state: CpuState, count: int) -> None:
+        # KUBELET: this looks at the free pool before it looks at what the container already has, so a running pod can
+        # be refused after a kubelet restart (Allocate, full-pcpus-only).
+        per_core = self.layout.cpus_per_core
+        not_multiple = f"requested {count} cpus not multiple cpus per core = {per_core}"
+        if count % per_core:
+            raise smt_alignment(not_multiple)
+        left = (state.shared & ~self.reserved_cores).bit_count()
+        if count > left:
+            if not left and not self.rules.smt_cause:
+                # KUBELET: until v1.31 the message was chosen by "some are left", not by cause.
+                raise smt_alignment(not_multiple)
+            raise smt_alignment(
+                f"not enough free physical CPUs: available physical CPUs = {left}, "
+                f"requested CPUs = {count}, CPUs per core = {per_core}"
+            )
+
+    def _pick(self, candidates: int, count: int, hint: Hint) -> int:
+        picked = 0
+        try:
+            if hint.mask is not None:
+                aligned = candidates & self._aligned(hint.mask)
+                picked = self.take(aligned, min(count, aligned.bit_count()))
+            # The message of a shortage counts only what is still missing here.
+            return picked | self.take(candidates & ~picked, count - picked.bit_count())
+        except NotEnoughCpusError as error:
+            numbers = (
+                f": requested={error.requested}, available={error.available}" if self.rules.sidecars else ""
+            )
+            raise unexpected(f"not enough cpus available to satisfy request{numbers}") from None
+        except AccountingError as error:
+            raise unexpected(str(error)) from None
+
+    def _aligned(self, nodes: int) -> int:
+        if not self.options.align_by_socket:
+            return self.layout.cpus_in(nodes)
+        sockets = self._sockets_of(nodes)
+        cpus = 0
+        for index, (_, members) in enumerate(self.layout.sockets):
+            if sockets >> index & 1:
+                cpus |= members
+        return cpus
+
+    def take(self, free: int, count: int) -> int:
+        """Pick CPUs the way the options say."""
+        if not self.rules.numa_allocator:
+            return take_legacy(self.layout, free, count)
+        spread = self.options.distribute_across_cores
+        if self.options.distribute_across_numa:
+            group = self.layout.cpus_per_core if self.options.full_pcpus_only else 1
+            return take_distributed(self.layout, free, count, group, spread=spread)
+        return take(self.layout, free, count, by_uncore=self.options.prefer_align_uncore, spread=spread)
+
+    def release(self, state: CpuState, uid: str) -> CpuState:
+        """The pod is gone: its CPUs go back to the shared pool."""
+        if uid not in state.owned:
+            return state
+        shared = state.shared
+        for cpus in state.owned[uid].values():
+            shared |= cpus
+        return state._replace(
+            shared=shared, owned={other: owned for other, owned in state.owned.items() if other != uid}
+        )
+
+    def restore(self, state: CpuState) -> CpuState:
+        """What a restarted kubelet makes of the state file, or its refusal to start."""
+        shared, owned = state.shared, state.owned
+        fresh = CpuState(shared, owned)
+        if not shared:
+            if any(owned.values()):
+                # KUBELET: with strict-cpu-reservation a machine that is fully handed out ends here.
+                raise StartError("cpu", "default cpuset cannot be empty")
+            return self.initial()
+        if self.options.strict_reservation:
+            if shared & self.reserved:
+                raise StartError(
+                    "cpu",
+                    f'some of strictly reserved cpus: "{list_form(shared & self.reserved)}" are present in '
+                    f'defaultCpuSet: "{list_form(shared)}"',
+                )
+        elif self.reserved & ~shared:
+            raise StartError(
+                "cpu",
+                f'not all reserved cpus: "{list_form(self.reserved)}" are present in defaultCpuSet: "{list_form(shared)}"',
+            )
+        known = shared
+        for uid, containers in sorted(owned.items()):
+            for container, cpus in sorted(containers.items()):
+                if cpus & shared:
+                    raise StartError(
+                        "cpu",
+                        f'pod: {uid}, container: {container} cpuset: "{list_form(cpus)}" overlaps with '
+                        f'default cpuset "{list_form(shared)}"',
+                    )
+                known |= cpus
+        if known != self.pool:
+            raise StartError(
+                "cpu",
+                f'current set of available CPUs "{list_form(self.pool)}" doesn\'t match with CPUs in state "{list_form(known)}"',
+            )
+        return fresh

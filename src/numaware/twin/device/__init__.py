@@ -1,0 +1,1 @@
+"""The Device Manager: which of a plugin's devices a container gets."""

@@ -1,0 +1,268 @@
+"""The Device Manager: hints and allocation of what device plugins offer.
+
+Mirrors `devicemanager/manager.go` and `topology_hints.go` (v1.35). Where the kubelet picks at random (its sets have
+no order), the twin picks the lowest ids; how many devices come from which class (aligned, unaligned, without
+topology) is the kubelet's. Devices of one resource are bits in a mask, in ascending order of id.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from numaware.machine.cpuset import iter_bits
+from numaware.twin.errors import unexpected
+from numaware.twin.hardware import Layout, PluginResource, mask_order, sums
+from numaware.twin.rules import Rules
+from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints
+from numaware.workload.demand import ContainerDemand, Demand
+
+# pod uid -> container -> resource -> mask of devices
+Owned = dict[str, dict[str, dict[str, int]]]
+
+
+class DeviceState(NamedTuple):
+    """Who owns which devices, what the state file last said of it, and what the pod last served may use again.
+
+    KUBELET: the file is written on allocation but not when gone pods are dropped, so `file` can lag behind `owned`.
+    """
+
+    owned: Owned
+    file: Owned
+    taken: dict[str, int]
+    reuse: tuple[str, dict[str, int]] = ("", {})
+
+    def reusable(self, uid: str, resource: str) -> int:
+        return self.reuse[1].get(resource, 0) if self.reuse[0] == uid else 0
+
+
+class Inventory:
+    """The devices of one resource as masks: healthy ones, those on each NUMA node, those without topology."""
+
+    def __init__(self, resource: PluginResource, layout: Layout) -> None:
+        self.name = resource.name
+        self.prefers = resource.prefers
+        self.ids = tuple(device.id for device in resource.devices)
+        position = {node: index for index, node in enumerate(layout.ids)}
+        self.healthy = 0
+        self.placed = 0
+        self.on_node = [0] * len(layout.ids)
+        self.nodes: list[int] = []
+        for index, device in enumerate(resource.devices):
+            bit = 1 << index
+            if device.healthy:
+                self.healthy |= bit
+            nodes = 0
+            for node in device.numa:
+                if node in position:
+                    nodes |= 1 << position[node]
+                    self.on_node[position[node]] |= bit
+            self.nodes.append(nodes)
+            if device.numa:
+                self.placed |= bit
+        self.single = all(not nodes & (nodes - 1) for nodes in self.nodes)
+        self.has_topology = bool(self.placed)
+        counts = self.count_by_mask((1 << len(self.ids)) - 1)
+        self._largest = [0] * (len(layout.ids) + 1)
+        for mask in mask_order(len(layout.ids)):
+            size = mask.bit_count()
+            self._largest[size] = max(self._largest[size], counts[mask])
+
+    def count_by_mask(self, devices: int) -> list[int]:
+        """For every NUMA mask, how many of `devices` touch it."""
+        if self.single:
+            return sums([(on & devices).bit_count() for on in self.on_node])
+        inside = [0]
+        for on in self.on_node:
+            inside += [found | on & devices for found in inside]
+        return [found.bit_count() for found in inside]
+
+    def smallest(self, count: int, nodes: int) -> int:
+        """The fewest NUMA nodes that could hold `count` devices if all were free and healthy."""
+        return next((size for size in range(1, nodes + 1) if self._largest[size] >= count), nodes)
+
+    def aligned(self, nodes: int) -> int:
+        devices = 0
+        for position in iter_bits(nodes):
+            devices |= self.on_node[position]
+        return devices
+
+
+class DeviceManager:
+    """All plugin resources of one kind of machine."""
+
+    def __init__(self, layout: Layout, resources: tuple[PluginResource, ...], rules: Rules) -> None:
+        self.layout = layout
+        self.rules = rules
+        self.inventories = {resource.name: Inventory(resource, layout) for resource in resources}
+
+    def initial(self) -> DeviceState:
+        return DeviceState({}, {}, {})
+
+    def free(self, state: DeviceState, resource: str) -> int:
+        return self.inventories[resource].healthy & ~state.taken.get(resource, 0)
+
+    # Hints
+
+    def container_hints(self, state: DeviceState, uid: str, wanted: ContainerDemand) -> Answer:
+        mine = state.owned.get(uid, {}).get(wanted.name, {})
+        return {
+            name: self._hints(
+                state, name, count, mine.get(name, 0), state.reusable(uid, name), reuse_counts=True
+            )
+            for name, count in wanted.devices
+            if name in self.inventories
+        }
+
+    def pod_hints(self, state: DeviceState, uid: str, wanted: Demand) -> Answer:
+        held: dict[str, int] = {}
+        for containers in state.owned.get(uid, {}).values():
+            for name, devices in containers.items():
+                held[name] = held.get(name, 0) | devices
+        return {
+            name: self._hints(state, name, count, held.get(name, 0), 0, reuse_counts=False)
+            for name, count in wanted.devices
+            if name in self.inventories
+        }
+
+    def _hints(
+        self, state: DeviceState, name: str, count: int, held: int, reusable: int, *, reuse_counts: bool
+    ) -> Hints | None:
+        inventory = self.inventories[name]
+        if not inventory.has_topology:
+            return None
+        if held:
+            if held.bit_count() != count:
+                return IMPOSSIBLE
+            return self._masks(inventory, held, 0, count)
+        free = self.free(state, name)
+        if (free | reusable if reuse_counts else free).bit_count() < count:
+            return IMPOSSIBLE
+        return self._masks(inventory, free, reusable, count)
+
+    def _masks(self, inventory: Inventory, devices: int, reusable: int, count: int) -> Hints:
+        nodes = len(self.layout.ids)
+        smallest = inventory.smallest(count, nodes)
+        inside = inventory.count_by_mask(devices & ~reusable)
+        placed = reusable & inventory.placed
+        missing = count - placed.bit_count()
+        masks = [mask for mask in mask_order(nodes) if inside[mask] >= missing]
+        if placed:
+            needed = [inventory.nodes[index] for index in iter_bits(placed)]
+            masks = [mask for mask in masks if all(mask & device for device in needed)]
+        return Hints(masks, [mask for mask in masks if mask.bit_count() == smallest])
+
+    # Allocation
+
+    def allocate(self, state: DeviceState, uid: str, wanted: ContainerDemand, hint: Hint) -> DeviceState:
+        mine = dict(state.owned.get(uid, {}).get(wanted.name, {}))
+        taken = dict(state.taken)
+        reusable = dict(state.reuse[1]) if state.reuse[0] == uid else {}
+        changed = False
+        asked = False
+        for name, count in wanted.devices:
+            if name not in self.inventories:
+                continue
+            asked = True
+            devices = self._pick(
+                state, uid, wanted.name, name, count, mine.get(name), reusable.get(name, 0), hint
+            )
+            if devices:
+                mine[name] = mine.get(name, 0) | devices
+                taken[name] = taken.get(name, 0) | devices
+                changed = True
+        if changed:
+            pod = {**state.owned.get(uid, {}), wanted.name: mine}
+            owned = {**state.owned, uid: pod}
+            state = DeviceState(owned, owned, taken, state.reuse)
+        if not asked and state.reuse[0] == uid:
+            return state
+        for name, devices in mine.items():
+            reusable[name] = (
+                reusable.get(name, 0) | devices if wanted.ends else reusable.get(name, 0) & ~devices
+            )
+        return state._replace(reuse=(uid, reusable))
+
+    def _pick(
+        self,
+        state: DeviceState,
+        uid: str,
+        container: str,
+        name: str,
+        count: int,
+        held: int | None,
+        reusable: int,
+        hint: Hint,
+    ) -> int:
+        inventory = self.inventories[name]
+        missing = count - (held or 0).bit_count()
+        if held is not None and missing:
+            raise unexpected(
+                f'pod "{uid}" container "{container}" changed request for resource "{name}" '
+                f"from {held.bit_count()} to {count}"
+            )
+        if self.rules.device_health:
+            if not inventory.healthy:
+                raise unexpected(f"no healthy devices present; cannot allocate unhealthy devices {name}")
+            if (held or 0) & ~inventory.healthy:
+                raise unexpected(
+                    f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {name}"
+                )
+        if not missing:
+            return 0
+        picked = _lowest(reusable, missing)
+        missing -= picked.bit_count()
+        if not missing:
+            return picked
+        free = self.free(state, name) & ~picked
+        if free.bit_count() < missing:
+            raise unexpected(
+                f"requested number of devices unavailable for {name}. "
+                f"Requested: {missing}, Available: {free.bit_count()}"
+            )
+        if not inventory.has_topology or hint.mask is None:
+            return picked | _lowest(free, missing)
+        aligned = free & inventory.aligned(hint.mask)
+        if missing < aligned.bit_count():
+            return picked | _lowest(aligned, missing)
+        picked |= aligned
+        missing -= aligned.bit_count()
+        if inventory.prefers:
+            # The plugin chooses among all that is free, whether it has topology or not.
+            return picked | _lowest(free & ~aligned, missing)
+        for group in (free & inventory.placed & ~aligned, free & ~inventory.placed):
+            more = _lowest(group, missing)
+            picked |= more
+            missing -= more.bit_count()
+        return picked
+
+    # Release
+
+    def release(self, state: DeviceState, uid: str) -> DeviceState:
+        if uid not in state.owned:
+            return state
+        owned = {other: containers for other, containers in state.owned.items() if other != uid}
+        return state._replace(owned=owned, taken=_taken(owned))
+
+    def restore(self, state: DeviceState) -> DeviceState:
+        """A restarted kubelet believes its file, then hears of the pods that are gone."""
+        return DeviceState(state.file, state.file, _taken(state.file))
+
+
+def _lowest(devices: int, count: int) -> int:
+    """The `count` lowest devices of a mask."""
+    picked = 0
+    while count > 0 and devices:
+        low = devices & -devices
+        picked |= low
+        devices ^= low
+        count -= 1
+    return picked
+
+
+def _taken(owned: Owned) -> dict[str, int]:
+    taken: dict[str, int] = {}
+    for containers in owned.values():
+        for resources in containers.values():
+            for name, devices in resources.items():
+                taken[name] = taken.get(name, 0) | devices
+    return taken

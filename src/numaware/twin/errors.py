@@ -1,0 +1,40 @@
+"""How the kubelet says no: to a configuration, to a pod, or by crashing."""
+
+from __future__ import annotations
+
+
+class StartError(Exception):
+    """The kubelet refuses to start; `stage` is the manager that said so."""
+
+    def __init__(self, stage: str, message: str) -> None:
+        self.stage = stage
+        self.message = message
+        super().__init__(f"{stage}: {message}")
+
+
+class AdmissionError(Exception):
+    """A manager refuses a container; becomes the reason and message of the pod's failure."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        self.message = message
+        super().__init__(message)
+
+
+class KubeletPanic(Exception):  # noqa: N818 - it is what Go calls it
+    """The kubelet's own code would crash on this input, with this run-time error."""
+
+
+def unexpected(error: str) -> AdmissionError:
+    """An error without a reason of its own, as the kubelet words it."""
+    return AdmissionError("UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected")
+
+
+def smt_alignment(problem: str) -> AdmissionError:
+    """A refusal of `full-pcpus-only`."""
+    return AdmissionError("SMTAlignmentError", f"SMT Alignment Error: {problem}")
+
+
+def topology_affinity() -> AdmissionError:
+    """The Topology Manager's one message for every cause."""
+    return AdmissionError("TopologyAffinityError", "Resources cannot be allocated with Topology locality")

@@ -1,0 +1,159 @@
+"""The machine as the kubelet sees it (through cAdvisor and the device plugins), and the tables the managers use.
+
+`Hardware` is the plain value; `Layout` holds what follows from it: bit masks of CPUs per NUMA node, socket, core
+and last-level cache. Inside the twin a NUMA mask has bit p for the p-th NUMA node in ascending id order, so that
+sparse ids cost nothing and comparing masks as integers still orders them as the kubelet does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import msgspec
+
+from numaware.machine.cpuset import iter_bits
+
+
+class CpuPlace(msgspec.Struct, frozen=True):
+    """Where one CPU sits. `core` is unique inside its socket; `uncore` is the last-level cache, None if unknown."""
+
+    id: int
+    core: int
+    socket: int
+    uncore: int | None = None
+
+
+class NumaHardware(msgspec.Struct, frozen=True):
+    """One NUMA node: memory includes the huge pages, which are (resource name, bytes) pairs."""
+
+    id: int
+    cpus: tuple[CpuPlace, ...] = ()
+    memory_bytes: int = 0
+    hugepages: tuple[tuple[str, int], ...] = ()
+    distances: tuple[int, ...] = ()
+
+
+class PluginDevice(msgspec.Struct, frozen=True):
+    """One device as its plugin announced it; no `numa` means the plugin gave no topology."""
+
+    id: str
+    numa: tuple[int, ...] = ()
+    healthy: bool = True
+
+
+class PluginResource(msgspec.Struct, frozen=True):
+    """All devices of one resource, ascending by id; `prefers` when the plugin offers GetPreferredAllocation."""
+
+    name: str
+    devices: tuple[PluginDevice, ...]
+    prefers: bool = False
+
+
+class Hardware(msgspec.Struct, frozen=True):
+    """NUMA nodes ascending by id, resources ascending by name."""
+
+    numa: tuple[NumaHardware, ...]
+    resources: tuple[PluginResource, ...] = ()
+
+
+class Layout:
+    """Bit masks and counts of one machine, computed once and shared by every node of that kind."""
+
+    def __init__(self, numa: tuple[NumaHardware, ...]) -> None:
+        self.ids = tuple(node.id for node in numa)
+        self.full = (1 << len(numa)) - 1
+        self.node_cpus = tuple(_mask(cpu.id for cpu in node.cpus) for node in numa)
+        self.cpu_nodes = _mask(p for p, cpus in enumerate(self.node_cpus) if cpus)
+        self.all_cpus = 0
+        sockets: dict[int, int] = {}
+        uncores: dict[int, int] = {}
+        cores: dict[tuple[int, int, int], int] = {}
+        for position, node in enumerate(numa):
+            for cpu in node.cpus:
+                bit = 1 << cpu.id
+                self.all_cpus |= bit
+                sockets[cpu.socket] = sockets.get(cpu.socket, 0) | bit
+                # KUBELET: hardware that reports no last-level cache counts as one cache per socket.
+                uncore = cpu.socket if cpu.uncore is None else cpu.uncore
+                uncores[uncore] = uncores.get(uncore, 0) | bit
+                key = (position, cpu.socket, cpu.core)
+                cores[key] = cores.get(key, 0) | bit
+        self.sockets = tuple(sorted(sockets.items()))
+        self.uncores = tuple(sorted(uncores.items()))
+        # The kubelet names a core by its lowest CPU.
+        self.cores = tuple(sorted(cores.values(), key=lambda core: core & -core))
+        self.numas = tuple((node.id, cpus) for node, cpus in zip(numa, self.node_cpus, strict=True) if cpus)
+        self.cores_in_node = {
+            node: tuple(core for core in self.cores if core & cpus) for node, cpus in self.numas
+        }
+        self.cores_in_socket = {
+            socket: tuple(core for core in self.cores if core & cpus) for socket, cpus in self.sockets
+        }
+        self.cpu_count = self.all_cpus.bit_count()
+        # KUBELET: sizes are integer divisions of totals, wrong on asymmetric machines, and used all the same.
+        self.cpus_per_core = self.cpu_count // len(self.cores) if self.cores else 0
+        self.cpus_per_socket = self.cpu_count // len(self.sockets) if self.sockets else 0
+        self.cpus_per_uncore = self.cpu_count // len(self.uncores) if self.uncores else 0
+        self.numa_first = len(self.sockets) >= len(self.numas)
+        self.sockets_of_node = tuple(
+            _mask(index for index, (_, cpus) in enumerate(self.sockets) if cpus & node)
+            for node in self.node_cpus
+        )
+
+    def cpus_in(self, nodes: int) -> int:
+        """The CPUs of a NUMA mask."""
+        cpus = 0
+        for position in iter_bits(nodes):
+            cpus |= self.node_cpus[position]
+        return cpus
+
+    def siblings(self, cpus: int) -> int:
+        """The CPUs together with all threads of their cores."""
+        for core in self.cores:
+            if core & cpus:
+                cpus |= core
+        return cpus
+
+    def node_ids(self, nodes: int) -> tuple[int, ...]:
+        """A NUMA mask as NUMA ids."""
+        return tuple(self.ids[position] for position in iter_bits(nodes))
+
+
+@lru_cache(maxsize=256)
+def layout(numa: tuple[NumaHardware, ...]) -> Layout:
+    return Layout(numa)
+
+
+@lru_cache(maxsize=64)
+def mask_order(count: int) -> tuple[int, ...]:
+    """All non-empty masks over `count` nodes in the kubelet's order: by size, then lexicographic by node."""
+    masks: list[list[int]] = [[] for _ in range(count + 1)]
+
+    def extend(mask: int, size: int, start: int) -> None:
+        for position in range(start, count):
+            longer = mask | 1 << position
+            masks[size + 1].append(longer)
+            extend(longer, size + 1, position + 1)
+
+    extend(0, 0, 0)
+    return tuple(mask for group in masks for mask in group)
+
+
+def sums(values: tuple[int, ...] | list[int]) -> list[int]:
+    """The sum of `values` over every mask: entry m adds the values of the nodes in m.
+
+    Doubling the list once per node costs one addition per mask, against one per node and mask when each mask is
+    summed on its own.
+    """
+    table = [0]
+    for value in values:
+        table += [entry + value for entry in table] if value else table
+    return table
+
+
+def _mask(numbers: Iterable[int]) -> int:
+    mask = 0
+    for number in numbers:
+        mask |= 1 << number
+    return mask

@@ -1,0 +1,357 @@
+"""The Memory Manager's Static policy: hints, allocation, release, and the check after a restart.
+
+Mirrors `memorymanager/policy_static.go` (v1.35). A node's memory is charged either to single-node allocations or to
+one group of nodes (`cells`), never to both. Sizes are unsigned 64-bit as in the kubelet: they wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from numaware.machine.cpuset import iter_bits
+from numaware.twin.errors import KubeletPanic, StartError, unexpected
+from numaware.twin.hardware import Layout, NumaHardware, mask_order, sums
+from numaware.twin.rules import Rules
+from numaware.twin.topology.hints import Answer, Hint, Hints
+from numaware.twin.topology.merge import narrower
+from numaware.workload.demand import Amounts, ContainerDemand, Demand
+
+_UINT64 = (1 << 64) - 1
+
+
+class Block(NamedTuple):
+    """Memory of one kind charged to the nodes of a mask."""
+
+    nodes: int
+    kind: str
+    size: int
+
+
+class NodeMemory(NamedTuple):
+    """How many (container, kind) pairs use a node, the group it belongs to, and what is free of each kind."""
+
+    assignments: int
+    cells: int
+    free: tuple[int, ...]
+
+
+class MemoryState(NamedTuple):
+    """Per node what is left, per container what it was charged, and what the pod last served may use again."""
+
+    nodes: tuple[NodeMemory, ...]
+    blocks: dict[str, dict[str, tuple[Block, ...]]]
+    reuse: tuple[str, Mapping[tuple[int, str], int]] = ("", {})
+
+    def reusable(self, uid: str) -> Mapping[tuple[int, str], int]:
+        return self.reuse[1] if self.reuse[0] == uid else {}
+
+
+class StaticMemory:
+    """The Static policy on one kind of machine; `system` is what is reserved per node position and kind."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        numa: tuple[NumaHardware, ...],
+        system: Mapping[tuple[int, str], int],
+        rules: Rules,
+    ) -> None:
+        self.layout = layout
+        self.rules = rules
+        self.system = system
+        self.totals = tuple({**dict(node.hugepages), "memory": node.memory_bytes} for node in numa)
+        self.kinds = tuple(sorted({kind for totals in self.totals for kind in totals}))
+        self.allocatable = tuple(self._allocatable(position) for position in range(len(numa)))
+        self._allocatable_sums = {
+            kind: sums([amounts[index] for amounts in self.allocatable])
+            for index, kind in enumerate(self.kinds)
+        }
+
+    def _allocatable(self, position: int) -> tuple[int, ...]:
+        totals = self.totals[position]
+        # KUBELET: unsigned subtraction; huge pages larger than the node's memory leave an enormous number.
+        pages = sum(size for kind, size in totals.items() if kind != "memory")
+        return tuple(
+            (totals.get(kind, 0) - self.system.get((position, kind), 0) - (pages if kind == "memory" else 0))
+            & _UINT64
+            for kind in self.kinds
+        )
+
+    def initial(self) -> MemoryState:
+        return MemoryState(
+            tuple(NodeMemory(0, 1 << position, free) for position, free in enumerate(self.allocatable)), {}
+        )
+
+    def reserved(self, state: MemoryState, position: int, index: int) -> int:
+        """What containers hold of one kind on one node."""
+        return (self.allocatable[position][index] - state.nodes[position].free[index]) & _UINT64
+
+    # Hints
+
+    def container_hints(self, state: MemoryState, uid: str, wanted: ContainerDemand) -> Answer:
+        if not wanted.memory:
+            return {}
+        blocks = state.blocks.get(uid, {}).get(wanted.name)
+        if blocks is not None:
+            return _regenerated(blocks, wanted.memory)
+        return self._answer(state, uid, wanted.memory)
+
+    def pod_hints(self, state: MemoryState, uid: str, wanted: Demand) -> Answer:
+        if not wanted.memory:
+            return {}
+        mine = state.blocks.get(uid, {})
+        for container in wanted.containers:
+            if container.name in mine:
+                # KUBELET: the first container that holds memory is compared with the whole pod's request, so pods of
+                # several containers lose their memory hints at a restart (GetPodTopologyHints).
+                return _regenerated(mine[container.name], wanted.memory)
+        return self._answer(state, uid, wanted.memory)
+
+    def _answer(self, state: MemoryState, uid: str, wanted: Amounts) -> Answer:
+        hints = self._hints(state, uid, wanted)
+        # KUBELET: memory that fits nowhere is an empty answer, which the Topology Manager reads as "no preference".
+        return {kind: hints for kind, _ in wanted} if hints.masks else {}
+
+    def _hints(self, state: MemoryState, uid: str, wanted: Amounts) -> Hints:
+        """One list for all kinds: a mask counts only if every kind fits."""
+        self._crash_on_missing(wanted)
+        nodes = state.nodes
+        candidates: list[int] = list(mask_order(len(nodes)))
+        for kind, size in wanted:
+            allocatable = self._allocatable_sums[kind]
+            candidates = [mask for mask in candidates if allocatable[mask] & _UINT64 >= size]
+        smallest = min((mask.bit_count() for mask in candidates[:1]), default=len(nodes))
+        used = sum(1 << position for position, node in enumerate(nodes) if node.assignments)
+        grouped = sum(1 << position for position, node in enumerate(nodes) if node.cells & (node.cells - 1))
+        candidates = [
+            mask
+            for mask in candidates
+            if (not mask & used or _is_group(nodes, mask) if mask & (mask - 1) else not mask & grouped)
+        ]
+        reusable = state.reusable(uid)
+        for kind, size in wanted:
+            index = self.kinds.index(kind)
+            free = sums([node.free[index] for node in nodes])
+            candidates = [
+                mask for mask in candidates if (free[mask] + reusable.get((mask, kind), 0)) & _UINT64 >= size
+            ]
+        return Hints(candidates, [mask for mask in candidates if mask.bit_count() == smallest])
+
+    def _crash_on_missing(self, wanted: Amounts) -> None:
+        # KUBELET: a huge page size that some node does not have is a nil pointer in its table.
+        for kind, _ in wanted:
+            if any(kind not in totals for totals in self.totals):
+                raise KubeletPanic("runtime error: invalid memory address or nil pointer dereference")
+
+    # Allocation
+
+    def allocate(
+        self,
+        state: MemoryState,
+        uid: str,
+        wanted: ContainerDemand,
+        earlier: tuple[ContainerDemand, ...],
+        hint: Hint,
+    ) -> MemoryState:
+        """Charge one container; `earlier` are the init containers before it, whose memory it may take over."""
+        if not wanted.memory:
+            return state
+        blocks = state.blocks.get(uid, {}).get(wanted.name)
+        if blocks is None:
+            nodes = self._choose(state, uid, wanted.memory, hint)
+            blocks = tuple(Block(nodes, kind, size) for kind, size in wanted.memory)
+            state = self._charge(state, uid, blocks)
+            mine = {**state.blocks.get(uid, {}), wanted.name: blocks}
+            _take_over(mine, blocks, earlier)
+            state = state._replace(blocks={**state.blocks, uid: mine})
+        return state._replace(reuse=(uid, _reusable_after(state.reusable(uid), blocks, ends=wanted.ends)))
+
+    def _choose(self, state: MemoryState, uid: str, wanted: Amounts, hint: Hint) -> int:
+        nodes = hint.mask
+        preferred = hint.preferred
+        if nodes is None:
+            default = _best(self._hints(state, uid, wanted))
+            if default is None:
+                raise unexpected(
+                    "[memorymanager] failed to get the default NUMA affinity, "
+                    "no NUMA nodes with enough memory is available"
+                )
+            if preferred and not default.preferred:
+                raise unexpected("[memorymanager] failed to find the default preferred hint")
+            nodes, preferred = default
+        if nodes is not None and not self._fits(state, nodes, wanted):
+            hints = self._hints(state, uid, wanted)
+            extended = _best(Hints(*([mask for mask in masks if mask & nodes == nodes] for masks in hints)))
+            if extended is None:
+                raise unexpected(
+                    "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
+                )
+            if preferred and not extended.preferred:
+                raise unexpected("[memorymanager] failed to find the extended preferred hint")
+            nodes = extended.mask
+        if self.rules.memory_groups and nodes is not None and self._crosses_groups(state, nodes):
+            raise unexpected("[memorymanager] preferred hint violates NUMA node allocation")
+        return nodes or 0
+
+    def _fits(self, state: MemoryState, nodes: int, wanted: Amounts) -> bool:
+        self._crash_on_missing(wanted)
+        return all(
+            sum(state.nodes[position].free[self.kinds.index(kind)] for position in iter_bits(nodes)) & _UINT64
+            >= size
+            for kind, size in wanted
+        )
+
+    def _crosses_groups(self, state: MemoryState, nodes: int) -> bool:
+        # KUBELET: a single node is not checked: best-effort may charge it although it belongs to a group.
+        return bool(nodes & (nodes - 1)) and any(
+            state.nodes[position].assignments and state.nodes[position].cells != nodes
+            for position in iter_bits(nodes)
+        )
+
+    def _charge(self, state: MemoryState, uid: str, blocks: tuple[Block, ...]) -> MemoryState:
+        nodes = list(state.nodes)
+        reusable = state.reusable(uid)
+        for block in blocks:
+            left = max(0, block.size - reusable.get((block.nodes, block.kind), 0))
+            index = self.kinds.index(block.kind)
+            for position in iter_bits(block.nodes):
+                node = nodes[position]
+                used = min(node.free[index], left)
+                left -= used
+                nodes[position] = NodeMemory(
+                    node.assignments + 1, block.nodes, _changed(node.free, index, -used)
+                )
+        return state._replace(nodes=tuple(nodes))
+
+    # Release
+
+    def release(self, state: MemoryState, uid: str) -> MemoryState:
+        """The pod is gone: its memory goes back, lowest node first."""
+        if uid not in state.blocks:
+            return state
+        for _, blocks in sorted(state.blocks[uid].items()):
+            state = self._give_back(state, blocks)
+        return state._replace(blocks={other: mine for other, mine in state.blocks.items() if other != uid})
+
+    def start_container(self, state: MemoryState, uid: str, finished: tuple[str, ...]) -> MemoryState:
+        """A container starts: the init containers before it are over and their memory is freed."""
+        for name in finished:
+            blocks = state.blocks.get(uid, {}).get(name)
+            if blocks is not None:
+                state = self._give_back(state, blocks)
+                mine = {other: held for other, held in state.blocks[uid].items() if other != name}
+                remaining = {other: held for other, held in state.blocks.items() if other != uid}
+                state = state._replace(blocks={**remaining, uid: mine} if mine else remaining)
+        return state
+
+    def _give_back(self, state: MemoryState, blocks: tuple[Block, ...]) -> MemoryState:
+        nodes = list(state.nodes)
+        for block in blocks:
+            left = block.size
+            index = self.kinds.index(block.kind)
+            for position in iter_bits(block.nodes):
+                node = nodes[position]
+                assignments = node.assignments - 1
+                held = (self.allocatable[position][index] - node.free[index]) & _UINT64
+                given = min(held, left)
+                left -= given
+                cells = node.cells if assignments else 1 << position
+                nodes[position] = NodeMemory(assignments, cells, _changed(node.free, index, given))
+        return state._replace(nodes=tuple(nodes))
+
+    # Restart
+
+    def restore(self, state: MemoryState) -> MemoryState:
+        """What a restarted kubelet makes of the state file, or its refusal to start."""
+        expected = self.initial().nodes
+        for _, _, blocks in _in_order(state.blocks):
+            expected = self._recharged(expected, blocks)
+        if not self._same(state.nodes, expected):
+            raise StartError(
+                "memory", "[memorymanager] the expected machine state is different from the real one"
+            )
+        return MemoryState(state.nodes, state.blocks)
+
+    def _recharged(self, nodes: tuple[NodeMemory, ...], blocks: tuple[Block, ...]) -> tuple[NodeMemory, ...]:
+        return self._charge(MemoryState(nodes, {}), "", blocks).nodes
+
+    def _same(self, real: tuple[NodeMemory, ...], expected: tuple[NodeMemory, ...]) -> bool:
+        if not self.rules.memory_groups:
+            return real == expected
+        if [(node.assignments, node.cells) for node in real] != [
+            (node.assignments, node.cells) for node in expected
+        ]:
+            return False
+        return all(_group_sums(real, node.cells) == _group_sums(expected, node.cells) for node in expected)
+
+
+def _is_group(nodes: tuple[NodeMemory, ...], mask: int) -> bool:
+    """Whether every node of a mask that is in use already belongs to exactly that group."""
+    return all(nodes[position].cells == mask for position in iter_bits(mask) if nodes[position].assignments)
+
+
+def _regenerated(blocks: tuple[Block, ...], wanted: Amounts) -> Answer:
+    """Hints from what is already charged; any difference from the request means no preference."""
+    if sorted((block.kind, block.size) for block in blocks) != sorted(wanted):
+        return {}
+    return {block.kind: Hints([block.nodes], [block.nodes]) for block in blocks}
+
+
+def _best(hints: Hints) -> Hint | None:
+    """A preferred mask if there is one, the narrowest of its class."""
+    if hints.preferred:
+        return Hint(min(hints.preferred, key=narrower), preferred=True)
+    return Hint(min(hints.masks, key=narrower), preferred=False) if hints.masks else None
+
+
+def _take_over(
+    mine: dict[str, tuple[Block, ...]], blocks: tuple[Block, ...], earlier: tuple[ContainerDemand, ...]
+) -> None:
+    """Shrink the blocks of earlier init containers by what the new container took over from them.
+
+    The sum over a pod's containers then stays what the pod really holds; blocks of size zero stay listed.
+    """
+    for block in blocks:
+        left = block.size
+        for container in earlier:
+            held = mine.get(container.name)
+            if not left or not container.ends or held is None:
+                continue
+            shrunk = []
+            for old in held:
+                taken = min(old.size, left) if (old.kind, old.nodes) == (block.kind, block.nodes) else 0
+                left -= taken
+                shrunk.append(old._replace(size=old.size - taken))
+            mine[container.name] = tuple(shrunk)
+
+
+def _reusable_after(
+    reusable: Mapping[tuple[int, str], int], blocks: tuple[Block, ...], *, ends: bool
+) -> Mapping[tuple[int, str], int]:
+    """What the pod's next containers may use again: an ended init container adds, any other takes away."""
+    changed = dict(reusable)
+    for nodes, kind, size in blocks:
+        old = changed.get((nodes, kind), 0)
+        changed[nodes, kind] = max(old, size) if ends else max(0, old - size)
+    return changed
+
+
+def _in_order(
+    blocks: Mapping[str, Mapping[str, tuple[Block, ...]]],
+) -> Iterator[tuple[str, str, tuple[Block, ...]]]:
+    for uid, containers in sorted(blocks.items()):
+        for container, held in sorted(containers.items()):
+            yield uid, container, held
+
+
+def _changed(free: tuple[int, ...], index: int, difference: int) -> tuple[int, ...]:
+    return (*free[:index], (free[index] + difference) & _UINT64, *free[index + 1 :])
+
+
+def _group_sums(nodes: tuple[NodeMemory, ...], cells: int) -> tuple[int, ...]:
+    """Free memory of each kind summed over a group; reserved follows from it."""
+    return tuple(
+        sum(amounts) & _UINT64
+        for amounts in zip(*(nodes[position].free for position in iter_bits(cells)), strict=True)
+    )

@@ -1,0 +1,230 @@
+"""One node: a started kubelet and what it has handed out. The twin's front door.
+
+`admit` gives the kubelet's verdict on a pod and the node as it is afterwards; `release` the node after a pod is gone.
+Nodes are values: nothing here changes, logs, waits or rolls dice, and asking twice gives the same answer twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from numaware.twin.config import KubeletConfig
+from numaware.twin.cpu.static import CpuState
+from numaware.twin.device.manager import DeviceState
+from numaware.twin.errors import AdmissionError, topology_affinity
+from numaware.twin.hardware import Hardware
+from numaware.twin.kubelet import Kubelet, start
+from numaware.twin.memory.static import MemoryState
+from numaware.twin.topology.hints import NO_HINT, Answer, Hint, Hints
+from numaware.workload.demand import ContainerDemand, Demand, demand
+from numaware.workload.pod import Pod
+
+_NO_CPUS = CpuState(0, {})
+_NO_MEMORY = MemoryState((), {})
+
+
+class NodeState(NamedTuple):
+    """What the three managers remember, and the pods that are on the node, in the order they came."""
+
+    cpu: CpuState
+    memory: MemoryState
+    device: DeviceState
+    pods: dict[str, Pod]
+
+
+class Merge(NamedTuple):
+    """One merge as it happened: who said what, what came out. `container` is None for a whole pod."""
+
+    container: str | None
+    device: Answer
+    cpu: Answer
+    memory: Answer
+    best: Hint
+    admitted: bool
+
+
+class Verdict(NamedTuple):
+    """The kubelet's answer. `held` is the state at the moment of refusal, before the kubelet cleans up."""
+
+    admitted: bool
+    reason: str
+    message: str
+    node: Node
+    held: NodeState
+
+
+class Node:
+    """A machine, its kubelet's configuration and its state, as one immutable value."""
+
+    __slots__ = ("kubelet", "state")
+
+    def __init__(self, kubelet: Kubelet, state: NodeState) -> None:
+        self.kubelet = kubelet
+        self.state = state
+
+    @classmethod
+    def fresh(cls, hardware: Hardware, config: KubeletConfig) -> Node:
+        """A node on which nothing runs yet; `StartError` where the kubelet would not start."""
+        kubelet = start(hardware, config)
+        return cls(
+            kubelet,
+            NodeState(
+                kubelet.cpus.initial() if kubelet.cpus else _NO_CPUS,
+                kubelet.memory.initial() if kubelet.memory else _NO_MEMORY,
+                kubelet.devices.initial(),
+                {},
+            ),
+        )
+
+    def key(self) -> tuple[object, ...]:
+        """Equal keys answer alike to any new pod: what is free counts, not who holds the rest."""
+        state = self.state
+        return (
+            id(self.kubelet),
+            state.cpu.shared,
+            state.memory.nodes,
+            tuple(sorted(state.device.taken.items())),
+        )
+
+    def admit(self, pod: Pod, watch: Callable[[Merge], None] | None = None) -> Verdict:
+        """The kubelet's verdict; `watch` is told of every merge, and only then is all of its evidence worked out."""
+        admission = _Admission(self.kubelet, self.state, pod, watch)
+        try:
+            admission.run()
+        except AdmissionError as error:
+            # KUBELET: nothing is rolled back at the refusal; the next admission drops what inactive pods hold. A pod
+            # that was already on the node (a restart) stays active until the kubelet has asked them all.
+            node = Node(self.kubelet, admission.state)
+            if pod.uid not in self.state.pods:
+                node = node.release(pod.uid)
+            return Verdict(False, error.reason, error.message, node, admission.state)
+        state = admission.state._replace(pods={**admission.state.pods, pod.uid: pod})
+        return Verdict(True, "", "", Node(self.kubelet, state), state)
+
+    def release(self, uid: str) -> Node:
+        """The node after the pod is gone and the kubelet has cleaned up."""
+        kubelet, (cpu, memory, device, pods) = self.kubelet, self.state
+        return Node(
+            kubelet,
+            NodeState(
+                kubelet.cpus.release(cpu, uid) if kubelet.cpus else cpu,
+                kubelet.memory.release(memory, uid) if kubelet.memory else memory,
+                kubelet.devices.release(device, uid),
+                {other: pod for other, pod in pods.items() if other != uid} if uid in pods else pods,
+            ),
+        )
+
+    def start_containers(self, uid: str) -> Node:
+        """The node after all containers of a pod started: memory of init containers that ended is free again."""
+        pod = self.state.pods.get(uid)
+        memory = self.kubelet.memory
+        if pod is None or memory is None:
+            return self
+        ended = tuple(
+            wanted.name
+            for wanted in demand(pod, sidecars=self.kubelet.rules.sidecars).containers[
+                : len(pod.init_containers)
+            ]
+            if wanted.ends
+        )
+        finished = ended if pod.containers else ended[:-1]
+        return Node(
+            self.kubelet, self.state._replace(memory=memory.start_container(self.state.memory, uid, finished))
+        )
+
+    def restart(
+        self, watch: Callable[[str, Merge], None] | None = None
+    ) -> tuple[Node, tuple[tuple[str, Verdict], ...]]:
+        """A kubelet restart: state files are taken back or refused (`StartError`), then every pod is admitted again.
+
+        A pod refused now is dropped after the last one was asked. `watch` hears of every pod's merges.
+        """
+        kubelet, (cpu, memory, device, pods) = self.kubelet, self.state
+        state = NodeState(
+            kubelet.cpus.restore(cpu) if kubelet.cpus else cpu,
+            kubelet.memory.restore(memory) if kubelet.memory else memory,
+            kubelet.devices.restore(device),
+            pods,
+        )
+        node = Node(kubelet, state)
+        for uid in sorted(state.device.owned.keys() - pods.keys()):
+            node = node.release(uid)
+        verdicts = []
+        for uid, pod in pods.items():
+            verdict = node.admit(pod, partial(watch, uid) if watch else None)
+            verdicts.append((uid, verdict))
+            node = verdict.node
+        for uid, verdict in verdicts:
+            if not verdict.admitted:
+                node = node.release(uid)
+        return node, tuple(verdicts)
+
+
+class _Admission:
+    """One walk through the managers; `state` is what they have handed out so far."""
+
+    def __init__(
+        self, kubelet: Kubelet, state: NodeState, pod: Pod, watch: Callable[[Merge], None] | None
+    ) -> None:
+        self.kubelet = kubelet
+        self.state = state
+        self.uid = pod.uid
+        self.watch = watch
+        self.demand = demand(pod, sidecars=kubelet.rules.sidecars)
+        self.init_count = len(pod.init_containers)
+
+    def run(self) -> None:
+        policy = self.kubelet.policy
+        hint = NO_HINT
+        if policy is not None and self.kubelet.by_pod:
+            hint = self._merge(None, self.demand)
+        for index, wanted in enumerate(self.demand.containers):
+            if policy is not None and not self.kubelet.by_pod:
+                hint = self._merge(wanted.name, wanted)
+            self._allocate(index, wanted, hint)
+
+    def _merge(self, container: str | None, wanted: ContainerDemand | Demand) -> Hint:
+        policy = self.kubelet.policy
+        if policy is None:
+            return NO_HINT
+        answers = self._answers(wanted)
+        lists: list[Hints | None] = [hints for answer in answers for hints in answer.values()]
+        if self.watch is None and policy.refuses(lists):
+            raise topology_affinity()
+        best = policy.merged(lists)
+        admitted = policy.admits(best)
+        if self.watch is not None:
+            self.watch(Merge(container, *answers, best, admitted))
+        if not admitted:
+            raise topology_affinity()
+        return best
+
+    def _answers(self, wanted: ContainerDemand | Demand) -> tuple[Answer, Answer, Answer]:
+        """Device, CPU and memory, in the order in which the kubelet asks them."""
+        kubelet, (cpu, memory, device, _), uid = self.kubelet, self.state, self.uid
+        if isinstance(wanted, Demand):
+            return (
+                kubelet.devices.pod_hints(device, uid, wanted),
+                kubelet.cpus.pod_hints(cpu, uid, wanted) if kubelet.cpus else {},
+                kubelet.memory.pod_hints(memory, uid, wanted) if kubelet.memory else {},
+            )
+        return (
+            kubelet.devices.container_hints(device, uid, wanted),
+            kubelet.cpus.container_hints(cpu, uid, wanted) if kubelet.cpus else {},
+            kubelet.memory.container_hints(memory, uid, wanted) if kubelet.memory else {},
+        )
+
+    def _allocate(self, index: int, wanted: ContainerDemand, hint: Hint) -> None:
+        """Devices, CPUs, memory; what an earlier one gave stays given when a later one refuses."""
+        kubelet, uid = self.kubelet, self.uid
+        state = self.state
+        self.state = state = state._replace(device=kubelet.devices.allocate(state.device, uid, wanted, hint))
+        if kubelet.cpus:
+            self.state = state = state._replace(cpu=kubelet.cpus.allocate(state.cpu, uid, wanted, hint))
+        if kubelet.memory:
+            earlier = self.demand.containers[: min(index, self.init_count)]
+            self.state = state._replace(
+                memory=kubelet.memory.allocate(state.memory, uid, wanted, earlier, hint)
+            )

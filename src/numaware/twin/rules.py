@@ -1,0 +1,57 @@
+"""Which rules a kubelet of a given release follows.
+
+The twin is written for v1.35; each field names one rule that an older release lacked, with the minor version
+that brought it. Managers ask for the rule, never for the version.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+_VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:[.+\-].*)?\Z", re.ASCII | re.DOTALL)
+OLDEST_MINOR = 18
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """The rules of one release. All true is v1.32 and later."""
+
+    minor: int
+    memory_manager: bool  # 1.21: the Memory Manager exists
+    policy_options: bool  # 1.22: CPU manager policy options and SMTAlignmentError
+    numa_allocator: bool  # 1.23: CPUs are taken by NUMA level and sorted consistently
+    equal_masks: (
+        bool  # 1.24: a merged hint is preferred only if all masks are equal; best-non-preferred count rule
+    )
+    topology_options: (
+        bool  # 1.26: topology manager options; a device has topology only with a non-empty node list
+    )
+    device_health: bool  # 1.27: unhealthy devices are refused by name; reworded "unregistered" error
+    sidecars: bool  # 1.29: restartable init containers; numbers in the CPU shortage message
+    memory_groups: bool  # 1.32: allocation may not cross memory groups; restart compares sums per group
+    smt_cause: bool  # 1.32: the SMT message is chosen by cause, not by the number of CPUs left
+
+
+@lru_cache(maxsize=64)
+def rules_for(version: str) -> Rules:
+    """The rules of a kubelet version such as `v1.27.16`; ValueError for what is not one."""
+    match = _VERSION.match(version)
+    if match is None or int(match[1]) < OLDEST_MINOR:
+        raise ValueError(
+            f"{version[:40]!r} is not a kubelet version from v1.{OLDEST_MINOR} on (expected a form such as v1.35.0)"
+        )
+    minor = int(match[1])
+    return Rules(
+        minor=minor,
+        memory_manager=minor >= 21,
+        policy_options=minor >= 22,
+        numa_allocator=minor >= 23,
+        equal_masks=minor >= 24,
+        topology_options=minor >= 26,
+        device_health=minor >= 27,
+        sidecars=minor >= 29,
+        memory_groups=minor >= 32,
+        smt_cause=minor >= 32,
+    )

@@ -1,0 +1,57 @@
+"""The Topology Manager's policies: how hints are merged and which merged hint may pass.
+
+Mirrors `topologymanager/policy_*.go` (v1.35). Policy `none` asks for no hints and has no object here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numaware.twin.hardware import Layout
+from numaware.twin.rules import Rules
+from numaware.twin.topology.hints import Hint, Hints
+from numaware.twin.topology.merge import Better, Closest, merge, narrower, preferred_masks
+
+
+class Policy:
+    """best-effort, restricted or single-numa-node on one kind of machine."""
+
+    def __init__(
+        self, name: str, layout: Layout, distances: Sequence[Sequence[int]] | None, rules: Rules
+    ) -> None:
+        self.name = name
+        self.full = layout.full
+        self.rules = rules
+        self.better: Better = narrower if distances is None else Closest(layout.ids, distances)
+
+    def merged(self, lists: Sequence[Hints | None]) -> Hint:
+        """The best hint; `lists` has one entry per resource, None where any node will do."""
+        if self.name == "single-numa-node":
+            return self._single(lists)
+        return merge(lists, self.full, self.better, equal_masks=self.rules.equal_masks)
+
+    def admits(self, hint: Hint) -> bool:
+        return hint.preferred or self.name == "best-effort"
+
+    def refuses(self, lists: Sequence[Hints | None]) -> bool:
+        """Whether the answer is no, found without working out the hint that failed."""
+        if self.name != "restricted" or isinstance(self.better, Closest):
+            return False
+        constrained = [hints for hints in lists if hints is not None]
+        return not preferred_masks(constrained, self.full, equal_masks=self.rules.equal_masks)
+
+    def _single(self, lists: Sequence[Hints | None]) -> Hint:
+        """Only preferred single nodes count; prefer-closest has nothing to choose between.
+
+        KUBELET: a result of all nodes is stored as "any", so on a one-node machine every hint is (any, preferred).
+        """
+        constrained = [hints for hints in lists if hints is not None]
+        if not constrained:
+            return Hint(None, preferred=True)
+        common = {mask for mask in constrained[0].preferred if not mask & (mask - 1)}
+        for hints in constrained[1:]:
+            common.intersection_update(hints.preferred)
+        if not common:
+            return Hint(None, preferred=False)
+        best = min(common)
+        return Hint(None if best == self.full else best, preferred=True)

@@ -1,0 +1,105 @@
+"""A pod's demands in the units the resource managers count in, worked out once per shape.
+
+Exclusive CPUs, bytes of memory per kind, devices per resource: for each container in the order it is served, and
+for the pod as a whole. Only what a manager would act on is here (a Burstable pod demands no exclusive CPU).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from numaware.workload.pod import Container, Pod, Qos, Resources, amount, milli, units
+from numaware.workload.qos import peak, qos_class
+
+# (resource, amount) pairs, ascending by resource.
+Amounts = tuple[tuple[str, int], ...]
+
+
+class ContainerDemand(NamedTuple):
+    """What one container wants. `ends` marks an ordinary init container: what it got may be used again."""
+
+    name: str
+    ends: bool
+    cpus: int
+    memory: Amounts
+    devices: Amounts
+
+
+class Demand(NamedTuple):
+    """What a pod wants: container by container, and at its peak as one."""
+
+    qos: Qos
+    containers: tuple[ContainerDemand, ...]
+    cpus: int
+    memory: Amounts
+    devices: Amounts
+
+
+def demand(pod: Pod, *, sidecars: bool = True) -> Demand:
+    """The demands of a pod; without `sidecars` (kubelets before v1.29) every init container is an ordinary one."""
+    return _demand(pod.containers, pod.init_containers, pod.qos, pod.pod_requests, pod.pod_limits, sidecars)
+
+
+def exclusive_cpus(container: Container) -> int:
+    """Whole CPUs requested; a fraction gets none of its own. 1000m is 1."""
+    request = amount(container.requests, "cpu")
+    return milli(request) // 1000 if milli(request) % 1000 == 0 else 0
+
+
+def is_memory(resource: str) -> bool:
+    """Whether the Memory Manager looks after a resource."""
+    return resource == "memory" or resource.startswith("hugepages-")
+
+
+@lru_cache(maxsize=8192)
+def _demand(
+    containers: tuple[Container, ...],
+    init_containers: tuple[Container, ...],
+    recorded: Qos | None,
+    pod_requests: Resources,
+    pod_limits: Resources,
+    sidecars: bool,
+) -> Demand:
+    pod = Pod(
+        "",
+        containers=containers,
+        init_containers=init_containers,
+        qos=recorded,
+        pod_requests=pod_requests,
+        pod_limits=pod_limits,
+    )
+    qos = qos_class(pod)
+    # KUBELET: the CPU and Memory Managers pass over pods that have resources of their own (pod-level resources).
+    pinned = qos == "Guaranteed" and not pod.pod_level
+    last_init = len(pod.init_containers)
+    demands = tuple(
+        ContainerDemand(
+            name=container.name,
+            ends=index < last_init and not (sidecars and container.restartable),
+            cpus=exclusive_cpus(container) if pinned else 0,
+            memory=_memory(container) if pinned else (),
+            devices=tuple((name, units(nano)) for name, nano in container.limits),
+        )
+        for index, container in enumerate(pod.in_order)
+    )
+    kinds = sorted({name for container in pod.containers for name, _ in _memory(container)}) if pinned else []
+    resources = sorted({name for container in pod.in_order for name, _ in container.limits})
+    return Demand(
+        qos=qos,
+        containers=demands,
+        cpus=peak(pod, exclusive_cpus, sidecars=sidecars) if pinned else 0,
+        memory=tuple((kind, _peak_of(pod, kind, limits=False, sidecars=sidecars)) for kind in kinds),
+        devices=tuple((name, _peak_of(pod, name, limits=True, sidecars=sidecars)) for name in resources),
+    )
+
+
+def _memory(container: Container) -> Amounts:
+    return tuple((name, units(nano)) for name, nano in container.requests if is_memory(name))
+
+
+def _peak_of(pod: Pod, name: str, *, limits: bool, sidecars: bool) -> int:
+    def need(container: Container) -> int:
+        return units(amount(container.limits if limits else container.requests, name))
+
+    return peak(pod, need, sidecars=sidecars)
