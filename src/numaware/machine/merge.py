@@ -1,0 +1,299 @@
+"""Several sources about one machine, made into one value.
+
+Every source knows a part: `nvidia-smi` the links, `numactl` the distances, sysfs the PCI tree. A fact that one
+source has is taken, facts that agree are one, and where two contradict each other the first source wins and
+`warnings` says who said what. Sets of CPUs contradict each other only on CPUs that both sources list: a source
+that saw a part of the machine (inside a container, say) is incomplete, not wrong.
+
+`merge_devices` then gives addresses to the devices of sources that print none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from numaware.machine.cpuset import EMPTY, CpuSet
+from numaware.machine.merge_devices import with_addresses
+from numaware.machine.topology import Cache, HugePages, Link, Machine, NumaNode
+
+_Item = TypeVar("_Item", bound=msgspec.Struct)
+# Two known values, and the CPUs both sides list -> the value that holds both facts, or None if they contradict.
+_Join = Callable[[Any, Any, CpuSet], Any]
+
+# Values that say nothing: what a reader leaves where its source is silent.
+_SILENT: tuple[object, ...] = (None, "", EMPTY, (), "other", "000000")
+
+
+class _Source(msgspec.Struct, frozen=True):
+    place: int
+    name: str
+    machine: Machine
+    cpus: CpuSet
+
+
+class _Conflicts:
+    """Contradictions, gathered so that one about a hundred CPUs becomes one warning."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, str, str], dict[object, tuple[object, object]]] = {}
+
+    def note(
+        self, what: str, key: object, field: str, kept: tuple[str, object], other: tuple[str, object]
+    ) -> None:
+        cases = self._found.setdefault((what, field, kept[0], other[0]), {})
+        cases.setdefault(key, (kept[1], other[1]))
+
+    def warnings(self) -> list[str]:
+        said = []
+        for (what, field, kept, other), cases in self._found.items():
+            key, (mine, theirs) = next(iter(cases.items()))
+            more = f" (and {len(cases) - 1} more)" if len(cases) > 1 else ""
+            subject = f"{what} {key}".strip()
+            said.append(
+                f"{subject}{more}: {field} is {mine} in {kept} but {theirs} in {other}; {kept} is taken"
+            )
+        return said
+
+
+def merge(machines: Sequence[tuple[str, Machine]]) -> Machine:
+    """One machine with the facts of all; the names are used in warnings."""
+    if not machines:
+        raise ValueError("nothing to merge")
+    if len(machines) == 1:
+        return machines[0][1]
+    sources = [
+        _Source(place, name, machine, CpuSet(cpu.id for cpu in machine.cpus))
+        for place, (name, machine) in enumerate(machines)
+    ]
+    conflicts = _Conflicts()
+    whole: dict[str, Any] = {
+        field: _settle(
+            conflicts, ("machine", "", field), [(each, getattr(each.machine, field)) for each in sources]
+        )
+        for field in ("architecture", "vendor", "product", "model", "isolated", "nohz_full", "memory_bytes")
+    }
+    whole["stated_core_count"] = _settle(
+        conflicts,
+        ("machine", "", "number of cores"),
+        [(each, each.machine.stated_core_count) for each in sources],
+    )
+    cpus = _items(conflicts, "CPU", [(each, cpu.id, cpu) for each in sources for cpu in each.machine.cpus])
+    pci = _items(conflicts, "PCI", [(each, f.address, f) for each in sources for f in each.machine.pci])
+    devices = _items(
+        conflicts, "device", [(each, d.name, d) for each in sources for d in each.machine.devices]
+    )
+    joined, doubts = with_addresses([machine for _, machine in machines], devices, pci)
+    merged = Machine(
+        **whole,
+        cpus=tuple(sorted(cpus, key=lambda cpu: cpu.id)),
+        caches=_caches(conflicts, sources),
+        numa=_nodes(conflicts, sources),
+        pci=tuple(sorted(pci, key=lambda function: function.address)),
+        devices=joined,
+        links=_links(conflicts, sources),
+    )
+    told = [warning for each in sources for warning in each.machine.warnings]
+    return msgspec.structs.replace(
+        merged, warnings=tuple(dict.fromkeys([*told, *conflicts.warnings(), *doubts]))
+    )
+
+
+def _settle(
+    conflicts: _Conflicts, subject: tuple[str, object, str], claims: Sequence[tuple[_Source, Any]]
+) -> Any:
+    """The value of one field of one thing from what the sources say about it, in their order."""
+    what, key, field = subject
+    known = [(source, value) for source, value in claims if value not in _SILENT]
+    if not known:
+        return next((value for _, value in claims if value is not None), None)
+    first, kept = known[0]
+    seen = first.cpus
+    for source, value in known[1:]:
+        joined = _JOINS.get(field, _equal)(kept, value, seen & source.cpus)
+        if joined is None:
+            conflicts.note(what, key, field, (first.name, kept), (source.name, value))
+        else:
+            kept = joined
+        seen |= source.cpus
+    return kept
+
+
+def _items(
+    conflicts: _Conflicts, what: str, listed: Sequence[tuple[_Source, Hashable, _Item]]
+) -> list[_Item]:
+    """Things of one kind, matched by key and merged field by field, in the order they first appear."""
+    claims: dict[tuple[Hashable, int], list[tuple[_Source, _Item]]] = {}
+    times: dict[tuple[int, Hashable], int] = {}
+    for source, key, item in listed:
+        # A damaged source may list a key twice; the second one is a thing of its own.
+        turn = times[source.place, key] = times.get((source.place, key), -1) + 1
+        claims.setdefault((key, turn), []).append((source, item))
+    merged = []
+    for (key, _), sides in claims.items():
+        item = sides[0][1]
+        if len(sides) > 1:
+            fields = {
+                field: _settle(
+                    conflicts, (what, key, field), [(source, getattr(side, field)) for source, side in sides]
+                )
+                for field in item.__struct_fields__
+            }
+            item = type(item)(**fields)
+        merged.append(item)
+    return merged
+
+
+def _nodes(conflicts: _Conflicts, sources: Sequence[_Source]) -> tuple[NumaNode, ...]:
+    placed = _placement(sources)
+    claims: dict[int, list[tuple[_Source, NumaNode]]] = {}
+    for source in sources:
+        for node in source.machine.numa:
+            claims.setdefault(node.id, []).append((source, node))
+    return tuple(_node(conflicts, claims[number], placed[number]) for number in sorted(claims))
+
+
+def _node(conflicts: _Conflicts, sides: Sequence[tuple[_Source, NumaNode]], cpus: CpuSet) -> NumaNode:
+    number = sides[0][1].id
+
+    def settle(field: str, values: Sequence[tuple[_Source, Any]]) -> Any:
+        return _settle(conflicts, ("NUMA node", number, field), values)
+
+    others = sorted({other for _, node in sides for other, _ in node.distances})
+    sizes = sorted({pool.size_bytes for _, node in sides for pool in node.hugepages})
+    near = [(source, node.nearest_cpus) for source, node in sides]
+    own = all(node.nearest_cpus in {EMPTY, node.cpus} for _, node in sides)
+    return NumaNode(
+        id=number,
+        cpus=cpus,
+        memory_bytes=settle("memory_bytes", [(source, node.memory_bytes) for source, node in sides]),
+        hugepages=tuple(
+            HugePages(
+                size,
+                settle(f"number of {size} byte pages", _pools(sides, size, "total")),
+                settle(f"number of free {size} byte pages", _pools(sides, size, "free")),
+            )
+            for size in sizes
+        ),
+        distances=tuple(
+            (
+                other,
+                settle(f"distance to {other}", [(s, dict(node.distances).get(other)) for s, node in sides]),
+            )
+            for other in others
+        ),
+        kind=settle("kind", [(source, node.kind) for source, node in sides]),
+        nearest_cpus=cpus if own and cpus and any(cpus for _, cpus in near) else settle("nearest_cpus", near),
+        allowed=all(node.allowed for _, node in sides),
+    )
+
+
+def _pools(sides: Sequence[tuple[_Source, NumaNode]], size: int, field: str) -> list[tuple[_Source, Any]]:
+    return [
+        (source, getattr(pool, field))
+        for source, node in sides
+        for pool in node.hugepages
+        if pool.size_bytes == size
+    ]
+
+
+def _placement(sources: Sequence[_Source]) -> dict[int, CpuSet]:
+    """Node -> CPUs; a later source adds only CPUs that no earlier one has placed (the CPUs' own field warns)."""
+    placed: dict[int, CpuSet] = {}
+    taken = EMPTY
+    for source in sources:
+        for node in source.machine.numa:
+            placed[node.id] = placed.get(node.id, EMPTY) | (node.cpus - taken)
+        for node in source.machine.numa:
+            taken |= node.cpus
+    return placed
+
+
+def _caches(conflicts: _Conflicts, sources: Sequence[_Source]) -> tuple[Cache, ...]:
+    """Caches of one level and type never share a CPU, so that any common CPU tells that two are the same."""
+    groups: list[list[tuple[_Source, Cache]]] = []
+    exact: dict[tuple[int, str, CpuSet], int] = {}
+    holder: dict[tuple[int, str, int], int] = {}
+    for source in sources:
+        earlier = len(groups)
+        for cache in source.machine.caches:
+            kind = (cache.level, cache.type)
+            places = {holder.get((*kind, cpu), earlier) for cpu in cache.cpus}
+            place = exact.get((*kind, cache.cpus), min(places, default=earlier))
+            if place >= earlier:
+                place = len(groups)
+                groups.append([])
+            groups[place].append((source, cache))
+            exact.setdefault((*kind, cache.cpus), place)
+            for cpu in cache.cpus:
+                holder.setdefault((*kind, cpu), place)
+    merged = [_cache(conflicts, sides) for sides in groups]
+    return tuple(
+        sorted(merged, key=lambda cache: (cache.level, cache.type, cache.cpus.mask & -cache.cpus.mask))
+    )
+
+
+def _cache(conflicts: _Conflicts, sides: Sequence[tuple[_Source, Cache]]) -> Cache:
+    first = sides[0][1]
+    what = f"L{first.level} {first.type.lower()} cache of CPUs"
+    cpus = _settle(conflicts, (what, first.cpus, "cpus"), [(source, cache.cpus) for source, cache in sides])
+    size = _settle(conflicts, (what, cpus, "size"), [(source, cache.size_bytes) for source, cache in sides])
+    return Cache(first.level, first.type, cpus, size)
+
+
+def _links(conflicts: _Conflicts, sources: Sequence[_Source]) -> tuple[Link, ...]:
+    """Links by their two ends, in either direction."""
+    claims: dict[frozenset[str], list[tuple[_Source, Link]]] = {}
+    for source in sources:
+        for link in source.machine.links:
+            claims.setdefault(frozenset((link.a, link.b)), []).append((source, link))
+    merged = []
+    for sides in claims.values():
+        first = sides[0][1]
+        subject = ("link", f"{first.a} to {first.b}", "type")
+        merged.append(
+            Link(
+                first.a, first.b, _settle(conflicts, subject, [(source, link.type) for source, link in sides])
+            )
+        )
+    return tuple(merged)
+
+
+def _equal(kept: Any, other: Any, _: CpuSet) -> Any:
+    return kept if kept == other else None
+
+
+def _same_cpus(kept: CpuSet, other: CpuSet, both: CpuSet) -> CpuSet | None:
+    return None if (kept ^ other) & both else kept | other
+
+
+def _same_bytes(kept: int, other: int, _: CpuSet) -> int | None:
+    """Equal, or equal in MiB where one side is printed in whole MiB (numactl): then the finer one."""
+    whole = 1 << 20
+    if kept // whole == other // whole and 0 in {kept % whole, other % whole}:
+        return max(kept, other)
+    return kept if kept == other else None
+
+
+def _same_class(kept: str, other: str, _: CpuSet) -> str | None:
+    """Equal, or one side does not know the programming interface, the last two digits."""
+    if kept[:4] == other[:4] and "00" in {kept[4:], other[4:]}:
+        return max(kept, other)
+    return kept if kept == other else None
+
+
+def _both(kept: bool, other: bool, _: CpuSet) -> bool:
+    return kept and other
+
+
+_JOINS: dict[str, _Join] = {
+    "siblings": _same_cpus,
+    "cpus": _same_cpus,
+    "local_cpus": _same_cpus,
+    "nearest_cpus": _same_cpus,
+    "memory_bytes": _same_bytes,
+    "class_code": _same_class,
+    "allowed": _both,
+}
