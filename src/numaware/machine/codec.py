@@ -70,6 +70,8 @@ def to_builtins(machine: Machine) -> dict[str, Any]:
     }
     if machine.model is not None:
         document["machine"]["model"] = machine.model
+    if machine.stated_core_count is not None:
+        document["statedCoreCount"] = machine.stated_core_count
     return document
 
 
@@ -230,6 +232,7 @@ class _MachineWire(_Wire):
     devices: list[_DeviceWire] = []
     links: list[Link] = []
     memory_bytes: _Amount | None = None
+    stated_core_count: _Amount | None = None
     isolated_cpus: CpuSet = EMPTY
     nohz_full_cpus: CpuSet = EMPTY
     warnings: list[str] = []
@@ -262,6 +265,7 @@ def _machine(wire: _MachineWire) -> Machine:
         isolated=wire.isolated_cpus,
         nohz_full=wire.nohz_full_cpus,
         memory_bytes=wire.memory_bytes,
+        stated_core_count=wire.stated_core_count,
         warnings=tuple(wire.warnings),
     )
 
