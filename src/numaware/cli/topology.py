@@ -1,15 +1,157 @@
-"""`numaware topology`: see a machine, compare two, or save one for somebody else to look at."""
+"""`numaware topology`: see a machine, compare two, or save one for somebody else to look at.
+
+A command imports what it needs when it runs: an answer in JSON pays for no drawing, and nobody for `capture`.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Annotated, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
+
+from numaware.cli.output import deliver
+from numaware.errors import InputError
+from numaware.machine import codec, sysfs
+from numaware.machine.sources import read_source
+from numaware.machine.textfile import MAX_TEXT_BYTES
+from numaware.machine.topology import Machine
+from numaware.machine.tree import open_tree
+
+Format = Literal["text", "json", "svg"]
+Kind = Literal["numactl", "lscpu", "nvidia-smi", "hwloc", "nccl", "cadvisor"]
 
 app = App(name="topology", help="See a machine: NUMA nodes, CPUs, caches, memory, devices, distances.")
+app.command(
+    "numaware.cli.topology_diff:app",
+    name="diff",
+    help="Say what differs between two machines that should be alike.",
+)
+app.command(
+    "numaware.cli.topology_capture:app",
+    name="capture",
+    help="Save a machine for somebody else to look at.",
+)
+
+Output = Annotated[
+    Path | None, Parameter(name=["--output", "-o"], help="Write to this file, complete or not at all.")
+]
+Form = Annotated[
+    Format, Parameter(name="--format", help="text for people, json for programs, svg for a page or a ticket.")
+]
+AsJson = Annotated[
+    bool, Parameter(name="--json", negative="", show_default=False, help="The same as --format json.")
+]
 
 
 @app.command
-def show(*, root: Path = Path("/")) -> int:
-    """Show a machine."""
-    return int(not root.exists())
+def show(
+    *,
+    root: Annotated[
+        Path, Parameter(help="A folder or archive with /sys and /proc, or a topology in JSON.")
+    ] = Path("/"),
+    extra: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--with", negative="", help="KIND=FILE: add what another tool printed; may be repeated."
+        ),
+    ] = (),
+    form: Form = "text",
+    as_json: AsJson = False,
+    output: Output = None,
+) -> int:
+    """Show a machine: this one, a captured one, or one saved as JSON.
+
+    The picture nests packages, NUMA nodes, shared caches and cores, with
+    memory, huge pages and devices where they belong; then distances, then
+    whatever is odd. Equal parts are drawn once.
+
+    For example:
+
+      numaware topology show
+      numaware topology show --root node7.tar.gz
+      numaware topology show --format svg -o node7.svg
+      nvidia-smi topo -m > topo.txt
+      numaware topology show --with nvidia-smi=topo.txt
+    """
+    machine = load(root)
+    if extra:
+        from numaware.machine.merge import merge  # noqa: PLC0415 - see above
+
+        machine = merge([(str(root), machine), *(_extra(pair) for pair in extra)])
+    return _present(machine, "json" if as_json else form, output)
+
+
+@app.command(usage="Usage: numaware topology read --from KIND FILE [OPTIONS]")
+def read(
+    file: Annotated[
+        str, Parameter(name="FILE", allow_leading_hyphen=True, help="What the tool printed; - is stdin.")
+    ],
+    /,
+    *,
+    kind: Annotated[Kind, Parameter(name="--from", help="Who printed it.")],
+    form: Form = "text",
+    as_json: AsJson = False,
+    output: Output = None,
+) -> int:
+    """Show a machine from what another tool says about it.
+
+    It shows what the source knows: numactl has memory and distances but no
+    caches, nvidia-smi has devices and their links but no memory.
+
+      numactl      numactl --hardware
+      lscpu        lscpu, or lscpu -e, or lscpu -p
+      nvidia-smi   nvidia-smi topo -m
+      hwloc        lstopo --of xml
+      nccl         the file that NCCL_TOPO_DUMP_FILE names
+      cadvisor     MachineInfo, as the kubelet has it
+
+    For example:
+
+      ssh node7 numactl --hardware | numaware topology read --from numactl -
+      numaware topology read --from nvidia-smi topo.txt --json
+    """
+    return _present(_read_source(kind, file), "json" if as_json else form, output)
+
+
+def load(path: Path) -> Machine:
+    """The machine at a path: what holds JSON is a topology, everything else has to have a /sys in it."""
+    if path.is_file():
+        with path.open("rb") as stream:
+            if stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+                stream.seek(0)
+                return codec.decode(stream.read(codec.MAX_JSON_BYTES + 1), str(path))
+    return sysfs.read(open_tree(path))
+
+
+def _extra(pair: str) -> tuple[str, Machine]:
+    kind, equals, file = pair.partition("=")
+    if not equals or not file:
+        raise InputError(f"--with {pair}", "not of the form KIND=FILE", hint="such as nvidia-smi=topo.txt")
+    return file, _read_source(kind, file)
+
+
+def _read_source(kind: str, file: str) -> Machine:
+    if file == "-":
+        return read_source(kind, sys.stdin.buffer.read(MAX_TEXT_BYTES + 1), "standard input")
+    with Path(file).open("rb") as stream:
+        return read_source(kind, stream.read(MAX_TEXT_BYTES + 1), file)
+
+
+def _present(machine: Machine, form: Format, output: Path | None) -> int:
+    if form == "json":
+        deliver(codec.encode(machine), output)
+    elif form == "svg":
+        from numaware.machine.drawing import svg  # noqa: PLC0415 - see above
+
+        deliver(svg.render(machine), output)
+    else:
+        from numaware.machine.drawing import terminal, text  # noqa: PLC0415 - see above
+        from numaware.machine.drawing.picture import draw  # noqa: PLC0415
+
+        if output is None:
+            terminal.write(text.render(draw(machine), terminal.width_of(sys.stdout)), sys.stdout)
+        else:
+            deliver(text.to_plain(text.render(draw(machine), terminal.PAGE)).encode(), output)
+    return 0

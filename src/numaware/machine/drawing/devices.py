@@ -140,17 +140,19 @@ def _folded(items: list[Hardware], hue: int | None) -> Box:
 
 def _named(group: list[Device], pci: dict[str, PciDevice], virtual: dict[str, int]) -> Hardware:
     first = min(group, key=lambda device: (_ORDER.index(device.kind), len(device.name), device.name))
-    names = [
+    names = (
         first.name,
         *(device.name for device in group),
         *(device.alias for device in group if device.alias),
-    ]
+    )
     function = pci.get(first.pci) if first.pci else None
     if function is None and first.pci:
         function = PciDevice(first.pci, "", "", "")
     told = (device.numa for device in group if device.numa is not None)
     numa = next(told, function.numa if function else None)
-    return Hardware(first.kind, tuple(dict.fromkeys(names)), function, numa, virtual.get(first.pci or "", 0))
+    # A GPU that nobody has named goes by its address, which is shown anyway.
+    own = tuple(dict.fromkeys(name for name in names if name != first.pci))
+    return Hardware(first.kind, own, function, numa, virtual.get(first.pci or "", 0))
 
 
 def _class_kind(device: PciDevice) -> DeviceKind | None:

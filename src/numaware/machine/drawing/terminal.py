@@ -14,7 +14,7 @@ from typing import TextIO
 from numaware.machine.drawing.lines import Line, plain, to_ascii
 
 # Width of a picture that goes to a file or a pipe.
-_PAGE = 100
+PAGE = 100
 
 STYLES = {
     "bold": "bold",
@@ -43,7 +43,7 @@ STYLES = {
 def width_of(stream: TextIO) -> int:
     """The columns of the terminal, or a page's where there is none (COLUMNS overrides both)."""
     return (
-        shutil.get_terminal_size((_PAGE, 24)).columns if stream.isatty() or "COLUMNS" in os.environ else _PAGE
+        shutil.get_terminal_size((PAGE, 24)).columns if stream.isatty() or "COLUMNS" in os.environ else PAGE
     )
 
 
