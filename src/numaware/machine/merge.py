@@ -5,7 +5,7 @@ source has is taken, facts that agree are one, and where two contradict each oth
 `warnings` says who said what. Sets of CPUs contradict each other only on CPUs that both sources list: a source
 that saw a part of the machine (inside a container, say) is incomplete, not wrong.
 
-`merge_devices` then gives addresses to the devices of sources that print none.
+Things are matched by id, address or name; `merge_devices` first finds what a name without address stands for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from numaware.machine.cpuset import EMPTY, CpuSet
-from numaware.machine.merge_devices import with_addresses
+from numaware.machine.merge_devices import reconcile
 from numaware.machine.topology import Cache, HugePages, Link, Machine, NumaNode
 
 _Item = TypeVar("_Item", bound=msgspec.Struct)
@@ -64,9 +64,10 @@ def merge(machines: Sequence[tuple[str, Machine]]) -> Machine:
         raise ValueError("nothing to merge")
     if len(machines) == 1:
         return machines[0][1]
+    reconciled, doubts = reconcile(machines)
     sources = [
         _Source(place, name, machine, CpuSet(cpu.id for cpu in machine.cpus))
-        for place, (name, machine) in enumerate(machines)
+        for place, (name, machine) in enumerate(reconciled)
     ]
     conflicts = _Conflicts()
     whole: dict[str, Any] = {
@@ -85,14 +86,13 @@ def merge(machines: Sequence[tuple[str, Machine]]) -> Machine:
     devices = _items(
         conflicts, "device", [(each, d.name, d) for each in sources for d in each.machine.devices]
     )
-    joined, doubts = with_addresses([machine for _, machine in machines], devices, pci)
     merged = Machine(
         **whole,
         cpus=tuple(sorted(cpus, key=lambda cpu: cpu.id)),
         caches=_caches(conflicts, sources),
         numa=_nodes(conflicts, sources),
         pci=tuple(sorted(pci, key=lambda function: function.address)),
-        devices=joined,
+        devices=tuple(devices),
         links=_links(conflicts, sources),
     )
     told = [warning for each in sources for warning in each.machine.warnings]

@@ -1,14 +1,15 @@
-"""PCI addresses for the devices of sources that print none.
+"""PCI addresses for the devices of sources that print none, before sources are merged by name.
 
-`nvidia-smi` counts its GPUs in the order of their PCI addresses, and names NICs by what sits on top of them
-(`mlx5_0`). Where another source lists as many NVIDIA GPUs, or knows where `mlx5_0` is, the two are the same
-devices, and links meet the PCI tree. What does not fit together is left apart, with a warning.
+`nvidia-smi` counts its GPUs in the order of their PCI addresses, and says what sits on top of a NIC (`mlx5_0`).
+Where the other sources list as many NVIDIA GPUs, or know where `mlx5_0` is, these are the same devices, and
+links meet the PCI tree. Where they do not fit (a container sees two GPUs of eight), the numbers mean other
+devices than elsewhere: they get names of their own, and a warning says so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -18,49 +19,78 @@ _GPU_NAME = re.compile(r"GPU(\d{1,5})", re.ASCII)
 _NVIDIA = "10de"
 
 
-def with_addresses(
-    machines: Sequence[Machine], devices: Sequence[Device], pci: Sequence[PciDevice]
-) -> tuple[tuple[Device, ...], list[str]]:
-    """The merged devices with their PCI functions filled in as far as these are certain, and doubts in words."""
-    # Only a source that knows no PCI at all counts by PCI order; another one would have said the address.
-    nameless = {
-        device.name
-        for machine in machines
-        if not machine.pci
+def reconcile(machines: Sequence[tuple[str, Machine]]) -> tuple[list[tuple[str, Machine]], list[str]]:
+    """The machines with addresses filled in as far as they are certain, and the doubts in words."""
+    functions: dict[str, PciDevice] = {}
+    places: dict[str, str] = {}
+    for _, machine in machines:
+        for function in machine.pci:
+            functions.setdefault(function.address, function)
+        for device in machine.devices:
+            if device.pci is not None:
+                places.setdefault(device.name, device.pci)
+    reconciled = []
+    doubts: list[str] = []
+    for name, machine in machines:
+        # A source that knows PCI would have said the address; its devices are taken as they are.
+        blind = not machine.pci and any(device.pci is None for device in machine.devices)
+        reconciled.append(
+            (name, _with_addresses(name, machine, functions, places, doubts)) if blind else (name, machine)
+        )
+    return reconciled, doubts
+
+
+def _with_addresses(
+    name: str,
+    machine: Machine,
+    functions: Mapping[str, PciDevice],
+    places: Mapping[str, str],
+    doubts: list[str],
+) -> Machine:
+    gpus = sorted((device for device in machine.devices if _number(device) >= 0), key=_number)
+    found = [functions[address] for address in sorted(functions) if _is_nvidia_gpu(functions[address])]
+    doubt = _mismatch(gpus, found) if gpus and found else ""
+    addresses = {
+        device.name: places[device.alias]
         for device in machine.devices
-        if device.pci is None
+        if device.pci is None and device.alias is not None and device.alias in places
     }
-    waiting = [device for device in devices if device.pci is None and device.name in nameless]
-    addresses, doubts = _gpu_addresses(waiting, pci)
-    known = {device.name: device.pci for device in devices if device.pci is not None}
-    addresses.update(
-        (device.name, known[device.alias])
-        for device in waiting
-        if device.alias is not None and device.alias in known
+    names: dict[str, str] = {}
+    if doubt:
+        doubts.append(f"{name}: {doubt}; its GPUs are kept apart from those of other sources")
+        names = {gpu.name: f"{name}:{gpu.name}" for gpu in gpus if gpu.name in places}
+    elif found:
+        addresses |= {gpu.name: function.address for gpu, function in zip(gpus, found, strict=False)}
+    return msgspec.structs.replace(
+        machine,
+        devices=tuple(
+            msgspec.structs.replace(
+                _placed(device, functions.get(addresses.get(device.name, ""))),
+                name=names.get(device.name, device.name),
+            )
+            for device in machine.devices
+        ),
+        links=tuple(
+            msgspec.structs.replace(link, a=names.get(link.a, link.a), b=names.get(link.b, link.b))
+            for link in machine.links
+        ),
     )
-    functions = {function.address: function for function in pci}
-    return tuple(_placed(device, functions.get(addresses.get(device.name, ""))) for device in devices), doubts
 
 
-def _gpu_addresses(waiting: Sequence[Device], pci: Sequence[PciDevice]) -> tuple[dict[str, str], list[str]]:
-    numbers = {
-        device.name: int(match[1]) for device in waiting if (match := _GPU_NAME.fullmatch(device.name))
-    }
-    gpus = sorted((device for device in waiting if device.name in numbers), key=lambda gpu: numbers[gpu.name])
-    functions = sorted(
-        (function for function in pci if _is_nvidia_gpu(function)), key=lambda function: function.address
-    )
-    if not gpus or not functions:
-        return {}, []
-    if len(gpus) != len(functions):
-        return {}, [
-            f"{len(gpus)} GPUs are named and {len(functions)} NVIDIA GPUs found on PCI; they are not matched"
-        ]
-    for gpu, function in zip(gpus, functions, strict=True):
-        if None not in {gpu.numa, function.numa} and gpu.numa != function.numa:
-            doubt = f"{gpu.name} is on NUMA node {gpu.numa}, but {function.address} on {function.numa}"
-            return {}, [f"{doubt}; GPUs and PCI functions are not matched"]
-    return {gpu.name: function.address for gpu, function in zip(gpus, functions, strict=True)}, []
+def _number(device: Device) -> int:
+    """The number of a GPU that has no address yet; -1 for anything else."""
+    match = _GPU_NAME.fullmatch(device.name) if device.pci is None else None
+    return int(match[1]) if match else -1
+
+
+def _mismatch(gpus: Sequence[Device], found: Sequence[PciDevice]) -> str:
+    """Why the GPUs in the order of their numbers are not the functions in the order of their addresses."""
+    if len(gpus) != len(found):
+        return f"{len(gpus)} GPUs, but {len(found)} NVIDIA GPUs on PCI"
+    for gpu, function in zip(gpus, found, strict=True):
+        if gpu.numa is not None and function.numa is not None and gpu.numa != function.numa:
+            return f"{gpu.name} is on NUMA node {gpu.numa}, but {function.address} on {function.numa}"
+    return ""
 
 
 def _is_nvidia_gpu(function: PciDevice) -> bool:
