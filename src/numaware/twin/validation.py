@@ -57,7 +57,7 @@ def problems(settings: Settings, version: str = DEFAULT_VERSION) -> tuple[Proble
 
 
 def _error(setting: str, text: str) -> Problem:
-    return Problem("error", setting, text)
+    return Problem("error", setting, printable(text, 2000))
 
 
 def _prefix(minor: int) -> str:

@@ -123,9 +123,7 @@ def _objects(found: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
             yield index, kind, node
 
 
-def _workload(
-    owner: Node, kind: str, template: Template, document: int, reader: PodReader
-) -> Workload | None:
+def _workload(owner: Node, kind: str, template: Template, document: int, reader: PodReader) -> Workload:
     metadata = owner.get("metadata")
     name = _text(metadata.get("name"), "metadata.name", reader) or _text(
         metadata.get("generateName"), "metadata.generateName", reader

@@ -267,11 +267,11 @@ def _together(pod: Pod, *, limits: bool) -> Amounts:
     def of(container: Container) -> Resources:
         return container.limits if limits else container.requests
 
+    def at_peak(name: str) -> int:
+        return peak(pod, lambda container: amount(of(container), name))
+
     names = sorted({name for container in pod.in_order for name, _ in of(container)})
-    totals = {
-        name: peak(pod, lambda container, of_name=name: amount(of(container), of_name)) for name in names
-    }
-    return {name: Quantity(nano, "decimal" if name == "cpu" else "binary") for name, nano in totals.items()}
+    return {name: Quantity(at_peak(name), "decimal" if name == "cpu" else "binary") for name in names}
 
 
 def _smaller_than_containers(needs: Requirements, asked: Amounts, limited: Amounts) -> Iterator[Refusal]:

@@ -39,6 +39,7 @@ _INTEGER = re.compile(
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,5})?")
 _STRING_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary", "!")
 _CORE_TAG = "tag:yaml.org,2002:"
+_CALL_OUT = re.compile(r"<[0-9]{1,2}>\s*\Z")
 # JSON writes characters beyond the basic plane as two escapes, which YAML has no notion of.
 _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
@@ -225,6 +226,8 @@ def _is_merge(event: Any) -> bool:
 def _why(error: yaml.MarkedYAMLError, line: str) -> str:
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return "a tab is used for indentation; YAML takes only blanks"
+    if _CALL_OUT.search(line):
+        return "not YAML: the line ends in a call-out mark such as <1>, copied from a manual"
     return f"not YAML: {', '.join(part for part in (error.context, error.problem) if part)}"
 
 

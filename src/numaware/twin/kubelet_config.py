@@ -1,0 +1,217 @@
+"""A kubelet's configuration from any file people keep it in.
+
+Besides a KubeletConfiguration itself: a piece of one, several in one file, the kubelet's own `/configz` answer, and
+the wrappers of OpenShift, kind, kubeadm and ConfigMaps. Where a wrapper holds flags too, they win, as they do in the
+kubelet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from numaware.errors import InputError
+from numaware.machine.quantity import Quantity
+from numaware.machine.words import printable
+from numaware.twin import flags as kubelet_flags
+from numaware.twin import kubelet_fields, validation
+from numaware.twin.config import DEFAULT_VERSION, KubeletConfig, MemoryReservation
+from numaware.twin.rules import rules_for
+from numaware.twin.settings import Settings, configuration
+from numaware.workload.problem import Problem
+from numaware.workload.yamlfile import Node, documents
+
+_GROUP = "kubelet.config.k8s.io/"
+# What the Node Tuning Operator reserves for every performance profile, whatever the machine.
+_PROFILE_RESERVED = (("memory", "500Mi"),)
+_PROFILE_RESERVED_MEMORY = (MemoryReservation(0, (("memory", Quantity.parse("1100Mi")),)),)
+_PROFILE_EVICTION = (
+    ("imagefs.available", "15%"),
+    ("memory.available", "100Mi"),
+    ("nodefs.available", "10%"),
+    ("nodefs.inodesFree", "5%"),
+)
+
+
+class KubeletConfigFile(msgspec.Struct, frozen=True):
+    """A configuration, the settings behind it, and what there is to say about them.
+
+    `problems` are what the kubelet would refuse at start (errors) and what it would pass over (notes). With an error
+    among them `config` is only what could be understood: the kubelet would not run with it.
+    """
+
+    config: KubeletConfig
+    settings: Settings
+    problems: tuple[Problem, ...]
+
+    @property
+    def refused(self) -> bool:
+        return any(problem.severity == "error" for problem in self.problems)
+
+
+def read(
+    data: bytes, source: str, version: str = DEFAULT_VERSION, flags: Settings | None = None
+) -> KubeletConfigFile:
+    """The configuration in a file, with `flags` laid over it."""
+    minor = _minor(version, source)
+    found = [part for node in documents(data, source) for part in _parts(node, source, minor)]
+    if not found:
+        hint = "expected kind KubeletConfiguration, a fragment of it, or a wrapper such as OpenShift's KubeletConfig"
+        raise InputError(source, "holds no kubelet configuration", hint=hint)
+    settings = Settings()
+    problems: list[Problem] = []
+    over = Settings()
+    for part in found:
+        problems.extend(part.notes)
+        if part.is_flags:
+            over = over.overridden(part.settings)
+        else:
+            settings = settings.patched(part.settings)
+    if sum(not part.is_flags for part in found) > 1:
+        problems.append(
+            Problem("note", "", "several kubelet configurations in one file: later ones change earlier ones")
+        )
+    settings = settings.overridden(over).overridden(flags or Settings())
+    return of_settings(settings, version, tuple(problems))
+
+
+def of_settings(
+    settings: Settings, version: str = DEFAULT_VERSION, notes: tuple[Problem, ...] = ()
+) -> KubeletConfigFile:
+    """Default and judge settings, wherever they come from (flags alone, too)."""
+    problems = (*notes, *validation.problems(settings, version), *_without_effect(settings))
+    return KubeletConfigFile(configuration(settings, version), settings, problems)
+
+
+def _minor(version: str, source: str) -> int:
+    try:
+        return rules_for(version).minor
+    except ValueError as error:
+        raise InputError(source, str(error)) from None
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """One set of settings found in a document."""
+
+    settings: Settings
+    notes: tuple[Problem, ...] = ()
+    is_flags: bool = False
+
+
+def _parts(node: Node, source: str, minor: int) -> Iterator[_Part]:
+    """The settings in one document, whatever it is wrapped in."""
+    kind = node.get("kind").text
+    version = node.get("apiVersion").text or ""
+    if kind == "KubeletConfiguration" or (kind is None and version.startswith(_GROUP)):
+        yield _configuration(node, source, minor, _version_notes(node))
+    elif kind is None and _looks_like_a_fragment(node):
+        note = Problem("note", "", "a fragment: the kubelet itself asks for apiVersion and kind", node.line)
+        yield _configuration(node, source, minor, (note,))
+    elif isinstance(node.get("kubeletconfig").value, dict):
+        yield _configuration(node.get("kubeletconfig"), source, minor, ())
+    elif isinstance(node.get("spec", "kubeletConfig").value, dict):
+        yield _configuration(node.get("spec", "kubeletConfig"), source, minor, ())
+    elif kind == "PerformanceProfile":
+        yield _performance_profile(node, source)
+    elif kind == "ConfigMap":
+        for text in node.get("data").mapping.values():
+            yield from _embedded(text, source, minor)
+    elif kind == "Cluster":
+        nodes = [node, *node.get("nodes").items]
+        for patch in (patch for holder in nodes for patch in holder.get("kubeadmConfigPatches").items):
+            yield from _embedded(patch, source, minor)
+    elif kind in ("InitConfiguration", "JoinConfiguration"):
+        yield from _extra_arguments(node.get("nodeRegistration", "kubeletExtraArgs"), source)
+
+
+def _configuration(node: Node, source: str, minor: int, notes: tuple[Problem, ...]) -> _Part:
+    settings, found = kubelet_fields.decode(node, source, minor)
+    return _Part(settings, (*notes, *found))
+
+
+def _looks_like_a_fragment(node: Node) -> bool:
+    return any(name in kubelet_fields.KNOWN for name in node.mapping)
+
+
+def _version_notes(node: Node) -> tuple[Problem, ...]:
+    version = node.get("apiVersion")
+    if version.value == f"{_GROUP}v1beta1":
+        return ()
+    shown = printable(str(version.value), 60)
+    text = (
+        "is missing"
+        if version.value is None
+        else f"{shown} is read as {_GROUP}v1beta1, the only version kubelets take"
+    )
+    return (Problem("note", "apiVersion", text, version.line),)
+
+
+def _embedded(node: Node, source: str, minor: int) -> Iterator[_Part]:
+    """A configuration kept as text inside another document; any other text is none of our business."""
+    if node.text is None or not any(
+        word in node.text for word in ("KubeletConfiguration", "kubeletExtraArgs")
+    ):
+        return
+    where = f"{source} (text at line {node.line})"
+    for inner in documents(node.text.encode(), where):
+        if inner.get("kind").text in ("KubeletConfiguration", "InitConfiguration", "JoinConfiguration"):
+            for part in _parts(inner, where, minor):
+                # Inside a patch apiVersion may be left out: it is matched by kind.
+                notes = tuple(note for note in part.notes if note.path != "apiVersion")
+                yield msgspec.structs.replace(part, notes=notes)
+
+
+def _extra_arguments(node: Node, source: str) -> Iterator[_Part]:
+    """The flags that kubeadm hands the kubelet: a mapping, since v1beta4 a list of names and values."""
+    if isinstance(node.value, dict):
+        given = list(node.mapping.items())
+    else:
+        given = [(item.get("name").text or "", item.get("value")) for item in node.items]
+    arguments = [(name.replace("_", "-"), value.text) for name, value in given if value.text is not None]
+    if arguments:
+        yield _Part(kubelet_flags.from_arguments(arguments, source), is_flags=True)
+
+
+def _performance_profile(node: Node, source: str) -> _Part:
+    """What OpenShift's Node Tuning Operator makes of a PerformanceProfile."""
+    reserved = node.get("spec", "cpu", "reserved")
+    if reserved.text is None:
+        raise InputError(f"{source}:{reserved.line}", "spec.cpu.reserved is missing or no text")
+    policy = node.get("spec", "numa", "topologyPolicy").text or "best-effort"
+    aligned = policy in ("restricted", "single-numa-node")
+    settings = Settings(
+        topology_policy=policy,
+        cpu_policy="static",
+        cpu_options=(("full-pcpus-only", "true"),) if aligned else None,
+        reserved_cpus=reserved.text,
+        kube_reserved=_PROFILE_RESERVED,
+        system_reserved=_PROFILE_RESERVED,
+        eviction_hard=_PROFILE_EVICTION,
+        memory_policy="Static" if aligned else None,
+        reserved_memory=_PROFILE_RESERVED_MEMORY if aligned else None,
+    )
+    note = Problem(
+        "note", "", "a PerformanceProfile: taken as the Node Tuning Operator renders it", node.line
+    )
+    return _Part(settings, (note,))
+
+
+def _without_effect(settings: Settings) -> Iterator[Problem]:
+    """Settings that the kubelet accepts and then does nothing with."""
+    if settings.reserved_memory and (settings.memory_policy or "None") == "None":
+        yield Problem("note", "reservedMemory", "has no effect with memoryManagerPolicy None")
+    if settings.topology_options and (settings.topology_policy or "none") == "none":
+        yield Problem(
+            "note", "topologyManagerPolicyOptions", "are not even looked at with topologyManagerPolicy none"
+        )
+    counted = [
+        name
+        for name, amounts in (
+            ("kubeReserved", settings.kube_reserved),
+            ("systemReserved", settings.system_reserved),
+        )
+        if "cpu" in dict(amounts or ())
+    ]
+    if settings.reserved_cpus and counted:
+        yield Problem("note", f"{counted[0]}.cpu", "is replaced by the number of CPUs in reservedSystemCPUs")
