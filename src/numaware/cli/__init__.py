@@ -18,6 +18,7 @@ from numaware.errors import InputError
 # (verb, where its app lives, what it answers): the whole table of contents of the command line. cyclopts reads
 # the help line from here, so `numaware --help` imports no verb.
 VERBS = (
+    ("checkpoint", "numaware.cli.checkpoint:app", "Read and verify the state files of a kubelet."),
     (
         "topology",
         "numaware.cli.topology:app",

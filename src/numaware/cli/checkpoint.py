@@ -1,0 +1,167 @@
+"""`numaware checkpoint`: what a kubelet remembers on disk, in words, and whether it would take it back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+
+from numaware.cli.checkpoint_view import Table, View, view
+from numaware.errors import InputError
+from numaware.machine.textfile import MAX_TEXT_BYTES
+from numaware.machine.words import printable
+from numaware.twin.state import document
+from numaware.twin.state.verify import Report, parse
+from numaware.twin.state.verify import verify as judge
+
+app = App(name="checkpoint", help="Read and verify the state files of a kubelet.")
+
+Files = Annotated[
+    list[Path],
+    Parameter(
+        name="FILE", allow_leading_hyphen=True, help="State files, copies or pastes of them; - is stdin."
+    ),
+]
+AsJson = Annotated[bool, Parameter(name="--json", negative="", help="One JSON object per file and line.")]
+
+
+@app.command
+def verify(files: Files, /, *, as_json: AsJson = False) -> int:
+    """Say whether a kubelet would take its state files back, one line per file.
+
+    A kubelet writes down what it gave to whom, and reads it back at restart:
+
+      /var/lib/kubelet/cpu_manager_state        CPUs
+      /var/lib/kubelet/memory_manager_state     memory and huge pages
+      /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint   devices
+
+    With a wrong checksum in one of the first two it does not start; the third
+    it ignores, and may then give devices away twice.
+
+    Which file it is and which layout it has is found from the content, so any
+    copy will do: pretty-printed, with comments, or pasted with its prompt.
+
+    Exit code: 0 all valid, 1 some invalid, 2 some could not be read.
+
+    For example:
+
+      numaware checkpoint verify /var/lib/kubelet/*_manager_state
+      ssh n1 cat /var/lib/kubelet/cpu_manager_state | numaware checkpoint verify -
+    """
+
+    def one(data: bytes, source: str) -> int:
+        report = judge(data, source)
+        _print(_json_line(report) if as_json else _verdict(report))
+        return int(not report.valid)
+
+    return _each(files, one)
+
+
+@app.command
+def show(files: Files, /, *, as_json: AsJson = False) -> int:
+    """Show who holds which CPUs, memory and devices, and what is left.
+
+    A file with a wrong checksum is shown all the same, with a warning.
+
+    Exit code: 0 shown, 1 shown but a kubelet would refuse a file, 2 some could
+    not be read.
+
+    For example:
+
+      numaware checkpoint show /var/lib/kubelet/cpu_manager_state
+      numaware checkpoint show --json cpu_manager_state memory_manager_state
+    """
+
+    def one(data: bytes, source: str) -> int:
+        seen = view(parse(document.read(data, source).fields, source))
+        report = judge(data, source)
+        if as_json:
+            _print(_json_line({**msgspec.to_builtins(report), **seen.facts}))
+        else:
+            _print_view(report, seen)
+        return int(not report.valid)
+
+    return _each(files, one)
+
+
+def _each(files: Sequence[Path], act: Callable[[bytes, str], int]) -> int:
+    """Act on every file, so that one bad file does not hide the others; the worst exit code wins."""
+    worst = 0
+    for path in files:
+        try:
+            worst = max(worst, act(_read(path), str(path)))
+        except InputError as error:
+            worst = _complain(str(error))
+        except OSError as error:
+            worst = _complain(f"{path}: {error.strerror or error}")
+    return worst
+
+
+def _read(path: Path) -> bytes:
+    if str(path) == "-":
+        return sys.stdin.buffer.read(MAX_TEXT_BYTES + 1)
+    with path.open("rb") as file:
+        return file.read(MAX_TEXT_BYTES + 1)
+
+
+def _complain(problem: str) -> int:
+    sys.stderr.write(f"numaware: {printable(problem, 1000)}\n")
+    return 2
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+def _json_line(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _verdict(report: Report) -> str:
+    """`FILE: valid cpu state v2, checksum 123`: the words a script greps for come first."""
+    what = (report.kind, "state", report.format) if report.kind != "unknown" else ()
+    parts = [" ".join(word for word in ("valid" if report.valid else "INVALID", *what) if word)]
+    if report.valid and report.checksum_stored:
+        parts.append(f"checksum {report.checksum_stored}")
+    parts += [text for text in (report.problem, report.note) if text]
+    return printable(f"{report.file}: {', '.join(parts)}", 1000)
+
+
+def _print_view(report: Report, seen: View) -> None:
+    """The verdict, the sentence, the tables, and a blank line before the next file."""
+    _print(_verdict(report))
+    _print(f"  {seen.headline}")
+    _print("")
+    for table in seen.tables:
+        if sys.stdout.isatty():
+            _print_rich(table)
+        else:
+            _print("\n".join((*_plain(table), "")))
+
+
+def _plain(table: Table) -> Iterator[str]:
+    """Columns padded with blanks, nothing cut: what a pipe or a ticket wants."""
+    widths = table.widths
+    for line in (table.columns, *table.rows):
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _print_rich(table: Table) -> None:
+    """Columns that fit the terminal: they move together, then long lists fold instead of running off the screen."""
+    from rich.console import Console  # noqa: PLC0415 - only a terminal pays for the import
+    from rich.table import Table as RichTable  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console()
+    gap = 2 if sum(table.widths) + 2 * len(table.widths) <= console.width else 1
+    drawn = RichTable(box=None, padding=(0, gap, 0, 0), header_style="bold")
+    for column in table.columns:
+        drawn.add_column(column, overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*map(Text, row))
+    console.print(drawn)
+    console.print()

@@ -1,0 +1,190 @@
+"""What a state file says, as tables for a person and as facts for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from numaware.machine.cpuset import CpuSet
+from numaware.machine.words import count, printable, size
+from numaware.twin.state.cpu import CpuCheckpoint
+from numaware.twin.state.device import DeviceCheckpoint, DeviceEntry
+from numaware.twin.state.memory import MemoryBlock, MemoryCheckpoint
+from numaware.twin.state.verify import Checkpoint
+
+WHOLE_POD = "(whole pod)"
+UNKNOWN_POD = "(container id)"
+
+
+class Table(msgspec.Struct, frozen=True):
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def widths(self) -> list[int]:
+        return [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
+
+
+class View(msgspec.Struct, frozen=True):
+    """One file: a sentence, tables without empty ones, and the same content for `--json`."""
+
+    headline: str
+    tables: tuple[Table, ...]
+    facts: dict[str, Any]
+
+
+def view(checkpoint: Checkpoint) -> View:
+    """The view of any of the three files."""
+    match checkpoint:
+        case CpuCheckpoint():
+            return _cpu(checkpoint)
+        case MemoryCheckpoint():
+            return _memory(checkpoint)
+        case DeviceCheckpoint():
+            return _device(checkpoint)
+
+
+def _cpu(checkpoint: CpuCheckpoint) -> View:
+    holders = [
+        (uid, name, cpus)
+        for uid, held in sorted(checkpoint.entries.items())
+        for name, cpus in sorted(held.items())
+    ]
+    holders += [(uid, WHOLE_POD, cpus) for uid, cpus in sorted(checkpoint.pods.items())]
+    holders += [(UNKNOWN_POD, name, cpus) for name, cpus in sorted(checkpoint.by_container_id.items())]
+    pool = checkpoint.default_cpus
+    return View(
+        f"CPU manager policy {printable(checkpoint.policy)}; shared pool: {_pool(pool)}",
+        _tables(
+            _table(
+                ("POD UID", "CONTAINER", "COUNT", "CPUS"),
+                ((uid, name, _cpu_count(cpus), cpus) for uid, name, cpus in holders),
+            )
+        ),
+        {
+            "policy": checkpoint.policy,
+            "sharedPool": pool,
+            "containers": [{"podUid": uid, "container": name, "cpus": cpus} for uid, name, cpus in holders],
+        },
+    )
+
+
+def _memory(checkpoint: MemoryCheckpoint) -> View:
+    tables = [
+        (number, kind, node, node.memory_map[kind])
+        for number, node in sorted(checkpoint.machine_state.items())
+        for kind in sorted(node.memory_map)
+    ]
+    holders: list[tuple[str, str, MemoryBlock]] = [
+        (uid, name, block)
+        for uid, held in sorted(checkpoint.entries.items())
+        for name, blocks in sorted(held.items())
+        for block in blocks
+    ]
+    holders += [
+        (uid, WHOLE_POD, block) for uid, blocks in sorted(checkpoint.pods.items()) for block in blocks
+    ]
+    return View(
+        f"memory manager policy {printable(checkpoint.policy)}; {count(len(checkpoint.machine_state), 'NUMA node')}",
+        _tables(
+            _table(
+                ("NUMA", "TYPE", "TOTAL", "SYSTEM", "ALLOCATABLE", "RESERVED", "FREE", "GROUP"),
+                (
+                    (str(number), kind, *map(size, msgspec.structs.astuple(table)), _nodes(node.cells))
+                    for number, kind, node, table in tables
+                ),
+            ),
+            _table(
+                ("POD UID", "CONTAINER", "TYPE", "SIZE", "NUMA"),
+                (
+                    (uid, name, block.type, size(block.size), _nodes(block.numa_affinity))
+                    for uid, name, block in holders
+                ),
+            ),
+        ),
+        {
+            "policy": checkpoint.policy,
+            "nodes": [
+                {"numa": number, "type": kind, **msgspec.to_builtins(table), "group": list(node.cells)}
+                for number, kind, node, table in tables
+            ],
+            "containers": [
+                {"podUid": uid, "container": name, **msgspec.to_builtins(block)}
+                for uid, name, block in holders
+            ],
+        },
+    )
+
+
+def _device(checkpoint: DeviceCheckpoint) -> View:
+    # The old layout did not record NUMA nodes; saying "node 0", as a kubelet that reads it assumes, would mislead.
+    recorded = checkpoint.stamp.form != "v1"
+    held = [
+        (entry, node if recorded else None, sorted(ids))
+        for entry in sorted(checkpoint.entries, key=_holder)
+        for node, ids in sorted(entry.devices.items())
+    ]
+    registered = sorted(checkpoint.registered.items())
+    return View(
+        f"device manager; {count(len(registered), 'resource')} registered",
+        _tables(
+            _table(
+                ("POD UID", "CONTAINER", "RESOURCE", "NUMA", "DEVICES"),
+                (
+                    (entry.pod_uid, entry.container, entry.resource, _node(node), ", ".join(ids))
+                    for entry, node, ids in held
+                ),
+            ),
+            _table(
+                ("RESOURCE", "HEALTHY", "DEVICES"),
+                ((name, str(len(ids)), ", ".join(sorted(ids))) for name, ids in registered),
+            ),
+        ),
+        {
+            "containers": [
+                {
+                    "podUid": entry.pod_uid,
+                    "container": entry.container,
+                    "resource": entry.resource,
+                    "numa": node if node != -1 else None,
+                    "devices": ids,
+                }
+                for entry, node, ids in held
+            ],
+            "registered": {name: sorted(ids) for name, ids in registered},
+        },
+    )
+
+
+def _holder(entry: DeviceEntry) -> tuple[str, str, str]:
+    return entry.pod_uid, entry.container, entry.resource
+
+
+def _table(columns: tuple[str, ...], rows: Iterable[Sequence[str]]) -> Table:
+    return Table(columns, tuple(tuple(printable(cell, 10_000) for cell in row) for row in rows))
+
+
+def _tables(*tables: Table) -> tuple[Table, ...]:
+    return tuple(table for table in tables if table.rows)
+
+
+def _pool(cpus: str) -> str:
+    return f"{printable(cpus, 10_000)} ({_cpu_count(cpus)} CPUs)" if cpus else "none recorded"
+
+
+def _cpu_count(cpus: str) -> str:
+    """How many CPUs the list names; a list that is none is shown, not counted."""
+    try:
+        return str(len(CpuSet.parse(cpus)))
+    except ValueError:
+        return "?"
+
+
+def _nodes(numbers: Iterable[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def _node(number: int | None) -> str:
+    return "unknown" if number is None else "none" if number == -1 else str(number)
