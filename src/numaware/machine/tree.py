@@ -3,8 +3,8 @@
 Readers ask a `Tree` for paths such as `sys/devices/system/cpu/online` and never touch the file system
 themselves, so one reader serves a live machine and a capture alike. A capture is untrusted: its links are
 followed here, one step at a time, and an absolute or climbing link leads to a place inside the capture,
-never outside it (as it would under chroot); only regular files are ever opened, so that a pipe or a device
-cannot hang or disturb anything.
+never outside it (as it would under chroot); only regular files are read, and opened so that a pipe or a
+device in their place cannot hang anything.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ Kind = Literal["file", "folder", "link", "other"]
 
 # As many as the kernel follows before it calls a chain of links a loop.
 _MAX_LINKS = 40
+# Deeper than the longest chain of bridges under /sys/devices, and no deeper than Python can follow.
+_MAX_DEPTH = 100
+_DOTS = ("", ".", "..")
 # Archives hold the root one folder down, or two (NAME/fsroot/sys).
 _ROOT_DEPTH = 3
 _MAX_SEARCHED = 1000
@@ -43,8 +46,8 @@ class Tree(ABC):
         """What is at this link-free path itself; None if nothing is."""
 
     @abstractmethod
-    def _target(self, path: str) -> str:
-        """Where the link at this path points to, as written."""
+    def _target(self, path: str) -> str | None:
+        """Where the link at this path points to, as written; None if it is no link."""
 
     @abstractmethod
     def _content(self, path: str) -> bytes:
@@ -71,8 +74,10 @@ class Tree(ABC):
 
     def resolve(self, path: str) -> str | None:
         """The path with every link followed; None where it leads nowhere."""
-        pending = path.split("/")[::-1]
-        done: list[str] = []
+        parent, _, name = path.rpartition("/")
+        start = self._folders.get(parent)
+        done = start.split("/") if start else []
+        pending = [name] if start else path.split("/")[::-1]
         links = 0
         while pending:
             part = pending.pop()
@@ -91,9 +96,9 @@ class Tree(ABC):
                 done.append(part)
                 continue
             links += 1
-            if links > _MAX_LINKS:
-                return None
             target = self._target(here)
+            if links > _MAX_LINKS or target is None:
+                return None
             if target.startswith("/"):
                 done = []
             pending.extend(target.split("/")[::-1])
@@ -103,10 +108,7 @@ class Tree(ABC):
         """Where a link points to, as written, even if nothing is there; None if it is no link."""
         parent, _, name = path.rpartition("/")
         above = self._folder(parent)
-        if above is None:
-            return None
-        straight = f"{above}/{name}" if above else name
-        return self._target(straight) if self._kind(straight) == "link" else None
+        return self._target(f"{above}/{name}" if above else name) if above is not None else None
 
     def exists(self, path: str) -> bool:
         return self.resolve(path) is not None
@@ -118,15 +120,19 @@ class Tree(ABC):
         """The link-free path of a folder, remembered; None if it is no folder."""
         if path in self._folders:
             return self._folders[path]
+        if path.count("/") > _MAX_DEPTH:
+            return None
         parent, _, name = path.rpartition("/")
-        above = self._folders.get(parent)
-        real = None
-        if above is not None and name not in ("", ".", ".."):
+        above = self._folder(parent)
+        real: str | None = None
+        if above is not None:
             straight = f"{above}/{name}" if above else name
-            real = straight if self._kind(straight) == "folder" else None
-        if real is None:
-            real = self.resolve(path)
-            real = real if real is not None and self._kind(real) == "folder" else None
+            kind = None if name in _DOTS else self._kind(straight)
+            if kind == "folder":
+                real = straight
+            elif kind == "link" or name in _DOTS:
+                real = self.resolve(straight)
+                real = real if real is not None and self._kind(real) == "folder" else None
         self._folders[path] = real
         return real
 
@@ -148,19 +154,20 @@ class FolderTree(Tree):
         self._prefix = root.rstrip("/") + "/"
 
     def read(self, path: str) -> bytes | None:
-        # The same as the general way with fewer looks at the disk: this is most of the time of a discovery.
+        # As the general way, with one look at the disk: reading small files is most of a discovery's time.
         parent, _, name = path.rpartition("/")
-        above = self._folders[parent] if parent in self._folders else self._folder(parent)
+        folders = self._folders
+        above = folders[parent] if parent in folders else self._folder(parent)
         if above is None:
             return None
-        full = f"{self._prefix}{above}/{name}" if above else self._prefix + name
         try:
-            status = os.lstat(full)
-        except (FileNotFoundError, NotADirectoryError):
+            return _read_file(f"{self._prefix}{above}/{name}")
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
-        if stat.S_ISLNK(status.st_mode):
-            return super().read(path)
-        return _read_file(full, status.st_size) if stat.S_ISREG(status.st_mode) else None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return super().read(path)
+            raise
 
     def _kind(self, path: str) -> Kind | None:
         try:
@@ -173,11 +180,14 @@ class FolderTree(Tree):
             return "folder"
         return "link" if stat.S_ISLNK(mode) else "other"
 
-    def _target(self, path: str) -> str:
-        return os.readlink(self._prefix + path)  # noqa: PTH115 - a Path for each costs more than the call
+    def _target(self, path: str) -> str | None:
+        try:
+            return os.readlink(self._prefix + path)  # noqa: PTH115 - a Path for each costs more than the call
+        except (OSError, ValueError):
+            return None
 
     def _content(self, path: str) -> bytes:
-        return _read_file(self._prefix + path, 0)
+        return _read_file(self._prefix + path) or b""
 
     def _list(self, path: str) -> list[str]:
         return os.listdir(self._prefix + path)  # noqa: PTH208 - a Path for each costs more than the call
@@ -222,9 +232,9 @@ class ArchiveTree(Tree):
             return None
         return "link" if isinstance(entry, Link) else "file"
 
-    def _target(self, path: str) -> str:
-        entry = self._entries[path]
-        return entry.target if isinstance(entry, Link) else ""
+    def _target(self, path: str) -> str | None:
+        entry = self._entries.get(path)
+        return entry.target if isinstance(entry, Link) else None
 
     def _content(self, path: str) -> bytes:
         entry = self._entries[path]
@@ -287,13 +297,16 @@ def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def _read_file(full: str, expected: int) -> bytes:
-    """The content of a regular file, read without waiting and without following a link put there meanwhile."""
+def _read_file(full: str) -> bytes | None:
+    """The content of a regular file; None if it is anything else, which is neither waited for nor read."""
     descriptor = os.open(full, _OPEN)
     try:
-        data = os.read(descriptor, 8192)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        data = os.read(descriptor, 4096)
         # A file on disk is complete when it has its size; one of procfs or sysfs only when nothing more comes.
-        if len(data) == expected:
+        if len(data) == status.st_size:
             return data
         chunks = [data]
         total = len(data)

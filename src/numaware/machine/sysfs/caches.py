@@ -19,7 +19,7 @@ def read_caches(source: Source, cpus: list[Cpu]) -> tuple[Cache, ...]:
     # By index, the CPUs whose cache there was seen from an earlier one: most directories need no reading.
     covered: dict[int, int] = {}
     for cpu in cpus:
-        if not cpu.online:
+        if not cpu.online or (covered and all(members >> cpu.id & 1 for members in covered.values())):
             continue
         for index in _indexes(source, cpu.id):
             if covered.get(index, 0) >> cpu.id & 1:

@@ -8,7 +8,7 @@ from numaware.machine.cpuset import MAX_ID
 from numaware.machine.sysfs.source import Source
 
 # s390 writes `processor 0: version = FF, ...`; everyone else `processor : 0`.
-_S390_PROCESSOR = re.compile(r"processor (\d{1,5})$")
+_PROCESSOR = re.compile(r"^processor(?: (\d{1,5}):|\s*: (\d{1,5})\s*$)", re.MULTILINE | re.ASCII)
 _ARCHITECTURES = (
     # (field, what its value begins with, architecture)
     ("vendor_id", "IBM/S390", "s390x"),
@@ -27,12 +27,11 @@ Block = dict[str, str]
 
 
 class CpuInfo:
-    """The file as one block of fields for each processor, and one of what is said about all of them."""
+    """The file as one block of lines for each processor, and the fields of the first one with what is said of all."""
 
-    def __init__(self, blocks: dict[int, Block], common: Block) -> None:
+    def __init__(self, blocks: dict[int, str], common: Block) -> None:
         self.blocks = blocks
-        first = blocks[min(blocks)] if blocks else {}
-        self.fields = common | first
+        self.fields = common | _fields(blocks[min(blocks)]) if blocks else common
 
     @property
     def model(self) -> str | None:
@@ -63,32 +62,29 @@ class CpuInfo:
         )
 
     def number(self, cpu: int, field: str) -> int | None:
-        text = self.blocks.get(cpu, {}).get(field, "")
+        text = _fields(self.blocks.get(cpu, "")).get(field, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
 
 
 def read_cpuinfo(source: Source) -> CpuInfo:
-    blocks: dict[int, Block] = {}
+    """Only the first block is taken apart: the others say the same, hundreds of times."""
+    blocks: dict[int, str] = {}
     common: Block = {}
-    current = common
-    data = source.raw("proc/cpuinfo") or b""
-    for line in data.decode("utf-8", "replace").split("\n"):
-        field, colon, value = line.partition(":")
-        if not colon:
-            current = common if not line.strip() else current
-            continue
-        # ARM kernels have a `Processor` for the model and a `processor` for the number.
-        name, text = field.strip(), value.strip()
-        number = _processor_number(name, text)
-        if number is None:
-            current.setdefault(name.lower(), text)
-        elif number <= MAX_ID:
-            current = blocks.setdefault(number, {})
+    text = (source.raw("proc/cpuinfo") or b"").decode("utf-8", "replace")
+    for block in text.split("\n\n"):
+        numbers = [int(found) for pair in _PROCESSOR.findall(block) for found in pair if found]
+        if numbers:
+            blocks |= dict.fromkeys((number for number in numbers if number <= MAX_ID), block)
+        if len(numbers) != 1:
+            common |= _fields(block)
     return CpuInfo(blocks, common)
 
 
-def _processor_number(name: str, text: str) -> int | None:
-    if name == "processor":
-        return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
-    found = _S390_PROCESSOR.match(name) if name.startswith("processor ") else None
-    return int(found[1]) if found else None
+def _fields(block: str) -> Block:
+    """The `name : value` lines of a block; of a name said twice (ARM's `Processor` and `processor`) the first."""
+    fields: Block = {}
+    for line in block.splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            fields.setdefault(name.strip().lower(), value.strip())
+    return fields

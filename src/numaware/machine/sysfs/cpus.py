@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from numaware.errors import InputError
 from numaware.machine.cpuset import MAX_ID, CpuSet, iter_bits
 from numaware.machine.sysfs.cpuinfo import CpuInfo
@@ -25,18 +27,9 @@ def read_cpus(source: Source, info: CpuInfo) -> list[Cpu]:
         online = [cpu for cpu in ids if source.number(f"{CPU}/cpu{cpu}/online") != 0]
     else:
         online = [cpu for cpu in ids if known >> cpu & 1]
-    present = CpuSet(online).mask
-    cores = _Cores(source, info, present)
-    found = {cpu: cores.describe(cpu) for cpu in online}
-    packages = _packages(source, found)
-    return [
-        Cpu(id=cpu, online=False)
-        if cpu not in found
-        else found[cpu]
-        if found[cpu].package is not None
-        else _in_package(found[cpu], packages.get(cpu))
-        for cpu in ids
-    ]
+    cores = _Cores(source, info, CpuSet(online).mask)
+    found = _number_packages(source, cores, {cpu: cores.describe(cpu) for cpu in online})
+    return [found[cpu] if cpu in found else Cpu(id=cpu, online=False) for cpu in ids]
 
 
 class _Cores:
@@ -46,33 +39,42 @@ class _Cores:
         self._source = source
         self._info = info
         self._online = online
-        # Kernels before 5.2 call the threads of a core `thread_siblings`, later ones also `core_cpus`.
-        self._sibling_names = ("thread_siblings", "core_cpus")
+        # A kernel has the same files for every CPU, so the first one tells which are worth asking for.
+        self._files: frozenset[str] = frozenset()
         self._by_core: dict[tuple[int, int], int] | None = None
 
     def describe(self, cpu: int) -> Cpu:
-        source = self._source
         folder = f"{CPU}/cpu{cpu}/topology"
-        siblings = self._siblings(folder)
-        if siblings is None and not source.tree.names(folder):
+        if not self._files:
+            self._files = frozenset(self._source.tree.names(folder))
+        if not self._source.tree.is_folder(folder):
             return self._from_cpuinfo(cpu)
+        # Kernels before 5.2 call the threads of a core `thread_siblings`, later ones also `core_cpus`.
+        siblings = self._shared(folder, "thread_siblings", "core_cpus") or 0
         return Cpu(
             id=cpu,
-            package=source.known(f"{folder}/physical_package_id"),
-            die=source.known(f"{folder}/die_id"),
-            cluster=source.known(f"{folder}/cluster_id"),
-            core=source.known(f"{folder}/core_id"),
-            siblings=CpuSet.from_mask((siblings or 0) & self._online | 1 << cpu),
+            package=self._id(folder, "physical_package_id"),
+            die=self._id(folder, "die_id"),
+            cluster=self._id(folder, "cluster_id"),
+            core=self._id(folder, "core_id"),
+            siblings=CpuSet.from_mask(siblings & self._online | 1 << cpu),
         )
 
-    def _siblings(self, folder: str) -> int | None:
-        first, second = self._sibling_names
-        found = self._source.either(f"{folder}/{first}", f"{folder}/{first}_list")
-        if found is None:
-            found = self._source.either(f"{folder}/{second}", f"{folder}/{second}_list")
-            if found is not None:
-                self._sibling_names = (second, first)
-        return found
+    def package_mates(self, cpu: int) -> int | None:
+        """The CPUs of the same package, as the kernel lists them."""
+        return self._shared(f"{CPU}/cpu{cpu}/topology", "core_siblings", "package_cpus")
+
+    def _id(self, folder: str, name: str) -> int | None:
+        return self._source.known(f"{folder}/{name}") if name in self._files else None
+
+    def _shared(self, folder: str, *names: str) -> int | None:
+        for name in names:
+            if name in self._files and (found := self._source.mask(f"{folder}/{name}")) is not None:
+                return found
+            listed = f"{name}_list"
+            if listed in self._files and (found := self._source.cpu_list(f"{folder}/{listed}")) is not None:
+                return found
+        return None
 
     def _from_cpuinfo(self, cpu: int) -> Cpu:
         if self._by_core is None:
@@ -94,35 +96,26 @@ class _Cores:
         return None if package is None or core is None else (package, core)
 
 
-def _packages(source: Source, cpus: dict[int, Cpu]) -> dict[int, int]:
-    """A package number for each CPU whose kernel does not number packages but tells who shares one.
+def _number_packages(source: Source, cores: _Cores, cpus: dict[int, Cpu]) -> dict[int, Cpu]:
+    """The CPUs with a package number also where the kernel gives none but tells who shares a package.
 
-    Virtual machines and some POWER, s390 and RISC-V kernels say -1 for every package while `core_siblings`
-    is right. Numbering the sets in the order of their first CPU is what lscpu does.
+    Virtual machines and some POWER, s390 and RISC-V kernels say -1 for every package while the sets are
+    right. Numbering the sets in the order of their first CPU is what lscpu does.
     """
-    numbers: dict[int, int] = {}
-    result: dict[int, int] = {}
-    unnumbered = [cpu for cpu, found in cpus.items() if found.package is None]
-    taken = {found.package for found in cpus.values() if found.package is not None}
+    taken = {cpu.package for cpu in cpus.values()}
     free = (number for number in range(MAX_ID + 1) if number not in taken)
-    for cpu in unnumbered:
-        folder = f"{CPU}/cpu{cpu}/topology"
-        together = source.either(f"{folder}/core_siblings", f"{folder}/core_siblings_list")
-        if together is None:
-            together = source.either(f"{folder}/package_cpus", f"{folder}/package_cpus_list")
-        if together is not None and together >> cpu & 1:
-            if together not in numbers:
-                numbers[together] = next(free)
-            result[cpu] = numbers[together]
-    if numbers:
-        source.warn(
-            f"{CPU}/cpu{min(result)}/topology/physical_package_id",
-            "the kernel does not number the packages; they are numbered in the order of their first CPU",
-        )
+    numbers: dict[int, int] = {}
+    result = dict(cpus)
+    for cpu in cpus.values():
+        mates = cores.package_mates(cpu.id) if cpu.package is None else None
+        if mates is None or not mates >> cpu.id & 1:
+            continue
+        if not numbers:
+            source.warn(
+                f"{CPU}/cpu{cpu.id}/topology/physical_package_id",
+                "the kernel does not number the packages; they are numbered in the order of their first CPU",
+            )
+        if mates not in numbers:
+            numbers[mates] = next(free)
+        result[cpu.id] = msgspec.structs.replace(cpu, package=numbers[mates])
     return result
-
-
-def _in_package(cpu: Cpu, package: int | None) -> Cpu:
-    return Cpu(
-        cpu.id, package=package, die=cpu.die, cluster=cpu.cluster, core=cpu.core, siblings=cpu.siblings
-    )

@@ -75,7 +75,7 @@ def _faster(source: Source, ordinary: list[int], special: list[int]) -> set[int]
     for node in special:
         bandwidth = _bandwidth(source, node)
         # Between DRAM in this socket and in the next there is a factor below two; HBM has several times DRAM's.
-        if bandwidth and bandwidths and bandwidth >= 2 * max(bandwidths):
+        if bandwidth and bandwidths and bandwidth >= 2 * min(bandwidths):
             faster.add(node)
         if node in tiers and ordinary_tiers and tiers[node] < min(ordinary_tiers):
             faster.add(node)
@@ -83,7 +83,10 @@ def _faster(source: Source, ordinary: list[int], special: list[int]) -> set[int]
 
 
 def _bandwidth(source: Source, node: int) -> int | None:
-    return source.known(f"{NODE}/node{node}/access0/initiators/read_bandwidth")
+    """What the nearest CPUs get from the node; access class 0 counts accelerators too and is the older one."""
+    folder = f"{NODE}/node{node}"
+    for_cpus = source.known(f"{folder}/access1/initiators/read_bandwidth")
+    return for_cpus or source.known(f"{folder}/access0/initiators/read_bandwidth")
 
 
 def _tiers(source: Source) -> dict[int, int]:

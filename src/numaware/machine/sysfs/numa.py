@@ -43,7 +43,7 @@ def read_nodes(
             distances=distances.get(node, ()),
             kind="gpu" if node in gpus else kinds.get(node),
             nearest_cpus=CpuSet.from_mask(
-                cpus[node] or _nearest(source, node, cpus, distances, gpus) & online or online
+                cpus[node] or _nearest(source, node, cpus, distances, gpus) & online
             ),
             allowed=allowed is None or bool(allowed >> node & 1),
         )
@@ -92,7 +92,7 @@ def _distances(source: Source, ids: list[int]) -> Distances:
         if text is None:
             continue
         words = text.split()
-        if len(words) != len(columns) or not all(_is_distance(word) for word in words):
+        if len(words) != len(columns) or not all(map(_is_distance, set(words))):
             source.warn(path, f"{text[:40]!r} is not a row of {len(columns)} distances")
             continue
         rows[node] = tuple(zip(columns, map(int, words), strict=True))

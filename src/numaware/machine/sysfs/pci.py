@@ -19,15 +19,10 @@ _HEX = re.compile(rb"0x([0-9a-fA-F]{1,6})\s*\Z")
 
 def read_pci(source: Source) -> tuple[PciDevice, ...]:
     """Every PCI function, by address."""
-    found = (_function(source, name) for name in source.tree.names(PCI) if ADDRESS.match(name))
-    return tuple(sorted(found, key=lambda function: order(function.address)))
-
-
-def order(address: str) -> tuple[int, int, int, int]:
-    """Addresses in the order of the bus: as numbers, since a domain may have more digits than another."""
-    domain, bus, rest = address.split(":")
-    device, _, function = rest.partition(".")
-    return int(domain, 16), int(bus, 16), int(device, 16), int(function, 16)
+    names = [name for name in source.tree.names(PCI) if ADDRESS.match(name)]
+    listed = {name.lower() for name in names}
+    found = (_function(source, name, listed) for name in names)
+    return tuple(sorted(found, key=lambda function: function.address))
 
 
 def address_on(path: str | None) -> str | None:
@@ -36,7 +31,7 @@ def address_on(path: str | None) -> str | None:
     return found[-1].lower() if found else None
 
 
-def _function(source: Source, name: str) -> PciDevice:
+def _function(source: Source, name: str, listed: set[str]) -> PciDevice:
     link = f"{PCI}/{name}"
     folder = source.tree.resolve(link) or link
     numa = source.known(f"{folder}/numa_node")
@@ -49,9 +44,15 @@ def _function(source: Source, name: str) -> PciDevice:
         driver=_basename(source.tree.readlink(f"{folder}/driver")),
         numa=numa if numa is not None and numa <= MAX_ID else None,
         local_cpus=None if local is None else CpuSet.from_mask(local),
-        parent=address_on(folder.rpartition("/")[0]),
+        parent=_bridge(folder, listed),
         virtual_function_of=_physical(source.tree.readlink(f"{folder}/physfn")),
     )
+
+
+def _bridge(folder: str, listed: set[str]) -> str | None:
+    """The nearest function above, on the path of the device, that the capture has kept."""
+    above = (address.lower() for address in reversed(_ON_PATH.findall(folder.rpartition("/")[0])))
+    return next((address for address in above if address in listed), None)
 
 
 def _hex(source: Source, path: str, digits: int) -> str | None:

@@ -6,12 +6,18 @@ Captures are full of holes and odd files, and half a machine is worth more than 
 
 from __future__ import annotations
 
-from numaware.machine.cpuset import CpuSet
+import re
+from collections.abc import Callable
+
+from numaware.machine.cpuset import MAX_ID, CpuSet
 from numaware.machine.tree import Tree
 
 # Enough to see what is wrong; a capture of garbage has tens of thousands of the same.
 _MAX_WARNINGS = 50
 _MAX_DIGITS = 20
+_PADDING = b"\x00 \t\n\r"
+# A mask as kernels write it: words of 32 bits, which need no more care than leaving out the commas.
+_KERNEL_MASK = re.compile(rb"[0-9a-f]{1,8}(?:,[0-9a-f]{8})*\Z")
 
 
 class Source:
@@ -52,9 +58,9 @@ class Source:
     def number(self, path: str) -> int | None:
         """A decimal number, maybe negative (`-1` is how the kernel says that it does not know)."""
         data = self.raw(path)
-        if data is None:
+        digits = data.strip(_PADDING) if data else b""
+        if not data or not digits:
             return None
-        digits = data.strip(b"\x00 \t\n\r")
         if not digits.removeprefix(b"-").isdigit() or len(digits) > _MAX_DIGITS:
             self.warn(path, f"{_shown(data)} is not a number")
             return None
@@ -67,31 +73,38 @@ class Source:
 
     def mask(self, path: str) -> int | None:
         """A set in the kernel's form of hexadecimal words."""
-        return self._set(path, self._masks, hexadecimal=True)
+        return self._set(path, self._masks, _mask)
 
     def cpu_list(self, path: str) -> int | None:
         """A set in the kernel's list form; a file with nothing in it is the empty set."""
-        return self._set(path, self._lists, hexadecimal=False)
+        return self._set(path, self._lists, _list)
 
     def either(self, mask_path: str, list_path: str) -> int | None:
         """A set that the kernel shows in both forms; the mask is older and present in more captures."""
         found = self.mask(mask_path)
         return self.cpu_list(list_path) if found is None else found
 
-    def _set(self, path: str, known: dict[bytes, int], *, hexadecimal: bool) -> int | None:
+    def _set(self, path: str, known: dict[bytes, int], parse: Callable[[bytes], int]) -> int | None:
         data = self.raw(path)
         if data is None:
             return None
         found = known.get(data)
         if found is None:
-            text = data.strip(b"\x00 \t\n\r").decode("utf-8", "replace")
             try:
-                found = (CpuSet.parse_hex(text) if hexadecimal else CpuSet.parse(text)).mask
+                found = known[data] = parse(data.strip(_PADDING))
             except ValueError as error:
                 self.warn(path, str(error))
-                return None
-            known[data] = found
         return found
+
+
+def _mask(data: bytes) -> int:
+    if len(data) < MAX_ID // 4 and _KERNEL_MASK.match(data):
+        return int(data.replace(b",", b""), 16)
+    return CpuSet.parse_hex(data.decode("utf-8", "replace")).mask
+
+
+def _list(data: bytes) -> int:
+    return CpuSet.parse(data.decode("utf-8", "replace")).mask
 
 
 def numbered(names: list[str], prefix: str, most: int) -> list[int]:
