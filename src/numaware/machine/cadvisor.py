@@ -15,10 +15,10 @@ import msgspec
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
-from numaware.machine.homes import home_nodes
+from numaware.machine.homes import home_nodes, near_by_distance
+from numaware.machine.textfile import check_size
 from numaware.machine.topology import Cache, CacheType, Cpu, HugePages, Machine, NumaNode
 
-MAX_JSON_BYTES = 64 << 20
 MAX_CORES = 16_384
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -68,8 +68,7 @@ class _MachineInfo(msgspec.Struct):
 
 def read(data: bytes, source: str = "cAdvisor MachineInfo") -> Machine:
     """The machine of a MachineInfo document."""
-    if len(data) > MAX_JSON_BYTES:
-        raise InputError(source, f"larger than {MAX_JSON_BYTES >> 20} MiB, which no topology is")
+    check_size(data, source)
     try:
         info = msgspec.json.decode(data, type=_MachineInfo)
         return _machine(info)
@@ -96,6 +95,7 @@ def _machine(info: _MachineInfo) -> Machine:
             warnings.append(f"NUMA node {node.node_id} has {len(distances)} distances for {len(ids)} nodes")
             distances = []
         cpus = cpus_of[node.node_id]
+        row = dict(zip(ids, distances, strict=False))
         nodes.append(
             NumaNode(
                 id=node.node_id,
@@ -107,8 +107,8 @@ def _machine(info: _MachineInfo) -> Machine:
                         key=lambda pool: pool.size_bytes,
                     )
                 ),
-                distances=tuple(zip(ids, distances, strict=False)),
-                nearest_cpus=cpus,
+                distances=tuple(row.items()),
+                nearest_cpus=cpus or near_by_distance(node.node_id, row, cpus_of),
             )
         )
     return Machine(

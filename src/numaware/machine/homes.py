@@ -1,4 +1,4 @@
-"""Which CPU lives on which NUMA node, worked out from the CPU lists of the nodes.
+"""Which CPU lives on which NUMA node, and which CPUs a node without any is near to.
 
 The kernel puts every CPU on exactly one node. A source that lists a CPU on two nodes contradicts itself:
 the first node keeps it, and the contradiction is told.
@@ -22,3 +22,16 @@ def home_nodes(cpus_of: Mapping[int, CpuSet]) -> tuple[dict[int, int], list[str]
         homes.update(dict.fromkeys(cpus - taken, node))
         taken |= cpus
     return dict(sorted(homes.items())), warnings
+
+
+def near_by_distance(node: int, row: Mapping[int, int], cpus_of: Mapping[int, CpuSet]) -> CpuSet:
+    """The CPUs at the least distance from a node without any; nothing if several nodes are all equally far."""
+    far = {other: distance for other, distance in row.items() if other != node and cpus_of.get(other)}
+    least = min(far.values(), default=0)
+    closest = [other for other, distance in far.items() if distance == least]
+    if len(closest) == len(far) > 1:
+        return EMPTY
+    near = EMPTY
+    for other in closest:
+        near |= cpus_of[other]
+    return near

@@ -63,11 +63,12 @@ def _numa_node(cpu: Element, found: _Found) -> _Place:
     cpus = CpuSet.parse_hex(affinity) if affinity else None
     if architecture := cpu.get("arch"):
         found.architectures.add(architecture)
-    number = int(cpu.get("numaid", "-1")[:9])
-    if number < 0:
+    written = cpu.get("numaid", "-1").strip()
+    if written == "-1":
         return _Place(None, cpus)
-    if number > MAX_ID:
-        raise ValueError(f"NUMA node {number} is beyond the largest id accepted, {MAX_ID}")
+    number = int(written) if written.isascii() and written.isdecimal() and len(written) < 10 else -1
+    if not 0 <= number <= MAX_ID:
+        raise ValueError(f"{written[:20]!r} is not the id of a NUMA node")
     if number in found.nodes:
         found.warnings.append(f"NUMA node {number} is listed twice")
     found.nodes[number] = found.nodes.get(number, EMPTY) | (cpus or EMPTY)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import MAX_ID, CpuSet
-from numaware.machine.homes import home_nodes
+from numaware.machine.homes import home_nodes, near_by_distance
 from numaware.machine.textfile import read_text
 from numaware.machine.topology import Cpu, Machine, NumaNode
 
@@ -82,14 +82,14 @@ def _machine(output: _Output, source: str) -> Machine:
     nodes = []
     for node in ids:
         cpus = output.cpus.get(node, CpuSet())
-        row = zip(output.columns, output.distances.get(node, ()), strict=False)
+        row = dict(zip(output.columns, output.distances.get(node, ()), strict=False))
         nodes.append(
             NumaNode(
                 id=node,
                 cpus=cpus,
                 memory_bytes=output.memory.get(node),
-                distances=tuple(sorted(dict(row).items())),
-                nearest_cpus=cpus,
+                distances=tuple(sorted(row.items())),
+                nearest_cpus=cpus or near_by_distance(node, row, output.cpus),
             )
         )
     return Machine(

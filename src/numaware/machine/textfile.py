@@ -10,20 +10,27 @@ import re
 
 from numaware.errors import InputError
 
-# The longest honest output (one line per CPU of the largest kernel) is far below this.
-MAX_TEXT_BYTES = 16 << 20
+# The longest honest file (hwloc's XML of the largest machine a kernel takes) stays below this.
+MAX_TEXT_BYTES = 32 << 20
 
 _BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[()][0-9A-B]|[=>])")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f]")
 
 
-def read_text(data: bytes, source: str) -> str:
-    """The text without terminal escapes, with plain line ends; binary or oversized data is an `InputError`."""
+def check_size(data: bytes, source: str) -> None:
+    """Refuse what is too large to be about a machine, and what is nothing at all."""
     if len(data) > MAX_TEXT_BYTES:
-        raise InputError(source, f"larger than {MAX_TEXT_BYTES >> 20} MiB, which no such output is")
+        raise InputError(
+            source, f"larger than {MAX_TEXT_BYTES >> 20} MiB, which no description of a machine is"
+        )
     if not data.strip():
         raise InputError(source, "the file is empty")
+
+
+def read_text(data: bytes, source: str) -> str:
+    """The text without terminal escapes, with plain line ends; binary or oversized data is an `InputError`."""
+    check_size(data, source)
     encoding, body = "utf-8", data
     for mark, name in _BYTE_ORDER_MARKS:
         if data.startswith(mark):

@@ -8,9 +8,9 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
 from numaware.errors import InputError
+from numaware.machine.textfile import check_size
 
-# A machine of 65,536 CPUs stays below these; its tree is a dozen levels deep, bridges included.
-MAX_XML_BYTES = 64 << 20
+# The tree of the largest machine is a few dozen levels deep, bridges included.
 MAX_ELEMENTS = 1_000_000
 MAX_DEPTH = 100
 
@@ -43,8 +43,7 @@ class _BoundedBuilder(TreeBuilder):
 
 def read_xml(data: bytes, root: str, source: str) -> Element:
     """The root element, which must be a `root`."""
-    if len(data) > MAX_XML_BYTES:
-        raise InputError(source, f"larger than {MAX_XML_BYTES >> 20} MiB, which no topology is")
+    check_size(data, source)
     parser = DefusedXMLParser(target=_BoundedBuilder(), forbid_dtd=False, forbid_entities=True)
     try:
         parser.feed(data)
