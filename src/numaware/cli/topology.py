@@ -23,16 +23,6 @@ Format = Literal["text", "json", "svg"]
 Kind = Literal["numactl", "lscpu", "nvidia-smi", "hwloc", "nccl", "cadvisor"]
 
 app = App(name="topology", help="See a machine: NUMA nodes, CPUs, caches, memory, devices, distances.")
-app.command(
-    "numaware.cli.topology_diff:app",
-    name="diff",
-    help="Say what differs between two machines that should be alike.",
-)
-app.command(
-    "numaware.cli.topology_capture:app",
-    name="capture",
-    help="Save a machine for somebody else to look at.",
-)
 
 Output = Annotated[
     Path | None, Parameter(name=["--output", "-o"], help="Write to this file, complete or not at all.")
@@ -40,21 +30,25 @@ Output = Annotated[
 Form = Annotated[
     Format, Parameter(name="--format", help="text for people, json for programs, svg for a page or a ticket.")
 ]
+AnyMachine = Annotated[
+    Path, Parameter(help="A folder or archive with /sys and /proc, or a topology in JSON.")
+]
 AsJson = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="The same as --format json.")
+    bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
 ]
 
 
 @app.command
 def show(
     *,
-    root: Annotated[
-        Path, Parameter(help="A folder or archive with /sys and /proc, or a topology in JSON.")
-    ] = Path("/"),
+    root: AnyMachine = Path("/"),
     extra: Annotated[
         tuple[str, ...],
         Parameter(
-            name="--with", negative="", help="KIND=FILE: add what another tool printed; may be repeated."
+            name="--with",
+            negative="",
+            show_default=False,
+            help="KIND=FILE: add what another tool printed; may be repeated.",
         ),
     ] = (),
     form: Form = "text",
@@ -75,7 +69,7 @@ def show(
       nvidia-smi topo -m > topo.txt
       numaware topology show --with nvidia-smi=topo.txt
     """
-    machine = load(root)
+    machine = _load(root)
     if extra:
         from numaware.machine.merge import merge  # noqa: PLC0415 - see above
 
@@ -115,7 +109,51 @@ def read(
     return _present(_read_source(kind, file), "json" if as_json else form, output)
 
 
-def load(path: Path) -> Machine:
+@app.command
+def diff(a: AnyMachine, b: AnyMachine, /, *, as_json: AsJson = False) -> int:
+    """Say what differs between two machines that should be alike.
+
+    Equal differences are told once. Free huge pages, and memory that differs
+    by less than 1 %, change with every boot and are no difference.
+
+    Exit code: 0 alike, 1 something differs, 2 one of them cannot be read.
+
+    For example:
+
+      numaware topology diff node7.tar.gz node8.tar.gz
+      numaware topology diff / golden.json
+    """
+    from numaware.cli.topology_diff import report  # noqa: PLC0415 - see above
+
+    return report((str(a), _load(a)), (str(b), _load(b)), as_json=as_json)
+
+
+@app.command
+def capture(
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], help="The archive to write, named .tar.gz.")],
+    root: Annotated[Path, Parameter(help="Another root file system, such as /host in a pod.")] = Path("/"),
+    with_identity: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Keep serial numbers, UUIDs and MAC addresses.")
+    ] = False,
+) -> int:
+    """Save a machine for somebody else to look at.
+
+    The archive holds the files of /sys and /proc that numaware reads, and
+    nothing else. Serial numbers, UUIDs, MAC addresses and container ids are
+    left out or replaced; host name and IP addresses are never read.
+
+    For example:
+
+      numaware topology capture -o node7.tar.gz
+      numaware topology show --root node7.tar.gz
+    """
+    from numaware.cli.topology_capture import save  # noqa: PLC0415 - see above
+
+    return save(open_tree(root), output, with_identity=with_identity)
+
+
+def _load(path: Path) -> Machine:
     """The machine at a path: what holds JSON is a topology, everything else has to have a /sys in it."""
     if path.is_file():
         with path.open("rb") as stream:

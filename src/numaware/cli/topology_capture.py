@@ -6,40 +6,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import App, Parameter
 
 from numaware.cli.output import replacing
 from numaware.machine.capture import Capture, write
-from numaware.machine.tree import open_tree
-
-app = App(name="capture")
+from numaware.machine.tree import Tree
 
 
-@app.default
-def capture(
-    *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="The archive to write, named .tar.gz.")],
-    root: Annotated[Path, Parameter(help="Another root file system, such as /host in a container.")] = Path(
-        "/"
-    ),
-    with_identity: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Keep serial numbers, UUIDs and MAC addresses.")
-    ] = False,
-) -> int:
-    """Save a machine for somebody else to look at.
-
-    The archive holds the files of /sys and /proc that numaware reads, and
-    nothing else. Serial numbers, UUIDs, MAC addresses and container ids are
-    left out or replaced; host name and IP addresses are never read.
-
-    For example:
-
-      numaware topology capture -o node7.tar.gz
-      numaware topology show --root node7.tar.gz
-    """
-    tree = open_tree(root)
+def save(tree: Tree, output: Path, *, with_identity: bool) -> int:
+    """Write the capture of the tree to a file and say what is in it."""
     with replacing(output) as stream:
         with _progress() as progress:
             captured = Capture(tree, with_identity=with_identity, progress=progress)

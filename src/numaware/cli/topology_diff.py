@@ -3,57 +3,39 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Sequence
+from itertools import groupby
 
 import msgspec
-from cyclopts import App, Parameter
 
 from numaware.cli.output import deliver
-from numaware.cli.topology import load
-from numaware.machine.diff import compare
+from numaware.machine.diff import Difference, compare
+from numaware.machine.drawing import terminal
+from numaware.machine.topology import Machine
+from numaware.machine.words import printable
 
-app = App(name="diff")
 
-
-@app.default
-def diff(
-    a: Annotated[Path, Parameter(name="A", help="A folder, an archive, or a topology in JSON.")],
-    b: Annotated[Path, Parameter(name="B", help="Another one.")],
-    /,
-    *,
-    as_json: Annotated[
-        bool, Parameter(name="--json", negative="", show_default=False, help="For programs.")
-    ] = False,
-) -> int:
-    """Say what differs between two machines that should be alike.
-
-    Equal differences are told once. Free huge pages, and memory that differs
-    by less than 1 %, change with every boot and are no difference.
-
-    Exit code: 0 alike, 1 something differs, 2 one of them cannot be read.
-
-    For example:
-
-      numaware topology diff node7.tar.gz node8.tar.gz
-      numaware topology diff / golden.json
-    """
-    differences = compare(load(a), load(b))
+def report(a: tuple[str, Machine], b: tuple[str, Machine], *, as_json: bool) -> int:
+    """Print what differs between two named machines; 1 if anything does."""
+    differences = compare(a[1], b[1])
+    names = [printable(name, 1000) for name, _ in (a, b)]
     if as_json:
         document = {
             "same": not differences,
-            "a": str(a),
-            "b": str(b),
+            "a": names[0],
+            "b": names[1],
             "differences": [{**msgspec.structs.asdict(found), "text": str(found)} for found in differences],
         }
         deliver(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n", None)
-    elif not differences:
-        sys.stdout.write("alike\n")
     else:
-        lines = []
-        for index, found in enumerate(differences):
-            if not index or differences[index - 1].area != found.area:
-                lines.append(f"{found.area}\n")
-            lines.append(f"  {found}\n")
-        sys.stdout.write(f"A is {a}, B is {b}; each line says A vs B.\n\n{''.join(lines)}")
+        terminal.write_plain(_words(differences, names), sys.stdout)
     return int(bool(differences))
+
+
+def _words(differences: Sequence[Difference], names: Sequence[str]) -> str:
+    if not differences:
+        return "alike\n"
+    lines = [f"A  {names[0]}", f"B  {names[1]}"]
+    for area, found in groupby(differences, key=lambda difference: difference.area):
+        lines += ["", area, *(f"  {difference}" for difference in found)]
+    return "".join(f"{line}\n" for line in lines)

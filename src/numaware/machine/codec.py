@@ -39,7 +39,12 @@ _PAGE_SUFFIXES = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 
 def encode(machine: Machine) -> bytes:
     """The machine as indented UTF-8 JSON with a final newline."""
-    return msgspec.json.format(msgspec.json.encode(to_builtins(machine)), indent=2) + b"\n"
+    document = to_builtins(machine)
+    try:
+        encoded = msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(_as_text(document))
+    return msgspec.json.format(encoded, indent=2) + b"\n"
 
 
 def to_builtins(machine: Machine) -> dict[str, Any]:
@@ -73,6 +78,15 @@ def to_builtins(machine: Machine) -> dict[str, Any]:
     if machine.stated_core_count is not None:
         document["statedCoreCount"] = machine.stated_core_count
     return document
+
+
+def _as_text(value: Any) -> Any:
+    """The same with valid text only: the name of a device or a file in a capture may be any bytes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {name: _as_text(item) for name, item in value.items()}
+    return [_as_text(item) for item in value] if isinstance(value, list) else value
 
 
 def page_size_name(size_bytes: int) -> str:

@@ -79,12 +79,11 @@ def _machine(a: Machine, b: Machine) -> list[Difference]:
 
 
 def _nodes_per_package(machine: Machine) -> str:
-    numbers = {len(package.numa) for package in machine.packages}
-    return id_list(numbers) if numbers else "not known"
+    return _several({len(package.numa) for package in machine.packages})
 
 
 def _threads_per_core(machine: Machine) -> str:
-    return id_list({len(cpu.siblings) or 1 for cpu in machine.cpus if cpu.online}) or "not known"
+    return _several({len(cpu.siblings) or 1 for cpu in machine.cpus if cpu.online})
 
 
 # NUMA nodes
@@ -112,7 +111,7 @@ def _node(
         return
     if not _same_memory(a.memory_bytes, b.memory_bytes):
         yield "memory", *_sizes(a.memory_bytes, b.memory_bytes)
-    if a.kind != b.kind:
+    if a.kind != b.kind and a.memory_bytes is not None and b.memory_bytes is not None:
         yield "kind of memory", _kind(a), _kind(b)
     own, near = _shared(a.cpus, b.cpus, comparable), _shared(a.nearest_cpus, b.nearest_cpus, comparable)
     if own[0] != own[1]:
@@ -167,7 +166,9 @@ def _cpus(a: Machine, b: Machine) -> list[Difference]:
         first = repaired[0]
         pair = (cpu_list(machine[first].siblings) for machine in (here, there))
         differences.append(
-            Difference("CPUs", _named_cpus(repaired), f"threads of the core of CPU {first}:", *pair)
+            Difference(
+                "CPUs", _named_cpus(repaired), f"other thread siblings, CPU {first} for example:", *pair
+            )
         )
     return differences
 
@@ -197,7 +198,10 @@ def _named_cpus(ids: list[int]) -> str:
 
 
 def _caches(a: Machine, b: Machine) -> list[Difference]:
-    here, there = (_cache_levels(machine) for machine in (a, b))
+    # Where both have the same CPUs, a cache that lost one to an offline CPU is no difference of its own.
+    same = {cpu.id for cpu in a.cpus} == {cpu.id for cpu in b.cpus}
+    counted = a.online & b.online if same else a.online | b.online
+    here, there = (_cache_levels(machine, counted) for machine in (a, b))
     return [
         Difference("caches", name, "", here.get(name, "none"), there.get(name, "none"))
         for name in sorted(here.keys() | there.keys())
@@ -205,12 +209,15 @@ def _caches(a: Machine, b: Machine) -> list[Difference]:
     ]
 
 
-def _cache_levels(machine: Machine) -> dict[str, str]:
-    """Each level in words: `16 x 32 MiB for 16 CPUs each`."""
+def _cache_levels(machine: Machine, counted: CpuSet) -> dict[str, str]:
+    """Each level in words: 16 of 32 MiB for 16 CPUs each."""
     levels: dict[str, Counter[tuple[int | None, int]]] = {}
     for cache in machine.caches:
+        users = len(cache.cpus & counted)
+        if not users:
+            continue
         name = f"L{cache.level}" if cache.type == "Unified" else f"L{cache.level} {cache.type.lower()}"
-        levels.setdefault(name, Counter())[cache.size_bytes, len(cache.cpus)] += 1
+        levels.setdefault(name, Counter())[cache.size_bytes, users] += 1
     return {name: _cache_words(kinds) for name, kinds in levels.items()}
 
 
@@ -227,6 +234,8 @@ def _distances(a: Machine, b: Machine) -> list[Difference]:
         {(node.id, other): distance for node in machine.numa for other, distance in node.distances}
         for machine in (a, b)
     )
+    if not here or not there:
+        return _all_or_nothing("distances", "distances", len(here), len(there))
     both = {node.id for node in a.numa} & {node.id for node in b.numa}
     found: dict[tuple[int | None, int | None], list[tuple[int, int]]] = {}
     for pair in sorted(here.keys() | there.keys()):
@@ -359,6 +368,10 @@ def _either(a: bool, b: bool, yes: str = "there", no: str = "missing") -> tuple[
 
 def _number(value: int | None) -> str:
     return "not known" if value is None else str(value)
+
+
+def _several(numbers: set[int]) -> str:
+    return " or ".join(str(number) for number in sorted(numbers)) or "not known"
 
 
 def _text(value: str | None, missing: str = "not known") -> str:

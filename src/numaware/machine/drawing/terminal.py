@@ -61,7 +61,11 @@ def write(lines: Sequence[Line], stream: TextIO) -> None:
     if wants_colour(stream):
         _write_coloured(lines, stream)
         return
-    text = "".join(f"{plain(line)}\n" for line in lines)
+    write_plain("".join(f"{plain(line)}\n" for line in lines), stream)
+
+
+def write_plain(text: str, stream: TextIO) -> None:
+    """Print text, in ASCII where the stream knows nothing else."""
     try:
         text.encode(stream.encoding or "utf-8")
     except UnicodeEncodeError:
