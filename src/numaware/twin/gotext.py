@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from numaware.machine.cpuset import MAX_ID
+
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 _ESCAPES = {
@@ -58,6 +60,22 @@ def parse_int(text: str, bits: int = 64, function: str = "Atoi") -> int:
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise ValueError(f"strconv.{function}: parsing {quoted(text)}: value out of range")
     return number
+
+
+def cpu_list_problem(text: str) -> str:
+    """Why the kubelet cannot read a CPU list, or nothing: unlike the kernel it takes neither blanks nor strides."""
+    try:
+        for part in text.split(",") if text else ():
+            low, dash, high = part.partition("-")
+            first = parse_int(low)
+            last = parse_int(high) if dash else first
+            if first > last:
+                return f"invalid range {quoted(part)} ({first} > {last})"
+            if last > MAX_ID or first < 0:
+                return f"CPU {last if last > MAX_ID else first} is beyond the CPUs of any machine"
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _letter(letter: str) -> str:

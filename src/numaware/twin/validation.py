@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from numaware.machine.cpuset import MAX_ID
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.twin.config import DEFAULT_VERSION, Options
 from numaware.twin.gates import GATES, enabled
-from numaware.twin.gotext import listed, map_text, parse_int, quoted
+from numaware.twin.gotext import cpu_list_problem, listed, map_text, quoted
 from numaware.twin.rules import rules_for
 from numaware.twin.settings import Settings
 from numaware.workload.problem import Problem
@@ -124,29 +123,13 @@ def _reserved_cpus_problems(settings: Settings, minor: int) -> Iterator[Problem]
             f"{_prefix(minor)}can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup "
             "(--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup)",
         )
-    reason = _not_a_cpu_set(cpus)
+    reason = cpu_list_problem(cpus)
     if reason:
         named = f" {cpus}" if minor >= 24 else ""
         yield _error(
             "reservedSystemCPUs",
             f"{_prefix(minor)}unable to parse reservedSystemCPUs (--reserved-cpus){named}, error: {reason}",
         )
-
-
-def _not_a_cpu_set(text: str) -> str:
-    """Why the kubelet cannot read a CPU list: unlike the kernel it takes neither blanks nor strides."""
-    try:
-        for part in text.split(","):
-            low, dash, high = part.partition("-")
-            first = parse_int(low)
-            last = parse_int(high) if dash else first
-            if first > last:
-                return f"invalid range {quoted(part)} ({first} > {last})"
-            if last > MAX_ID or first < 0:
-                return f"CPU {last if last > MAX_ID else first} is beyond the CPUs of any machine"
-    except ValueError as error:
-        return str(error)
-    return ""
 
 
 def _reserved_memory_problems(settings: Settings, minor: int) -> Iterator[Problem]:

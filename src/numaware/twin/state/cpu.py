@@ -14,6 +14,8 @@ import msgspec
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import CpuSet
+from numaware.machine.words import printable
+from numaware.twin.gotext import cpu_list_problem, quoted
 from numaware.twin.state import document
 from numaware.twin.state.checksum import Stamp, first_match, fnv1a
 from numaware.twin.state.document import is_wrapped, unwrap
@@ -69,18 +71,18 @@ def unreadable_list(checkpoint: CpuCheckpoint) -> str | None:
     """The first CPU list that is none, in the words of a kubelet that finds it after the checksum was right."""
     lists = [("default cpu set", checkpoint.default_cpus, "")]
     lists += [
-        ("cpuset", text, f' for container id "{key}"') for key, text in checkpoint.by_container_id.items()
+        ("cpuset", text, f" for container id {quoted(key)}")
+        for key, text in checkpoint.by_container_id.items()
     ]
     lists += [
-        ("cpuset", text, f' for container "{name}" in pod "{uid}"')
+        ("cpuset", text, f" for container {quoted(name)} in pod {quoted(uid)}")
         for uid, containers in checkpoint.entries.items()
         for name, text in containers.items()
     ]
     for what, text, owner in lists:
-        try:
-            CpuSet.parse(text)
-        except ValueError as error:
-            return f'could not parse {what} "{text[:60]}"{owner}: {error}'
+        problem = cpu_list_problem(text)
+        if problem:
+            return printable(f"could not parse {what} {quoted(text)}{owner}: {problem}", 500)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from numaware.errors import InputError
+from numaware.twin.gotext import quoted
 from numaware.twin.state.checksum import Stamp
 
 CORRUPT = "checkpoint is corrupted"
@@ -32,11 +33,11 @@ def restore_error(manager: Literal["CPU", "memory"], problem: str, path: str) ->
     """
     return (
         f"could not restore state from checkpoint: {problem}, please drain this node and delete the {manager} manager"
-        f' checkpoint file "{path}" before restarting Kubelet'
+        f" checkpoint file {quoted(path)} before restarting Kubelet"
     )
 
 
 def policy_changed(manager: Literal["CPU", "memory"], configured: str, stored: str) -> str:
     """The cause when the file was written under another policy."""
     prefix = "[memorymanager] " if manager == "memory" else ""
-    return f'{prefix}configured policy "{configured}" differs from state checkpoint policy "{stored}"'
+    return f"{prefix}configured policy {quoted(configured)} differs from state checkpoint policy {quoted(stored)}"
