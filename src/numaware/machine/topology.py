@@ -166,9 +166,12 @@ class Machine(msgspec.Struct, frozen=True):
     def core_count(self) -> int:
         """Physical cores with at least one online thread.
 
-        AMD's Bulldozer lists two cores that share a unit as siblings: the core ids tell them apart.
+        AMD's Bulldozer lists two cores that share a unit as siblings: the core ids tell them apart. A CPU whose
+        siblings are unknown counts as a core, unless the source has counted.
         """
         online = self.online
+        if self.stated_core_count is not None and any(cpu.online and not cpu.siblings for cpu in self.cpus):
+            return self.stated_core_count
         return len({(cpu.siblings & online or CpuSet([cpu.id]), cpu.core) for cpu in self.cpus if cpu.online})
 
     def node(self, number: int) -> NumaNode:
