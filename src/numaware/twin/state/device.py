@@ -27,7 +27,7 @@ Registered = Mapping[str, Sequence[str]]
 class DeviceEntry(msgspec.Struct, frozen=True):
     """The devices of one resource that one container holds, and what its plugin answered when they were given.
 
-    KUBELET: v1 knows no NUMA nodes; its ids are read as devices of node 0 (GetDataInLatestFormat, 1.20 to 1.27).
+    KUBELET: v1 knows no NUMA nodes; its ids are read as devices of node 0 (GetDataInLatestFormat, to 1.30).
     """
 
     pod_uid: str
