@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from numaware.machine.drawing.lines import Line, plain, to_ascii
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # Width of a picture that goes to a file or a pipe.
 PAGE = 100
@@ -76,13 +79,16 @@ def write_plain(text: str, stream: TextIO) -> None:
 def _write_coloured(lines: Sequence[Line], stream: TextIO) -> None:
     # rich takes a tenth of a second to import: only those who see colours pay for it.
     from rich.console import Console  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
 
-    console = Console(file=stream, force_terminal=True, highlight=False, width=10_000)
+    print_to(Console(file=stream, force_terminal=True, highlight=False, width=10_000), lines)
+
+
+def print_to(console: Console, lines: Sequence[Line]) -> None:
+    """Print the lines in colours to a console of rich."""
+    from rich.text import Text  # noqa: PLC0415 - see above
+
     for line in lines:
-        text = Text(end="")
+        text = Text()
         for span in line:
             text.append(span.text, " ".join(STYLES.get(name, name) for name in span.style.split()))
-        text.rstrip()
         console.print(text, no_wrap=True, overflow="ignore", crop=False)
-        stream.write("\n")
