@@ -37,13 +37,13 @@ def _walk(path: str, recorded: object, twin: object, unstable: tuple[str, ...]) 
     if any(path == skip or path.startswith(skip + "/") for skip in unstable):
         return
     if isinstance(recorded, dict) and isinstance(twin, dict):
-        # Absent and null say the same; a v1.20 or v1.27 recording lacks fields that later ones have.
         for key in sorted(recorded):
             child = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
             yield from _walk(child, recorded[key], twin.get(key), unstable)
-        extra = sorted(key for key in twin.keys() - recorded.keys() if key in _TELLING and twin[key])
-        for key in extra:
-            yield from _walk(f"{path}/{key}", None, twin[key], unstable)
+        # What the twin says beyond the recording contradicts it, unless it is empty or the recorder did not ask.
+        for key in sorted(twin.keys() - recorded.keys() - _NOT_ALWAYS_RECORDED):
+            if twin[key]:
+                yield Difference(f"{path}/{key}", None, twin[key])
     elif isinstance(recorded, list) and isinstance(twin, list) and len(recorded) == len(twin):
         for index, (one, other) in enumerate(zip(recorded, twin, strict=True)):
             yield from _walk(f"{path}/{index}", one, other, unstable)
@@ -51,8 +51,7 @@ def _walk(path: str, recorded: object, twin: object, unstable: tuple[str, ...]) 
         yield Difference(path, recorded, twin)
 
 
-# Keys whose mere presence in the twin's answer contradicts a recording without them.
-_TELLING = frozenset(("panic", "checkpointsBeforeCleanup", "stage", "reservedCPUs"))
+_NOT_ALWAYS_RECORDED = frozenset(("allocatableCPUs",))
 _UNORDERED = ("/memory_manager_state", "/kubelet_internal_checkpoint")
 
 

@@ -27,9 +27,10 @@ def state_files(kubelet: Kubelet, state: NodeState) -> dict[str, str]:
 def devices_by_node(kubelet: Kubelet, resource: str, devices: int) -> dict[int, list[str]]:
     """Device ids under each NUMA id they touch, -1 for those without topology, as the kubelet stores them."""
     inventory = kubelet.devices.inventories[resource]
+    apart = -1 if kubelet.rules.no_topology_apart else 0
     found: dict[int, list[str]] = {}
     for index in iter_bits(devices):
-        for node in kubelet.layout.node_ids(inventory.nodes[index]) or (-1,):
+        for node in kubelet.layout.node_ids(inventory.nodes[index]) or (apart,):
             found.setdefault(node, []).append(inventory.ids[index])
     return dict(sorted(found.items()))
 

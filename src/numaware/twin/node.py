@@ -55,6 +55,14 @@ class Verdict(NamedTuple):
     held: NodeState
 
 
+class Restart(NamedTuple):
+    """A restarted node, what each pod was told, and the state before those refused or gone were dropped."""
+
+    node: Node
+    verdicts: tuple[tuple[str, Verdict], ...]
+    held: NodeState
+
+
 class Node:
     """A machine, its kubelet's configuration and its state, as one immutable value."""
 
@@ -103,18 +111,16 @@ class Node:
         state = admission.state._replace(pods={**admission.state.pods, pod.uid: pod})
         return Verdict(True, "", "", Node(self.kubelet, state), state)
 
-    def release(self, uid: str) -> Node:
-        """The node after the pod is gone and the kubelet has cleaned up."""
+    def release(self, *uids: str) -> Node:
+        """The node after these pods are gone and the kubelet has cleaned up."""
         kubelet, (cpu, memory, device, pods) = self.kubelet, self.state
-        return Node(
-            kubelet,
-            NodeState(
-                kubelet.cpus.release(cpu, uid) if kubelet.cpus else cpu,
-                kubelet.memory.release(memory, uid) if kubelet.memory else memory,
-                kubelet.devices.release(device, uid),
-                {other: pod for other, pod in pods.items() if other != uid} if uid in pods else pods,
-            ),
-        )
+        for uid in uids:
+            cpu = kubelet.cpus.release(cpu, uid) if kubelet.cpus else cpu
+            memory = kubelet.memory.release(memory, uid) if kubelet.memory else memory
+            device = kubelet.devices.release(device, uid)
+        if not pods.keys().isdisjoint(uids):
+            pods = {uid: pod for uid, pod in pods.items() if uid not in uids}
+        return Node(kubelet, NodeState(cpu, memory, device, pods))
 
     def start_containers(self, uid: str) -> Node:
         """The node after all containers of a pod started: memory of init containers that ended is free again."""
@@ -134,9 +140,7 @@ class Node:
             self.kubelet, self.state._replace(memory=memory.start_container(self.state.memory, uid, finished))
         )
 
-    def restart(
-        self, watch: Callable[[str, Merge], None] | None = None
-    ) -> tuple[Node, tuple[tuple[str, Verdict], ...]]:
+    def restart(self, watch: Callable[[str, Merge], None] | None = None) -> Restart:
         """A kubelet restart: state files are taken back or refused (`StartError`), then every pod is admitted again.
 
         A pod refused now is dropped after the last one was asked. `watch` hears of every pod's merges.
@@ -149,17 +153,17 @@ class Node:
             pods,
         )
         node = Node(kubelet, state)
-        for uid in sorted(state.device.owned.keys() - pods.keys()):
-            node = node.release(uid)
+        gone = (state.device.owned.keys() | state.cpu.owned.keys()) - pods.keys()
+        # The first pod asked about makes the managers drop those that are gone; without one they linger a while.
+        if pods:
+            node = node.release(*gone)
         verdicts = []
         for uid, pod in pods.items():
             verdict = node.admit(pod, partial(watch, uid) if watch else None)
             verdicts.append((uid, verdict))
             node = verdict.node
-        for uid, verdict in verdicts:
-            if not verdict.admitted:
-                node = node.release(uid)
-        return node, tuple(verdicts)
+        refused = {uid for uid, verdict in verdicts if not verdict.admitted}
+        return Restart(node.release(*gone, *refused), tuple(verdicts), node.state)
 
 
 class _Admission:
@@ -189,6 +193,7 @@ class _Admission:
         policy = self.kubelet.policy
         if policy is None:
             return NO_HINT
+        self._ask_about_pod()
         answers = self._answers(wanted)
         lists: list[Hints | None] = [hints for answer in answers for hints in answer.values()]
         if self.watch is None and policy.refuses(lists):
@@ -200,6 +205,12 @@ class _Admission:
         if not admitted:
             raise topology_affinity()
         return best
+
+    def _ask_about_pod(self) -> None:
+        """The CPU Manager hears of the pod: in some releases only now does it let go of the one before."""
+        cpus = self.kubelet.cpus
+        if cpus and self.kubelet.rules.keeps_pending:
+            self.state = self.state._replace(cpu=cpus.asked(self.state.cpu, self.uid, self.state.pods))
 
     def _answers(self, wanted: ContainerDemand | Demand) -> tuple[Answer, Answer, Answer]:
         """Device, CPU and memory, in the order in which the kubelet asks them."""
@@ -222,6 +233,8 @@ class _Admission:
         state = self.state
         self.state = state = state._replace(device=kubelet.devices.allocate(state.device, uid, wanted, hint))
         if kubelet.cpus:
+            self._ask_about_pod()
+            state = self.state
             self.state = state = state._replace(cpu=kubelet.cpus.allocate(state.cpu, uid, wanted, hint))
         if kubelet.memory:
             earlier = self.demand.containers[: min(index, self.init_count)]

@@ -130,7 +130,7 @@ def replay(scenario: Scenario) -> dict[str, Any]:
             name: str(quantity) for name, quantity in node_reservation(config, hardware.numa).items()
         },
     }
-    result = {
+    result: dict[str, Any] = {
         "id": scenario.id,
         "start": beginning,
         "events": [],
@@ -187,13 +187,11 @@ def _event(node: Node, event: _Event) -> tuple[dict[str, Any], Node]:
     elif event.op == "restart":
         heard: dict[str, list[Merge]] = {uid: [] for uid in node.state.pods}
         pods = node.state.pods
-        node, verdicts = node.restart(lambda uid, merge: heard[uid].append(merge))
+        node, verdicts, before = node.restart(lambda uid, merge: heard[uid].append(merge))
         outcome["startError"] = None
         outcome["readmissions"] = [
             _admission(node.kubelet, pods[uid], verdict, heard[uid]) for uid, verdict in verdicts
         ]
-        if not all(verdict.admitted for _, verdict in verdicts):
-            before = verdicts[-1][1].node.state
     elif event.op in ("remove", "start"):
         pod_or_none = node.state.pods.get(event.uid)
         outcome.update(uid=event.uid, found=pod_or_none is not None)

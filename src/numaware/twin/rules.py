@@ -16,10 +16,12 @@ OLDEST_MINOR = 18
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """The rules of one release. All true is v1.32 and later."""
+    """The rules of one release. All true but `keeps_pending` is v1.34 and later."""
 
     minor: int
+    keeps_pending: bool  # 1.22 to 1.33: CPUs of the pod last asked about stay taken until the next one is
     memory_manager: bool  # 1.21: the Memory Manager exists
+    no_topology_apart: bool  # 1.21: devices without topology are kept under node -1, before that under node 0
     policy_options: bool  # 1.22: CPU manager policy options and SMTAlignmentError
     numa_allocator: bool  # 1.23: CPUs are taken by NUMA level and sorted consistently
     equal_masks: (
@@ -45,7 +47,9 @@ def rules_for(version: str) -> Rules:
     minor = int(match[1])
     return Rules(
         minor=minor,
+        keeps_pending=22 <= minor <= 33,
         memory_manager=minor >= 21,
+        no_topology_apart=minor >= 21,
         policy_options=minor >= 22,
         numa_allocator=minor >= 23,
         equal_masks=minor >= 24,

@@ -22,14 +22,14 @@ def take_legacy(layout: Layout, free: int, count: int) -> int:
     missing = count
     for _, socket in layout.sockets:
         if missing >= layout.cpus_per_socket and (socket & free).bit_count() == layout.cpus_per_socket:
-            taken |= socket
+            taken |= socket & free
             free &= ~socket
-            missing -= socket.bit_count()
+            missing -= layout.cpus_per_socket
     for core in _whole_cores(layout, free):
         if missing >= layout.cpus_per_core:
-            taken |= core
+            taken |= core & free
             free &= ~core
-            missing -= core.bit_count()
+            missing -= layout.cpus_per_core
     for cpu in _single_cpus(layout, free, taken):
         if missing <= 0:
             break
@@ -53,12 +53,29 @@ def _whole_cores(layout: Layout, free: int) -> list[int]:
 
 
 def _single_cpus(layout: Layout, free: int, taken: int) -> list[int]:
-    """Sockets already taken from first, then the emptiest socket, then the emptiest core."""
-    ranked = []
-    for socket, cpus in layout.sockets:
-        for core in layout.cores_in_socket[socket]:
-            if core & free:
-                rank = (-(cpus & taken).bit_count(), (cpus & free).bit_count(), (core & free).bit_count())
-                ranked.append((rank, socket, core & -core, core))
-    ranked.sort()
-    return [cpu for *_, core in ranked for cpu in iter_bits(core & free)]
+    """Meant: sockets already taken from first, then the emptiest socket, then the emptiest core, then by number.
+
+    KUBELET: the comparison joins these wishes with OR instead of trying them in turn, so two cores can each come before
+    the other. What the kubelet's sort makes of that is repeated here: each core, by number, moves up as long as it
+    "comes before" its neighbour (freeCPUs).
+    """
+    ranked = [
+        (
+            -(cpus & taken).bit_count(),
+            (cpus & free).bit_count(),
+            (core & free).bit_count(),
+            socket,
+            core & -core,
+            core,
+        )
+        for socket, cpus in layout.sockets
+        for core in layout.cores_in_socket[socket]
+        if core & free
+    ]
+    order: list[tuple[int, int, int, int, int, int]] = []
+    for core in sorted(ranked, key=lambda entry: entry[4]):
+        place = len(order)
+        while place and any(mine < other for mine, other in zip(core[:5], order[place - 1][:5], strict=True)):
+            place -= 1
+        order.insert(place, core)
+    return [cpu for *_, core in order for cpu in iter_bits(core & free)]

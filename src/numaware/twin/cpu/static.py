@@ -6,6 +6,7 @@ finished init containers leave their CPUs to its later ones.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,11 +23,15 @@ from numaware.workload.demand import ContainerDemand, Demand
 
 
 class CpuState(NamedTuple):
-    """The shared pool, who owns which CPUs, and what the pod last served may use again."""
+    """The shared pool, who owns which CPUs, and what the pod last served may use again.
+
+    `pending` is the pod last asked about, where the release keeps its CPUs until the next one (`Rules.keeps_pending`).
+    """
 
     shared: int
     owned: dict[str, dict[str, int]]
     reuse: tuple[str, int] = ("", 0)
+    pending: str = ""
 
     def reusable(self, uid: str) -> int:
         return self.reuse[1] if self.reuse[0] == uid else 0
@@ -157,7 +162,7 @@ class StaticCpus:
         if cpus is None:
             cpus = self._pick(self.available(state) | reusable, count, hint)
             mine = {**state.owned.get(uid, {}), wanted.name: cpus}
-            state = CpuState(state.shared & ~cpus, {**state.owned, uid: mine}, state.reuse)
+            state = state._replace(shared=state.shared & ~cpus, owned={**state.owned, uid: mine})
         return state._replace(reuse=(uid, reusable | cpus if wanted.ends else reusable & ~cpus))
 
     def _check_whole_cores(self, state: CpuState, count: int) -> None:
@@ -215,7 +220,7 @@ class StaticCpus:
 
     def release(self, state: CpuState, uid: str) -> CpuState:
         """The pod is gone: its CPUs go back to the shared pool."""
-        if uid not in state.owned:
+        if uid not in state.owned or (uid == state.pending and self.rules.keeps_pending):
             return state
         shared = state.shared
         for cpus in state.owned[uid].values():
@@ -223,6 +228,14 @@ class StaticCpus:
         return state._replace(
             shared=shared, owned={other: owned for other, owned in state.owned.items() if other != uid}
         )
+
+    def asked(self, state: CpuState, uid: str, active: Container[str]) -> CpuState:
+        """The pod is asked about: whoever is neither it nor on the node loses what it still held."""
+        state = state._replace(pending=uid)
+        for other in state.owned:
+            if other != uid and other not in active:
+                state = self.release(state, other)
+        return state
 
     def restore(self, state: CpuState) -> CpuState:
         """What a restarted kubelet makes of the state file, or its refusal to start."""
