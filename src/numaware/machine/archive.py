@@ -11,20 +11,26 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 from numaware.errors import InputError
 
-MAX_STREAM_BYTES = 1 << 30
+MAX_STREAM_BYTES = 512 << 20
 MAX_KEPT_BYTES = 128 << 20
 MAX_MEMBERS = 1_000_000
 MAX_FILE_BYTES = 4 << 20
 _MAX_NAME_BYTES = 4096
 _MAX_EXTENSION_BYTES = 1 << 16
 _BLOCK = 512
+_REGULAR = b"0\x007"
+# Links, devices, folders and pipes have no content, whatever old archives leave in their size.
+_BARE = b"123456"
+_OCTAL = re.compile(rb"[0-7]{0,20}\Z")
+_DECIMAL = re.compile(rb"[0-9]{1,20}\Z")
 _CHUNK = 1 << 16
 
 
@@ -61,7 +67,11 @@ def read_archive(path: Path) -> dict[str, Entry]:
         raise InputError(str(path), f"cannot be decompressed: {reason or type(error).__name__}") from None
 
 
-def _decompressed(raw: IO[bytes]) -> IO[bytes]:
+class _Stream(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+def _decompressed(raw: BinaryIO) -> _Stream:
     """The stream behind the compression, told by its first bytes: names of files lie."""
     magic = raw.read(6)
     raw.seek(0)
@@ -77,7 +87,7 @@ def _decompressed(raw: IO[bytes]) -> IO[bytes]:
 class _Blocks:
     """The archive as 512-byte blocks, counted against the bound on decompressed bytes."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
+    def __init__(self, stream: _Stream) -> None:
         self._stream = stream
         self._buffer = b""
         self._position = 0
@@ -133,20 +143,21 @@ def _entries(blocks: _Blocks) -> dict[str, Entry]:
         if count >= MAX_MEMBERS:
             raise _BadTarError(f"has more than {MAX_MEMBERS} members")
         name = _inside(header.name)
-        has_content = header.kind in b"0\x007"
-        if not has_content or header.size > MAX_FILE_BYTES:
-            blocks.skip(header.size)
-        if has_content and header.size > MAX_FILE_BYTES:
-            found[name] = TooLarge()
-        elif has_content:
+        # Before there was a mark for folders, they were empty files with a slash at the end.
+        is_folder = header.kind == b"5" or (header.kind in _REGULAR and header.name.endswith("/"))
+        if header.kind in _REGULAR and header.size <= MAX_FILE_BYTES:
             # tar pads what it reads from sysfs to the 4096 bytes that every file there pretends to have.
             content = blocks.content(header.size).rstrip(b"\x00")
             kept += len(content)
             if kept > MAX_KEPT_BYTES:
                 raise _BadTarError(f"holds more than {MAX_KEPT_BYTES >> 20} MiB of files")
-            found[name] = content
-        elif header.kind == b"5":
+            found[name] = Folder() if is_folder else content
+            continue
+        blocks.skip(header.size)
+        if is_folder:
             found[name] = Folder()
+        elif header.kind in _REGULAR:
+            found[name] = TooLarge()
         elif header.kind == b"2":
             found[name] = Link(header.link)
         elif header.kind == b"1" and (other := found.get(_inside(header.link))) is not None:
@@ -164,7 +175,9 @@ def _headers(blocks: _Blocks) -> Iterator[_Header]:
             raise _BadTarError("is not a tar archive" if first else "is cut off: its end mark is missing")
         if not block.strip(b"\x00"):
             return
-        header = _parse(block, first=first)
+        if not _is_header(block):
+            raise _BadTarError("is not a tar archive" if first else "has a damaged header")
+        header = _parse(block)
         first = False
         if header.kind in b"LKxgX":
             if header.size > _MAX_EXTENSION_BYTES:
@@ -175,22 +188,32 @@ def _headers(blocks: _Blocks) -> Iterator[_Header]:
             header.kind,
             override.get("path", header.name),
             override.get("linkpath", header.link),
-            _octal(override["size"].encode(), base=10) if "size" in override else header.size,
+            header.size if header.kind in _BARE else _size(override, header),
         )
         override = {}
 
 
-def _parse(block: bytes, *, first: bool) -> _Header:
-    if _octal(block[148:156]) != sum(block) - sum(block[148:156]) + 8 * ord(" "):
-        raise _BadTarError("is not a tar archive" if first else "has a damaged header")
+def _size(override: dict[str, str], header: _Header) -> int:
+    return _number(override["size"].encode(), base=10) if "size" in override else header.size
+
+
+def _is_header(block: bytes) -> bool:
+    """Whether the block has the right checksum, which counts its own field as blanks."""
+    field = block[148:156]
+    written = field.strip(b"\x00 ")
+    return bool(written and _OCTAL.match(written)) and int(written, 8) == sum(block) - sum(field) + 8 * ord(
+        " "
+    )
+
+
+def _parse(block: bytes) -> _Header:
     kind = block[156:157]
     if kind == b"S":
         raise _BadTarError("holds a sparse file, which no captured /sys does")
     name = _text(block[:100])
     if block[257:263] == b"ustar\x00" and (prefix := _text(block[345:500])):
         name = f"{prefix}/{name}"
-    # Only members with content have their size counted: old archives leave junk there for links and folders.
-    size = _octal(block[124:136]) if kind in b"0\x007LKxgX" else 0
+    size = 0 if kind in _BARE else _number(block[124:136])
     return _Header(kind, name, _text(block[157:257]), size)
 
 
@@ -205,7 +228,7 @@ def _extension(kind: bytes, content: bytes) -> dict[str, str]:
     records = {}
     while content:
         digits, _, rest = content.partition(b" ")
-        length = _octal(digits, base=10)
+        length = _number(digits, base=10)
         if length <= len(digits) + 1 or length > len(content):
             raise _BadTarError("has a damaged pax header")
         key, _, value = rest[: length - len(digits) - 2].partition(b"=")
@@ -215,19 +238,14 @@ def _extension(kind: bytes, content: bytes) -> dict[str, str]:
     return records
 
 
-def _octal(field: bytes, base: int = 8) -> int:
+def _number(field: bytes, base: int = 8) -> int:
     """A number field: octal digits, or GNU's binary form for what does not fit."""
     if field[:1] == b"\x80":
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b"\x00 ")
-    if not digits:
-        return 0
-    if not digits.isdigit() or len(digits) > 20:
-        raise _BadTarError("is not a tar archive, or has a damaged header")
-    try:
-        return int(digits, base)
-    except ValueError:
-        raise _BadTarError("has a damaged header") from None
+    if (_OCTAL if base == 8 else _DECIMAL).match(digits) is None:
+        raise _BadTarError("has a damaged header")
+    return int(digits or b"0", base)
 
 
 def _text(field: bytes) -> str:

@@ -63,14 +63,9 @@ class Tree(ABC):
         return self._content(real) if real is not None and self._kind(real) == "file" else None
 
     def names(self, path: str) -> list[str]:
-        """The names in a folder, sorted; none if it is missing or cannot be read."""
+        """The names in a folder, sorted; none if it is missing. A folder that cannot be read is an OSError."""
         real = self._folder(path)
-        if real is None:
-            return []
-        try:
-            return sorted(self._list(real))
-        except OSError:
-            return []
+        return sorted(self._list(real)) if real is not None else []
 
     def resolve(self, path: str) -> str | None:
         """The path with every link followed; None where it leads nowhere."""
@@ -190,7 +185,16 @@ class FolderTree(Tree):
         return _read_file(self._prefix + path) or b""
 
     def _list(self, path: str) -> list[str]:
-        return os.listdir(self._prefix + path)  # noqa: PTH208 - a Path for each costs more than the call
+        names = []
+        with os.scandir(self._prefix + path) as entries:
+            for entry in entries:
+                name = entry.name
+                names.append(name)
+                # The listing tells folders from links for free, so none of them need be looked at again.
+                if entry.is_dir(follow_symlinks=False):
+                    here = f"{path}/{name}" if path else name
+                    self._folders[here] = here
+        return names
 
 
 class ArchiveTree(Tree):
@@ -247,43 +251,56 @@ class ArchiveTree(Tree):
 
 
 def open_tree(path: str | Path) -> Tree:
-    """The machine at `path`: a folder or an archive with `sys/` and `proc/` at its top or a few folders down."""
+    """The machine at `path`: a folder or an archive with `sys/` and `proc/` at its top or a few folders down.
+
+    An archive of several machines is opened at one of them with `ARCHIVE/FOLDER`.
+    """
     source = str(path)
     try:
-        mode = Path(source).stat().st_mode
+        return _open(source)
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a file name"
-        raise InputError(source, reason or "cannot be read") from None
-    tree: Tree
-    if stat.S_ISDIR(mode):
-        tree = FolderTree(source, source)
+        raise InputError(source, getattr(error, "strerror", None) or "not the name of a file") from None
+
+
+def _open(source: str) -> Tree:
+    place, inside = _split(Path(source))
+    if place.is_dir():
+        tree: Tree = FolderTree(str(place), source)
         root = _find_root(tree)
-        return FolderTree(f"{source}/{root}", source) if root else tree
-    if not stat.S_ISREG(mode):
-        raise InputError(source, "neither a folder nor a file")
-    tree = ArchiveTree(read_archive(Path(source)), source)
-    root = _find_root(tree)
-    return tree.rooted_at(root) if root else tree
+        return FolderTree(f"{place}/{root}", source) if root else tree
+    if not place.is_file():
+        raise InputError(
+            source, "neither a folder nor a file" if place.exists() else "no such file or folder"
+        )
+    archive = ArchiveTree(read_archive(place), source)
+    root = _find_root(archive, inside)
+    return archive.rooted_at(root) if root else archive
 
 
-def _find_root(tree: Tree) -> str:
+def _split(path: Path) -> tuple[Path, str]:
+    """The path, or the archive it leads into and the folder there."""
+    if not path.exists():
+        archive = next((place for place in path.parents if place.is_file()), None)
+        if archive is not None:
+            return archive, str(path.relative_to(archive))
+    return path, ""
+
+
+def _find_root(tree: Tree, start: str = "") -> str:
     """The folder that holds `sys` or `proc`: the nearest to the top, which must be the only one there."""
-    level = [""]
+    level = [start]
     for _ in range(_ROOT_DEPTH):
         roots = [folder for folder in level if _is_root(tree, folder)]
         if len(roots) == 1:
             return roots[0]
         if roots:
             shown = ", ".join(roots[:3])
-            raise InputError(
-                tree.source, f"holds {len(roots)} machines ({shown}, ...)", hint="give one of them"
-            )
-        level = [
-            below
-            for folder in level
-            for name in tree.names(folder)
-            if tree.is_folder(below := _join(folder, name))
-        ][:_MAX_SEARCHED]
+            hint = f"give one of them, as in {tree.source}/{roots[0]}"
+            raise InputError(tree.source, f"holds {len(roots)} machines: {shown}", hint=hint)
+        below = (_join(folder, name) for folder in level for name in tree.names(folder))
+        level = [folder for folder in below if tree.is_folder(folder)][:_MAX_SEARCHED]
     raise InputError(
         tree.source, "holds no captured machine", hint="expected sys/devices/system/cpu or proc/cpuinfo in it"
     )

@@ -8,7 +8,6 @@ from numaware.machine.sysfs.source import Source, numbered
 from numaware.machine.topology import Cache, CacheType, Cpu
 
 _TYPES: dict[bytes, CacheType] = {b"Data": "Data", b"Instruction": "Instruction"}
-_MAX_INDEX = 9
 _MAX_LEVEL = 9
 
 
@@ -18,33 +17,33 @@ def read_caches(source: Source, cpus: list[Cpu]) -> tuple[Cache, ...]:
     found: dict[tuple[int, CacheType, int], int | None] = {}
     # By index, the CPUs whose cache there was seen from an earlier one: most directories need no reading.
     covered: dict[int, int] = {}
+    # Caches of one size at one place in like lists are of one level and type: these need not be read again.
+    alike: dict[tuple[tuple[int, ...], int, int | None], tuple[int, CacheType] | None] = {}
     for cpu in cpus:
         if not cpu.online or (covered and all(members >> cpu.id & 1 for members in covered.values())):
             continue
-        for index in _indexes(source, cpu.id):
+        folder = f"{CPU}/cpu{cpu.id}/cache"
+        indexes = tuple(numbered(source.names(folder), "index"))
+        for index in indexes:
             if covered.get(index, 0) >> cpu.id & 1:
                 continue
-            folder = f"{CPU}/cpu{cpu.id}/cache/index{index}"
-            shared = source.either(f"{folder}/shared_cpu_map", f"{folder}/shared_cpu_list")
-            if shared is None:
+            cache = f"{folder}/index{index}"
+            shared = source.either(f"{cache}/shared_cpu_map", f"{cache}/shared_cpu_list")
+            size = _size(source, f"{cache}/size")
+            place = (indexes, index, size)
+            if place not in alike:
+                alike[place] = _level_and_type(source, cache)
+            what = alike[place]
+            if shared is None or what is None:
                 continue
             # Some ia64 kernels leave the map empty: such a cache belongs to the core.
             members = (shared or cpu.siblings.mask) & online | 1 << cpu.id
-            level = source.known(f"{folder}/level")
-            if level is None or not 0 < level <= _MAX_LEVEL:
-                continue
             covered[index] = covered.get(index, 0) | members
-            key = (level, _type(source.raw(f"{folder}/type")), members)
-            if key not in found:
-                found[key] = _size(source, f"{folder}/size")
+            found.setdefault((*what, members), size)
     return tuple(
         Cache(level, kind, CpuSet.from_mask(members), size)
         for (level, kind, members), size in sorted(found.items(), key=_order)
     )
-
-
-def _indexes(source: Source, cpu: int) -> list[int]:
-    return numbered(source.tree.names(f"{CPU}/cpu{cpu}/cache"), "index", _MAX_INDEX)
 
 
 def _order(item: tuple[tuple[int, CacheType, int], int | None]) -> tuple[int, str, int, int]:
@@ -52,8 +51,13 @@ def _order(item: tuple[tuple[int, CacheType, int], int | None]) -> tuple[int, st
     return level, kind, members & -members, members
 
 
-def _type(data: bytes | None) -> CacheType:
-    return _TYPES.get((data or b"").strip(b"\x00 \t\n\r"), "Unified")
+def _level_and_type(source: Source, cache: str) -> tuple[int, CacheType] | None:
+    """None for what has no level: it cannot be placed."""
+    level = source.known(f"{cache}/level")
+    if level is None or not 0 < level <= _MAX_LEVEL:
+        return None
+    kind = (source.raw(f"{cache}/type") or b"").strip(b"\x00 \t\n\r")
+    return level, _TYPES.get(kind, "Unified")
 
 
 def _size(source: Source, path: str) -> int | None:

@@ -11,14 +11,18 @@ from numaware.machine.sysfs.source import Source, numbered
 from numaware.machine.topology import Cpu
 
 CPU = "sys/devices/system/cpu"
+# The most any kernel can be built for; ids may be sparse, so there are higher ones.
+_MAX_CPUS = 8192
 
 
 def read_cpus(source: Source, info: CpuInfo) -> list[Cpu]:
     """Every CPU the kernel has a directory for, off-line ones included, ascending."""
-    ids = numbered(source.tree.names(CPU), "cpu", MAX_ID)
+    ids = numbered(source.names(CPU), "cpu")
     known = source.cpu_list(f"{CPU}/online")
     if not ids:
         ids = list(iter_bits(known or 0)) or sorted(info.blocks)
+    if len(ids) > _MAX_CPUS:
+        raise InputError(source.tree.source, f"has {len(ids)} CPUs; no kernel runs more than {_MAX_CPUS}")
     if not ids:
         raise InputError(
             source.tree.source, "no CPU is found in it", hint=f"expected {CPU}/cpu0 or proc/cpuinfo"
@@ -46,7 +50,7 @@ class _Cores:
     def describe(self, cpu: int) -> Cpu:
         folder = f"{CPU}/cpu{cpu}/topology"
         if not self._files:
-            self._files = frozenset(self._source.tree.names(folder))
+            self._files = frozenset(self._source.names(folder))
         if not self._source.tree.is_folder(folder):
             return self._from_cpuinfo(cpu)
         # Kernels before 5.2 call the threads of a core `thread_siblings`, later ones also `core_cpus`.

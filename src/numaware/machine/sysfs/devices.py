@@ -30,7 +30,7 @@ def read_devices(source: Source, pci: tuple[PciDevice, ...]) -> tuple[Device, ..
 def _class_members(source: Source, folder: str) -> list[tuple[str, str]]:
     """Names of a device class with the PCI function each belongs to; older kernels link only its `device`."""
     members = []
-    for name in source.tree.names(f"{_CLASS}/{folder}"):
+    for name in source.names(f"{_CLASS}/{folder}"):
         path = f"{_CLASS}/{folder}/{name}"
         address = address_on(source.tree.readlink(path)) or address_on(source.tree.readlink(f"{path}/device"))
         if address is not None:

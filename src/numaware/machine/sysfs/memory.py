@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from numaware.machine.cpuset import MAX_ID, iter_bits
+from numaware.machine.cpuset import iter_bits
 from numaware.machine.sysfs.source import Source, numbered
 from numaware.machine.topology import MemoryKind
 
@@ -25,7 +25,7 @@ _GPU_NODE = re.compile(r"Node:\s*(\d{1,5})\b")
 def gpu_nodes(source: Source) -> dict[int, str]:
     """Nodes that are the memory of an NVIDIA GPU, with the GPU's PCI address."""
     found = {}
-    for address in source.tree.names(_NVIDIA):
+    for address in source.names(_NVIDIA):
         node = _GPU_NODE.search(source.text(f"{_NVIDIA}/{address}/numa_status") or "")
         if node:
             found[int(node[1])] = address.lower()
@@ -53,7 +53,7 @@ def memory_kinds(
 def _dax_kinds(source: Source) -> dict[int, MemoryKind]:
     """Nodes made of a DAX device that `kmem` turned into ordinary memory."""
     kinds: dict[int, MemoryKind] = {}
-    for name in source.tree.names(f"{_DAX}/drivers/kmem"):
+    for name in source.names(f"{_DAX}/drivers/kmem"):
         node = source.known(f"{_DAX}/devices/{name}/target_node") if name.startswith("dax") else None
         path = source.tree.readlink(f"{_DAX}/devices/{name}") or ""
         if node is None:
@@ -93,6 +93,6 @@ def _tiers(source: Source) -> dict[int, int]:
     """The memory tier of each node; a lower number is faster memory."""
     return {
         node: tier
-        for tier in numbered(source.tree.names(_TIERS), "memory_tier", MAX_ID)
+        for tier in numbered(source.names(_TIERS), "memory_tier")
         for node in iter_bits(source.cpu_list(f"{_TIERS}/memory_tier{tier}/nodelist") or 0)
     }

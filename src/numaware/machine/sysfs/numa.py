@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from numaware.machine.cpuset import MAX_ID, CpuSet
+from numaware.errors import InputError
+from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.memory import NODE, gpu_nodes, memory_kinds
 from numaware.machine.sysfs.source import Source, numbered
 from numaware.machine.topology import HugePages, MemoryKind, NumaNode
@@ -12,6 +13,7 @@ from numaware.machine.topology import HugePages, MemoryKind, NumaNode
 _MEM_TOTAL = re.compile(rb"MemTotal:\s*(\d{1,15}) kB")
 _HUGE = re.compile(r"hugepages-(\d{1,12})kB\Z")
 _MAX_DISTANCE = 0xFFFF
+_MAX_NODES = 1024
 
 Distances = dict[int, tuple[tuple[int, int], ...]]
 
@@ -20,7 +22,11 @@ def read_nodes(
     source: Source, online: int, allowed: int | None, *, knights_landing: bool
 ) -> tuple[NumaNode, ...]:
     """Every node with a directory, ascending; a kernel built without NUMA has one node with everything."""
-    ids = numbered(source.tree.names(NODE), "node", MAX_ID)
+    ids = numbered(source.names(NODE), "node")
+    if len(ids) > _MAX_NODES:
+        raise InputError(
+            source.tree.source, f"has {len(ids)} NUMA nodes; no kernel knows more than {_MAX_NODES}"
+        )
     if not ids:
         return (_whole_machine(source, CpuSet.from_mask(online)),)
     cpus = {node: _cpus(source, node) & online for node in ids}
@@ -70,7 +76,7 @@ def _cpus(source: Source, node: int) -> int:
 
 def _huge_pages(source: Source, folder: str) -> tuple[HugePages, ...]:
     sizes = sorted(
-        int(found[1]) * 1024 for name in source.tree.names(folder) if (found := _HUGE.match(name)) is not None
+        int(found[1]) * 1024 for name in source.names(folder) if (found := _HUGE.match(name)) is not None
     )
     pools = []
     for size in sizes:
@@ -115,7 +121,7 @@ def _nearest(
     if node in gpus:
         return source.mask(f"sys/bus/pci/devices/{gpus[node]}/local_cpus") or 0
     for access in ("access1", "access0"):
-        initiators = numbered(source.tree.names(f"{NODE}/node{node}/{access}/initiators"), "node", MAX_ID)
+        initiators = numbered(source.names(f"{NODE}/node{node}/{access}/initiators"), "node")
         found = _union(cpus, initiators)
         if found:
             return found

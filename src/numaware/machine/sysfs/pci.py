@@ -19,7 +19,7 @@ _HEX = re.compile(rb"0x([0-9a-fA-F]{1,6})\s*\Z")
 
 def read_pci(source: Source) -> tuple[PciDevice, ...]:
     """Every PCI function, by address."""
-    names = [name for name in source.tree.names(PCI) if ADDRESS.match(name)]
+    names = [name for name in source.names(PCI) if ADDRESS.match(name)]
     listed = {name.lower() for name in names}
     found = (_function(source, name, listed) for name in names)
     return tuple(sorted(found, key=lambda function: function.address))

@@ -16,6 +16,7 @@ from numaware.machine.tree import Tree
 _MAX_WARNINGS = 50
 _MAX_DIGITS = 20
 _PADDING = b"\x00 \t\n\r"
+_NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,4})\Z")
 # A mask as kernels write it: words of 32 bits, which need no more care than leaving out the commas.
 _KERNEL_MASK = re.compile(rb"[0-9a-f]{1,8}(?:,[0-9a-f]{8})*\Z")
 
@@ -49,6 +50,14 @@ class Source:
         except OSError as error:
             self.warn(path, error.strerror or "cannot be read")
             return None
+
+    def names(self, path: str) -> list[str]:
+        """The names in a folder, sorted; none if it is missing or cannot be read."""
+        try:
+            return self.tree.names(path)
+        except OSError as error:
+            self.warn(path, error.strerror or "cannot be read")
+            return []
 
     def text(self, path: str) -> str | None:
         """The content as text without blanks and padding around it; None where there is nothing but those."""
@@ -107,13 +116,12 @@ def _list(data: bytes) -> int:
     return CpuSet.parse(data.decode("utf-8", "replace")).mask
 
 
-def numbered(names: list[str], prefix: str, most: int) -> list[int]:
+def numbered(names: list[str], prefix: str) -> list[int]:
     """The numbers of entries such as `cpu12` or `node3`, ascending."""
     start = len(prefix)
-    digits = (name[start:] for name in names if name.startswith(prefix))
-    return sorted(
-        number for text in digits if text.isascii() and text.isdigit() and (number := int(text[:9])) <= most
-    )
+    found = (name[start:] for name in names if name.startswith(prefix))
+    # The kernel pads no number, so every entry has its own.
+    return sorted(int(text) for text in found if _NUMBER.match(text) and int(text) <= MAX_ID)
 
 
 def _shown(data: bytes) -> str:
