@@ -7,12 +7,12 @@ from numaware.machine.nvidia_smi import read
 from numaware.machine.topology import Link
 
 TABBED = (
-    "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
-    "GPU0\t X \tNV4\tPIX\t0-3,8-11\t0\t\tN/A\n"
-    "GPU1\tNV4\t X \tSYS\t4-7,12-15\t1\t\tN/A\n"
-    "NIC0\tPIX\tSYS\t X \t\t\t\t\n"
-    "\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe\n\nNIC Legend:\n\n  NIC0: mlx5_0\n"
-).encode()
+    b"\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
+    b"GPU0\t X \tNV4\tPIX\t0-3,8-11\t0\t\tN/A\n"
+    b"GPU1\tNV4\t X \tSYS\t4-7,12-15\t1\t\tN/A\n"
+    b"NIC0\tPIX\tSYS\t X \t\t\t\t\n"
+    b"\nLegend:\n\n  X    = Self\n  SYS  = Connection traversing PCIe\n\nNIC Legend:\n\n  NIC0: mlx5_0\n"
+)
 
 
 def test_devices_have_their_cpus_and_node() -> None:
