@@ -5,13 +5,22 @@ The formats and checksums live in `state/`; here the managers' masks become thei
 
 from __future__ import annotations
 
-from numaware.machine.cpuset import iter_bits, list_form
+from collections.abc import Iterable, Mapping
+
+from numaware.machine.cpuset import CpuSet, iter_bits, list_form
+from numaware.twin.cpu.static import CpuState
+from numaware.twin.device.manager import DeviceState, Owned
+from numaware.twin.errors import StartError
 from numaware.twin.kubelet import Kubelet
-from numaware.twin.memory.static import MemoryState, StaticMemory
+from numaware.twin.memory.static import Block, MemoryState, NodeMemory, StaticMemory
 from numaware.twin.node import NodeState
 from numaware.twin.state import cpu as cpu_file
 from numaware.twin.state import device as device_file
 from numaware.twin.state import memory as memory_file
+from numaware.twin.state.errors import CorruptCheckpointError, policy_changed, restore_error
+from numaware.workload.pod import Pod
+
+_UINT64 = (1 << 64) - 1
 
 
 def state_files(kubelet: Kubelet, state: NodeState) -> dict[str, str]:
@@ -89,3 +98,144 @@ def _device(kubelet: Kubelet, state: NodeState) -> str:
         for name, inventory in kubelet.devices.inventories.items()
     }
     return device_file.encode(entries, registered)
+
+
+def load_state(kubelet: Kubelet, files: Mapping[str, bytes]) -> NodeState:
+    """The state a starting kubelet takes from its files; a file that is not there means nothing was handed out.
+
+    Raises `StartError` with the kubelet's words where it refuses a file, and `InputError` where a file is not one.
+    Pods are known by their uid only, so each is on the node as an empty one that holds what the files say.
+    """
+    cpu = _load_cpu(kubelet, files.get(cpu_file.FILE))
+    memory = _load_memory(kubelet, files.get(memory_file.FILE))
+    device = _load_device(kubelet, files.get(device_file.FILE))
+    uids = sorted({*cpu.owned, *memory.blocks, *device.owned})
+    return NodeState(cpu, memory, device, {uid: Pod(name=uid, namespace="", uid=uid) for uid in uids})
+
+
+def _load_cpu(kubelet: Kubelet, data: bytes | None) -> CpuState:
+    manager = kubelet.cpus
+    fresh = manager.initial() if manager else CpuState(0, {})
+    if data is None:
+        return fresh
+    try:
+        found = cpu_file.decode(data)
+    except CorruptCheckpointError as error:
+        raise StartError("cpu", restore_error("CPU", error.problem, cpu_file.FILE)) from None
+    policy = kubelet.config.cpu_policy
+    if found.policy != policy:
+        changed = policy_changed("CPU", policy, found.policy)
+        raise StartError("cpu", restore_error("CPU", changed, cpu_file.FILE))
+    if manager is None:
+        return fresh
+    try:
+        owned = {
+            uid: {container: CpuSet.parse(cpus).mask for container, cpus in containers.items()}
+            for uid, containers in found.entries.items()
+        }
+        return manager.restore(CpuState(CpuSet.parse(found.default_cpus).mask, owned))
+    except ValueError as error:
+        raise StartError("cpu", restore_error("CPU", str(error), cpu_file.FILE)) from None
+
+
+def _load_memory(kubelet: Kubelet, data: bytes | None) -> MemoryState:
+    manager = kubelet.memory
+    fresh = manager.initial() if manager else MemoryState((), {})
+    if data is None or not kubelet.rules.memory_manager:
+        return fresh
+    try:
+        found = memory_file.decode(data)
+    except CorruptCheckpointError as error:
+        raise StartError("memory", restore_error("memory", error.problem, memory_file.FILE)) from None
+    policy = kubelet.config.memory_policy
+    if found.policy != policy:
+        changed = policy_changed("memory", policy, found.policy)
+        raise StartError("memory", restore_error("memory", changed, memory_file.FILE))
+    if manager is None:
+        return fresh
+    if not found.machine_state:
+        if found.entries:
+            raise StartError(
+                "memory", "[memorymanager] machine state can not be empty when it has memory assignments"
+            )
+        return fresh
+    return manager.restore(_memory_state(manager, found))
+
+
+def _memory_state(manager: StaticMemory, found: memory_file.MemoryCheckpoint) -> MemoryState:
+    """The file's tables as masks; a table that could not be of this machine is what the kubelet calls different."""
+    position = {node: index for index, node in enumerate(manager.layout.ids)}
+    different = StartError(
+        "memory", "[memorymanager] the expected machine state is different from the real one"
+    )
+    if found.machine_state.keys() != position.keys():
+        raise different
+    nodes = []
+    for node, index in position.items():
+        entry = found.machine_state[node]
+        if entry.memory_map.keys() != manager.totals[index].keys() or not set(entry.cells) <= position.keys():
+            raise different
+        free = []
+        for number, kind in enumerate(manager.kinds):
+            allocatable = manager.allocatable[index][number]
+            table = entry.memory_map.get(kind)
+            if table is None:
+                free.append(allocatable)
+                continue
+            fixed = (manager.totals[index][kind], manager.system.get((index, kind), 0), allocatable)
+            used = (allocatable - table.free) & _UINT64
+            if (table.total, table.system_reserved, table.allocatable) != fixed or table.reserved != used:
+                raise different
+            free.append(table.free)
+        nodes.append(NodeMemory(entry.number_of_assignments, _positions(position, entry.cells), tuple(free)))
+    blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
+    for uid, containers in found.entries.items():
+        for container, held in containers.items():
+            for block in held:
+                _check_block(manager, uid, container, block, position)
+            blocks.setdefault(uid, {})[container] = tuple(
+                Block(_positions(position, block.numa_affinity), block.type, block.size) for block in held
+            )
+    return MemoryState(tuple(nodes), blocks)
+
+
+def _check_block(
+    manager: StaticMemory,
+    uid: str,
+    container: str,
+    block: memory_file.MemoryBlock,
+    position: Mapping[int, int],
+) -> None:
+    where = f"[memorymanager] (pod: {uid}, container: {container}) the memory assignment uses"
+    for node in block.numa_affinity:
+        if node not in position:
+            raise StartError("memory", f"{where} the NUMA that does not exist")
+        if block.type not in manager.totals[position[node]]:
+            raise StartError("memory", f"{where} memory resource that does not exist")
+
+
+def _positions(position: Mapping[int, int], nodes: Iterable[int]) -> int:
+    mask = 0
+    for node in nodes:
+        mask |= 1 << position[node]
+    return mask
+
+
+def _load_device(kubelet: Kubelet, data: bytes | None) -> DeviceState:
+    manager = kubelet.devices
+    if data is None:
+        return manager.initial()
+    try:
+        found = device_file.decode(data)
+    except CorruptCheckpointError:
+        # KUBELET: the Device Manager logs a corrupt file and starts with an empty table.
+        return manager.initial()
+    owned: Owned = {}
+    for entry in found.entries:
+        inventory = manager.inventories.get(entry.resource)
+        if inventory is None:
+            continue
+        ids = {device for listed in entry.devices.values() for device in listed}
+        mask = sum(1 << index for index, device in enumerate(inventory.ids) if device in ids)
+        owned.setdefault(entry.pod_uid, {}).setdefault(entry.container, {})[entry.resource] = mask
+    return manager.restore(DeviceState({}, owned, {}))

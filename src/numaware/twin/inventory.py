@@ -1,0 +1,92 @@
+"""From a discovered machine to what its kubelet would know of it.
+
+The kubelet counts online CPUs only and learns of devices from plugins. Where no plugin can be asked, the GPUs found on
+the PCI bus stand for what the vendors' plugins announce: one device per GPU, on the NUMA node of its PCI function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from numaware.machine.codec import page_size_name
+from numaware.machine.cpuset import CpuSet
+from numaware.machine.topology import Machine, PciDevice
+from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
+
+# The resource under which each vendor's plugin offers whole GPUs (PCI vendor id -> resource).
+_GPU_RESOURCES = {"10de": "nvidia.com/gpu", "1002": "amd.com/gpu", "8086": "gpu.intel.com/i915"}
+_DISPLAY_CLASS = "03"
+
+
+def hardware_of(machine: Machine, resources: Sequence[PluginResource] | None = None) -> Hardware:
+    """The kubelet's view; `resources` replaces the guess from PCI. ValueError if the source says too little."""
+    last_level = _last_level_caches(machine)
+    places: dict[int, list[CpuPlace]] = {node.id: [] for node in machine.numa}
+    for cpu in machine.cpus:
+        if not cpu.online:
+            continue
+        if cpu.numa not in places:
+            raise ValueError(f"CPU {cpu.id} is on no known NUMA node")
+        if not cpu.siblings and cpu.core is None:
+            raise ValueError(f"the core of CPU {cpu.id} is not known; sysfs, hwloc and lscpu -e tell cores")
+        core = (cpu.siblings & machine.online).first() if cpu.siblings else cpu.core
+        places[cpu.numa].append(CpuPlace(cpu.id, core or 0, cpu.package or 0, last_level.get(cpu.id)))
+    if not any(places.values()):
+        raise ValueError("no online CPU is known; the source does not say what is on which NUMA node")
+    nodes = tuple(
+        NumaHardware(
+            node.id,
+            tuple(places[node.id]),
+            node.memory_bytes or 0,
+            tuple(
+                sorted(
+                    (f"hugepages-{page_size_name(pool.size_bytes)}", pool.size_bytes * pool.total)
+                    for pool in node.hugepages
+                )
+            ),
+            tuple(distance for _, distance in node.distances),
+        )
+        for node in machine.numa
+    )
+    return Hardware(nodes, tuple(gpu_resources(machine) if resources is None else resources))
+
+
+def gpu_resources(machine: Machine) -> list[PluginResource]:
+    """The GPUs of a machine as their vendors' plugins would announce them; display adapters of a BMC are not among them."""
+    found: dict[str, list[PciDevice]] = {}
+    for device in machine.pci:
+        resource = _GPU_RESOURCES.get(device.vendor)
+        # A GPU for computing is a 3D controller, or a VGA adapter of a vendor that makes GPUs only.
+        if resource and device.class_code.startswith(_DISPLAY_CLASS) and _computes(device):
+            found.setdefault(resource, []).append(device)
+    return [
+        plugin_resource(
+            name, {device.address: () if device.numa is None else (device.numa,) for device in devices}
+        )
+        for name, devices in sorted(found.items())
+    ]
+
+
+def plugin_resource(name: str, devices: Mapping[str, tuple[int, ...]]) -> PluginResource:
+    """A resource from device ids and the NUMA nodes of each."""
+    return PluginResource(
+        name, tuple(PluginDevice(device, nodes) for device, nodes in sorted(devices.items()))
+    )
+
+
+def _computes(device: PciDevice) -> bool:
+    return device.virtual_function_of is None and (
+        device.vendor != "8086" or device.class_code.startswith("0380")
+    )
+
+
+def _last_level_caches(machine: Machine) -> dict[int, int]:
+    """CPU -> number of its last-level cache, which cAdvisor reports as the uncore cache; none reported, none here."""
+    level = max((cache.level for cache in machine.caches if cache.type != "Instruction"), default=0)
+    if level < 3:
+        return {}
+    groups: list[CpuSet] = sorted(
+        {cache.cpus for cache in machine.caches if cache.level == level and cache.type != "Instruction"},
+        key=lambda cpus: cpus.mask & -cpus.mask,
+    )
+    return {cpu: number for number, cpus in enumerate(groups) for cpu in cpus}
