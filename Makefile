@@ -30,7 +30,7 @@ bench: .venv/.dev
 # What a user installs, tried as a user would: not from the working tree.
 e2e: .venv/.dev
 	@scripts/system-packages e2e
-	$(BIN)/pytest -m e2e
+	$(BIN)/pytest tests/e2e -m e2e
 
 docs: .venv/.dev
 	$(BIN)/mkdocs serve

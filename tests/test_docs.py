@@ -60,7 +60,7 @@ def headings(text: str) -> list[str]:
 
 @pytest.mark.parametrize("command", list(commands(build())))
 def test_every_command_is_on_a_page_of_the_guide(command: str) -> None:
-    pages = [path for path in DOCUMENTS if ROOT / "docs" in path.parents]
+    pages = [path for path in DOCUMENTS if ROOT / "docs" in path.parents and path.name != "index.md"]
     assert any(command in page.read_text(encoding="utf-8") for page in pages), (
         f"no page in docs/ shows `{command}`"
     )
