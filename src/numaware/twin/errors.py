@@ -13,11 +13,15 @@ class StartError(Exception):
 
 
 class AdmissionError(Exception):
-    """A manager refuses a container; becomes the reason and message of the pod's failure."""
+    """A manager refuses a container; becomes the reason and message of the pod's failure.
 
-    def __init__(self, reason: str, message: str) -> None:
+    `resource` is what could not be given (cpu, memory, a device resource); empty when hints did not agree.
+    """
+
+    def __init__(self, reason: str, message: str, resource: str = "") -> None:
         self.reason = reason
         self.message = message
+        self.resource = resource
         super().__init__(message)
 
 
@@ -25,14 +29,15 @@ class KubeletPanic(Exception):  # noqa: N818 - it is what Go calls it
     """The kubelet's own code would crash on this input, with this run-time error."""
 
 
-def unexpected(error: str) -> AdmissionError:
+def unexpected(error: str, resource: str) -> AdmissionError:
     """An error without a reason of its own, as the kubelet words it."""
-    return AdmissionError("UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected")
+    message = f"Allocate failed due to {error}, which is unexpected"
+    return AdmissionError("UnexpectedAdmissionError", message, resource)
 
 
 def smt_alignment(problem: str) -> AdmissionError:
     """A refusal of `full-pcpus-only`."""
-    return AdmissionError("SMTAlignmentError", f"SMT Alignment Error: {problem}")
+    return AdmissionError("SMTAlignmentError", f"SMT Alignment Error: {problem}", "cpu")
 
 
 def topology_affinity() -> AdmissionError:

@@ -46,13 +46,19 @@ class Merge(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The kubelet's answer. `held` is the state at the moment of refusal, before the kubelet cleans up."""
+    """The kubelet's answer, and the node afterwards.
+
+    `held` is the state at the moment of refusal, before the kubelet cleans up; `container` is whose turn it was (empty
+    when the pod was judged as a whole), `resource` what could not be given (empty when hints did not agree).
+    """
 
     admitted: bool
     reason: str
     message: str
     node: Node
     held: NodeState
+    container: str = ""
+    resource: str = ""
 
 
 class Restart(NamedTuple):
@@ -107,7 +113,9 @@ class Node:
             node = Node(self.kubelet, admission.state)
             if pod.uid not in self.state.pods:
                 node = node.release(pod.uid)
-            return Verdict(False, error.reason, error.message, node, admission.state)
+            return Verdict(
+                False, error.reason, error.message, node, admission.state, admission.container, error.resource
+            )
         state = admission.state._replace(pods={**admission.state.pods, pod.uid: pod})
         return Verdict(True, "", "", Node(self.kubelet, state), state)
 
@@ -178,6 +186,7 @@ class _Admission:
         self.watch = watch
         self.demand = demand(pod, sidecars=kubelet.rules.sidecars)
         self.init_count = len(pod.init_containers)
+        self.container = ""
 
     def run(self) -> None:
         policy = self.kubelet.policy
@@ -185,6 +194,7 @@ class _Admission:
         if policy is not None and self.kubelet.by_pod:
             hint = self._merge(None, self.demand)
         for index, wanted in enumerate(self.demand.containers):
+            self.container = wanted.name
             if policy is not None and not self.kubelet.by_pod:
                 hint = self._merge(wanted.name, wanted)
             self._allocate(index, wanted, hint)

@@ -194,9 +194,9 @@ class StaticCpus:
             numbers = (
                 f": requested={error.requested}, available={error.available}" if self.rules.sidecars else ""
             )
-            raise unexpected(f"not enough cpus available to satisfy request{numbers}") from None
+            raise unexpected(f"not enough cpus available to satisfy request{numbers}", "cpu") from None
         except AccountingError as error:
-            raise unexpected(str(error)) from None
+            raise unexpected(str(error), "cpu") from None
 
     def _aligned(self, nodes: int) -> int:
         if not self.options.align_by_socket:

@@ -198,14 +198,18 @@ class DeviceManager:
         if held is not None and missing:
             raise unexpected(
                 f'pod "{uid}" container "{container}" changed request for resource "{name}" '
-                f"from {held.bit_count()} to {count}"
+                f"from {held.bit_count()} to {count}",
+                name,
             )
         if self.rules.device_health:
             if not inventory.healthy:
-                raise unexpected(f"no healthy devices present; cannot allocate unhealthy devices {name}")
+                raise unexpected(
+                    f"no healthy devices present; cannot allocate unhealthy devices {name}", name
+                )
             if (held or 0) & ~inventory.healthy:
                 raise unexpected(
-                    f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {name}"
+                    f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {name}",
+                    name,
                 )
         if not missing:
             return 0
@@ -217,7 +221,8 @@ class DeviceManager:
         if free.bit_count() < missing:
             raise unexpected(
                 f"requested number of devices unavailable for {name}. "
-                f"Requested: {missing}, Available: {free.bit_count()}"
+                f"Requested: {missing}, Available: {free.bit_count()}",
+                name,
             )
         if not inventory.has_topology or hint.mask is None:
             return picked | _lowest(free, missing)

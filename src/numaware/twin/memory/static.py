@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from numaware.machine.cpuset import iter_bits
-from numaware.twin.errors import KubeletPanic, StartError, unexpected
+from numaware.twin.errors import AdmissionError, KubeletPanic, StartError, unexpected
 from numaware.twin.hardware import Layout, NumaHardware, mask_order, sums
 from numaware.twin.rules import Rules
 from numaware.twin.topology.hints import Answer, Hint, Hints
@@ -173,12 +173,11 @@ class StaticMemory:
         if nodes is None:
             default = _best(self._hints(state, uid, wanted))
             if default is None:
-                raise unexpected(
-                    "[memorymanager] failed to get the default NUMA affinity, "
-                    "no NUMA nodes with enough memory is available"
+                raise _refused(
+                    "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
                 )
             if preferred and not default.preferred:
-                raise unexpected("[memorymanager] failed to find the default preferred hint")
+                raise _refused("failed to find the default preferred hint")
             nodes, preferred = default
         if nodes is not None and not self._fits(state, nodes, wanted):
             hints = self._hints(state, uid, wanted)
@@ -188,10 +187,10 @@ class StaticMemory:
                     "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
                 )
             if preferred and not extended.preferred:
-                raise unexpected("[memorymanager] failed to find the extended preferred hint")
+                raise _refused("failed to find the extended preferred hint")
             nodes = extended.mask
         if self.rules.memory_groups and nodes is not None and self._crosses_groups(state, nodes):
-            raise unexpected("[memorymanager] preferred hint violates NUMA node allocation")
+            raise _refused("preferred hint violates NUMA node allocation")
         return nodes or 0
 
     def _fits(self, state: MemoryState, nodes: int, wanted: Amounts) -> bool:
@@ -284,6 +283,10 @@ class StaticMemory:
         ]:
             return False
         return all(_group_sums(real, node.cells) == _group_sums(expected, node.cells) for node in expected)
+
+
+def _refused(problem: str) -> AdmissionError:
+    return unexpected(f"[memorymanager] {problem}", "memory")
 
 
 def _is_group(nodes: tuple[NodeMemory, ...], mask: int) -> bool:
