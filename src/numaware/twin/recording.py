@@ -20,7 +20,7 @@ from numaware.twin.hardware import CpuPlace, Hardware, Layout, NumaHardware, Plu
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Merge, Node, NodeState, Verdict
 from numaware.twin.reservation import node_reservation
-from numaware.twin.topology.hints import Answer
+from numaware.twin.topology.hints import Answer, Hints
 from numaware.workload.pod import Container, Pod, Resources
 from numaware.workload.qos import qos_class
 
@@ -227,13 +227,12 @@ def _merge(layout: Layout, merge: Merge) -> dict[str, Any]:
     def hint(mask: int | None, preferred: bool) -> dict[str, Any]:
         return {"mask": None if mask is None else list(layout.node_ids(mask)), "preferred": preferred}
 
+    def listed(hints: Hints) -> list[dict[str, Any]]:
+        preferred = set(hints.preferred)
+        return [hint(mask, mask in preferred) for mask in hints.masks]
+
     def answer(hints: Answer) -> dict[str, Any]:
-        return {
-            resource: None
-            if found is None
-            else [hint(mask, mask in set(found.preferred)) for mask in found.masks]
-            for resource, found in hints.items()
-        }
+        return {resource: None if found is None else listed(found) for resource, found in hints.items()}
 
     return {
         "container": merge.container,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 
+# A file is written again after every event, most of the time with the content it had.
+@lru_cache(maxsize=64)
 def fnv1a(text: str) -> int:
     """32-bit FNV-1a of the text's UTF-8 bytes: not a secret, only a guard against torn writes and hand edits."""
     value = 0x811C9DC5
