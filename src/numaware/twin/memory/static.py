@@ -183,9 +183,7 @@ class StaticMemory:
             hints = self._hints(state, uid, wanted)
             extended = _best(Hints(*([mask for mask in masks if mask & nodes == nodes] for masks in hints)))
             if extended is None:
-                raise _refused(
-                    "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
-                )
+                raise _refused("failed to find NUMA nodes to extend the current topology hint")
             if preferred and not extended.preferred:
                 raise _refused("failed to find the extended preferred hint")
             nodes = extended.mask
