@@ -115,6 +115,17 @@ def test_a_missing_row_is_filled_from_the_other_side_and_told() -> None:
     assert machine.warnings == ("the table has no row for GPU2; it looks cut off",)
 
 
+def test_a_row_cut_short_is_not_taken_for_a_header() -> None:
+    machine = read(b"GPU0 GPU1 GPU2\nGPU0 X PIX SYS\nGPU2 SYS\nGPU1 PIX X NODE\n")
+    assert [link.type for link in machine.links] == ["PIX", "SYS", "NODE"]
+
+
+def test_the_order_of_the_columns_is_free() -> None:
+    machine = read(b"NIC0 GPU0 CPU Affinity\nNIC0 X PIX\nGPU0 PIX X 0-3\n")
+    assert machine.links == (Link("NIC0", "GPU0", "PIX"),)
+    assert [str(device.cpus) for device in machine.devices] == ["None", "0-3"]
+
+
 def test_a_cell_that_is_no_link_gives_none() -> None:
     assert read(b"GPU0 GPU1\nGPU0 X N/A\nGPU1 N/A X\n").links == ()
 

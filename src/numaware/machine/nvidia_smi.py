@@ -22,6 +22,8 @@ from numaware.machine.topology import Cpu, Device, Link, Machine, NumaNode
 _FEATURE = re.compile(r"CPU\s+Affinity|NUMA\s+Affinity|GPU\s+NUMA\s+ID", re.IGNORECASE)
 _GPU = re.compile(r"GPU\d{1,5}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][\w.:-]{0,63}", re.ASCII)
+# What a row has and a header never: without it a row cut short would look like a header.
+_CELL = re.compile(r"X|SYS|SOC|NODE|PHB|PXB|PSB|PIX|NV\d+", re.ASCII)
 _LINK = re.compile(r"[A-Z][A-Z0-9]{1,9}", re.ASCII)
 _ALIAS = re.compile(r"\s*(NIC\d{1,5})\s*:\s*([\w.:-]{1,64})\s*", re.ASCII)
 # What `topo -p2p` and its kin print into a table of the same look: states of a feature, not links.
@@ -89,9 +91,9 @@ def _header(line: str) -> _Header | None:
     """The device columns and affinity columns of a header line; None for any other line."""
     features = [(" ".join(match[0].upper().split()), match.start()) for match in _FEATURE.finditer(line)]
     words = line[: features[0][1]].split() if features else line.split()
-    if not words or not _GPU.fullmatch(words[0]) or len(set(words)) != len(words):
+    if len(set(words)) != len(words) or not any(_GPU.fullmatch(word) for word in words):
         return None
-    if not all(_NAME.fullmatch(word) and word != "X" for word in words):
+    if not all(_NAME.fullmatch(word) and not _CELL.fullmatch(word) for word in words):
         return None
     return _Header(tuple(words), tuple(features))
 
