@@ -33,7 +33,7 @@ _NEVER = re.compile(
     r"sys_image_guid|hostname|unique_id|vpd)$"
 )
 _IDENTITIES = re.compile(
-    r"(?P<uuid>\b[0-9a-fA-F]{8}(?P<dash>[-_])(?:[0-9a-fA-F]{4}(?P=dash)){3}[0-9a-fA-F]{12}\b)"
+    r"(?P<uuid>[0-9a-fA-F]{8}(?P<dash>[-_])(?:[0-9a-fA-F]{4}(?P=dash)){3}[0-9a-fA-F]{12}(?![0-9a-fA-F]))"
     r"|(?P<id>(?<![0-9a-zA-Z,])[0-9a-f]{64}(?![0-9a-zA-Z,]))"
     r"|(?P<mac>\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b)"
     r"|(?P<s390>\bidentification = (?P<cpu>[0-9A-F]{6}))"
@@ -54,59 +54,52 @@ class RecordingTree(Tree):
         self._true_content = tree._content  # noqa: SLF001
         self._true_list = tree._list  # noqa: SLF001
         self._progress = progress
-        self._listed: set[str] = set()
-        self.entries: dict[str, Entry] = {}
+        self._listed: dict[str, list[str]] = {}
+        self._entries: dict[str, Entry] = {}
         self.unreadable: list[str] = []
 
     def recorded(self) -> dict[str, Entry]:
         """Everything seen. Names that were only listed are there too, empty: a reader may count or match them."""
-        found = dict(self.entries)
-        for folder in sorted(self._listed):
-            for name in self._true_list(folder):
-                path = f"{folder}/{name}" if folder else name
-                if path not in found and (entry := self._bare(path)) is not None:
-                    found[path] = entry
-        return found
+        for folder, names in sorted(self._listed.items()):
+            for name in names:
+                self._note(f"{folder}/{name}" if folder else name)
+        return self._entries
 
-    def _bare(self, path: str) -> Entry | None:
-        match self._true_kind(path):
-            case "link":
-                return Link(self._true_target(path))
-            case "folder":
-                return Folder()
-            case "file":
-                return b""
-            case _:
-                return None
-
-    def _kind(self, path: str) -> Kind | None:
+    def _note(self, path: str) -> Kind | None:
+        """Remember that something is there, whatever else is asked about it."""
         kind = self._true_kind(path)
-        if (
-            path not in self.entries
-            and kind in ("link", "folder", "file")
-            and (entry := self._bare(path)) is not None
-        ):
-            self.entries[path] = entry
+        if kind == "folder":
+            self._entries.setdefault(path, Folder())
+        elif kind == "file":
+            self._entries.setdefault(path, b"")
+        elif kind == "link" and (target := self._true_target(path)) is not None:
+            self._entries.setdefault(path, Link(target))
         return kind
 
-    def _target(self, path: str) -> str:
+    def _kind(self, path: str) -> Kind | None:
+        return self._note(path)
+
+    def _target(self, path: str) -> str | None:
+        self._note(path)
         return self._true_target(path)
 
     def _content(self, path: str) -> bytes:
         try:
             content = self._true_content(path)
         except OSError:
-            self.entries.pop(path, None)
             self.unreadable.append(path)
             raise
-        self.entries[path] = content
-        self._progress(len(self.entries))
+        self._entries[path] = content
+        self._progress(len(self._entries))
         return content
 
     def _list(self, path: str) -> list[str]:
-        names = self._true_list(path)
-        self._listed.add(path)
-        return names
+        try:
+            self._listed[path] = self._true_list(path)
+        except OSError:
+            self.unreadable.append(path)
+            raise
+        return self._listed[path]
 
 
 class Capture:
@@ -117,9 +110,10 @@ class Capture:
     ) -> None:
         recording = RecordingTree(tree, progress)
         self.machine = sysfs.read(recording)
-        entries = recording.recorded()
-        self.entries = entries if with_identity else without_identity(entries)
         self.unreadable = tuple(recording.unreadable)
+        # A file that could not be read here must not look like an empty one there.
+        entries = {path: entry for path, entry in recording.recorded().items() if path not in self.unreadable}
+        self.entries = entries if with_identity else without_identity(entries)
 
     def shown(self) -> Machine:
         """The machine as a reader of the capture will see it."""

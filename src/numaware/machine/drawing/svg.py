@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
+from msgspec import structs
+
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing.box import Box, Core, Matrix, Picture
 from numaware.machine.drawing.lines import GLUE
@@ -51,14 +53,15 @@ def render(machine: Machine) -> bytes:
     """The machine as an SVG document."""
     cells = len(machine.cpus) <= MAX_CELLS
     picture = draw(machine, cells=cells)
-    across = _packages_across(picture.boxes)
-    room = min(_PAGE - 2 * _MARGIN, max(560, _natural_of(picture.boxes, across)))
+    boxes = picture.boxes if cells else tuple(_without_cores(box) for box in picture.boxes)
+    across = _packages_across(boxes)
+    room = min(_PAGE - 2 * _MARGIN, max(560, _natural_of(boxes, across)))
     parts = [
         _head(picture, room),
-        _boxes(picture.boxes, room, across),
+        _boxes(boxes, room, across),
         _unplaced(picture.unplaced, room),
         _matrices(picture, room),
-        _legend(picture),
+        _legend(boxes),
         paragraph(picture.notes, SMALL, room, "q"),
         _warnings(picture.warnings, room),
     ]
@@ -72,6 +75,10 @@ def render(machine: Machine) -> bytes:
         f"<style>{STYLE}</style>\n"
         f"{rect((width, height), 'page', radius=0)}{place(content, _MARGIN, _MARGIN)}</svg>\n"
     ).encode()
+
+
+def _without_cores(box: Box) -> Box:
+    return structs.replace(box, cores=(), children=tuple(_without_cores(child) for child in box.children))
 
 
 def _head(picture: Picture, room: int) -> Block:
@@ -191,9 +198,8 @@ def _node(box: Box, room: int, height: int, folded: bool = False) -> Block:
 
 
 def _draws_cells(boxes: Sequence[Box], *, folded: bool) -> bool:
-    """Whether each core is drawn: not where one box stands for many, nor where there are too many to look at."""
-    drawn = sum(len(box.cores) for box in boxes)
-    return not folded and 0 < drawn <= MAX_CELLS and all(box.copies == 1 for box in boxes)
+    """Whether each core is drawn: not where one box stands for many."""
+    return not folded and any(box.cores for box in boxes) and all(box.copies == 1 for box in boxes)
 
 
 def _groups(boxes: Sequence[Box], room: int, *, folded: bool) -> Block:
@@ -273,9 +279,9 @@ def _level(
     return grid(blocks, max(1, across), 8)
 
 
-def _legend(picture: Picture) -> Block:
+def _legend(boxes: Sequence[Box]) -> Block:
     """What the shapes of cores mean, for those that occur."""
-    cores = [core for box in picture.boxes for core in _cores_within(box)]
+    cores = [core for box in boxes for core in _cores_within(box)]
     one = CpuSet([0])
     samples = (
         ("E-core", Core(one, "E"), any(core.kind == "E" for core in cores)),
