@@ -11,9 +11,10 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from numaware.cli.machine_input import load_machine
 from numaware.cli.output import deliver
 from numaware.errors import InputError
-from numaware.machine import codec, sysfs
+from numaware.machine import codec
 from numaware.machine.sources import read_source
 from numaware.machine.textfile import MAX_TEXT_BYTES
 from numaware.machine.topology import Machine
@@ -69,7 +70,7 @@ def show(
       nvidia-smi topo -m > topo.txt
       numaware topology show --with nvidia-smi=topo.txt
     """
-    machine = _load(root)
+    machine = load_machine(root)
     if extra:
         from numaware.machine.merge import merge  # noqa: PLC0415 - see above
 
@@ -125,7 +126,7 @@ def diff(a: AnyMachine, b: AnyMachine, /, *, as_json: AsJson = False) -> int:
     """
     from numaware.cli.topology_diff import report  # noqa: PLC0415 - see above
 
-    return report((str(a), _load(a)), (str(b), _load(b)), as_json=as_json)
+    return report((str(a), load_machine(a)), (str(b), load_machine(b)), as_json=as_json)
 
 
 @app.command
@@ -151,16 +152,6 @@ def capture(
     from numaware.cli.topology_capture import save  # noqa: PLC0415 - see above
 
     return save(open_tree(root), output, with_identity=with_identity)
-
-
-def _load(path: Path) -> Machine:
-    """The machine at a path: what holds JSON is a topology, everything else has to have a /sys in it."""
-    if path.is_file():
-        with path.open("rb") as stream:
-            if stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-                stream.seek(0)
-                return codec.decode(stream.read(codec.MAX_JSON_BYTES + 1), str(path))
-    return sysfs.read(open_tree(path))
 
 
 def _extra(pair: str) -> tuple[str, Machine]:

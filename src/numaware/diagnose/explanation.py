@@ -1,0 +1,177 @@
+"""One pod on one node, explained: the verdict, where everything would go, why not, and what would help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from numaware.diagnose.causes import Cause, causes
+from numaware.diagnose.counterfactual import Change, changes
+from numaware.machine.cpuset import CpuSet
+from numaware.twin.errors import KubeletPanic
+from numaware.twin.files import devices_by_node
+from numaware.twin.memory.static import Block
+from numaware.twin.node import Merge, Node, NodeState, Verdict
+from numaware.twin.topology.cost import combinations, kubelet_seconds
+from numaware.twin.topology.hints import Hint
+from numaware.workload.demand import demand
+from numaware.workload.pod import Pod
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """What one container gets: its own CPUs (None: the shared pool), memory blocks, devices per NUMA node."""
+
+    container: str
+    cpus: CpuSet | None
+    memory: tuple[Block, ...]
+    devices: dict[str, dict[int, int]]
+    hint: Hint | None
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """The whole answer. `node` is the node before the pod came, `after` what it is afterwards."""
+
+    name: str
+    pod: Pod
+    node: Node
+    after: Node
+    admitted: bool
+    reason: str
+    message: str
+    placements: tuple[Placement, ...]
+    why: tuple[Cause, ...]
+    changes: tuple[Change, ...]
+    warnings: tuple[str, ...]
+
+
+def explain(name: str, node: Node, pod: Pod) -> Explanation:
+    """Ask the twin about a pod on the node called `name`, and put the answer into words."""
+    merges: list[Merge] = []
+    try:
+        verdict = node.admit(pod, merges.append)
+    except KubeletPanic as crash:
+        verdict = Verdict(False, "KubeletPanic", f"the kubelet itself would crash: {crash}", node, node.state)
+    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
+    refused = not verdict.admitted
+    return Explanation(
+        name=name,
+        pod=pod,
+        node=node,
+        after=verdict.node,
+        admitted=verdict.admitted,
+        reason=verdict.reason,
+        message=verdict.message,
+        placements=_placements(node, pod, verdict.held, merges),
+        why=causes(node, wanted, verdict, merges) if refused else (),
+        changes=changes(node, pod, verdict) if refused else (),
+        warnings=tuple(_warnings(node, merges)),
+    )
+
+
+def _placements(node: Node, pod: Pod, state: NodeState, merges: list[Merge]) -> tuple[Placement, ...]:
+    hints = {merge.container: merge.best for merge in merges}
+    cpus = state.cpu.owned.get(pod.uid, {})
+    blocks = state.memory.blocks.get(pod.uid, {})
+    devices = state.device.owned.get(pod.uid, {})
+    return tuple(
+        Placement(
+            container=container.name,
+            cpus=CpuSet.from_mask(cpus[container.name]) if container.name in cpus else None,
+            memory=blocks.get(container.name, ()),
+            devices={
+                resource: {
+                    numa: len(ids) for numa, ids in devices_by_node(node.kubelet, resource, held).items()
+                }
+                for resource, held in sorted(devices.get(container.name, {}).items())
+            },
+            hint=hints.get(container.name, hints.get(None)),
+        )
+        for container in pod.in_order
+    )
+
+
+def _warnings(node: Node, merges: list[Merge]) -> list[str]:
+    """What works, but not well: a merge that would keep a real kubelet busy."""
+    single = node.kubelet.config.topology_policy == "single-numa-node"
+    found = []
+    for merge in merges:
+        lists = [hints for answer in (merge.device, merge.cpu, merge.memory) for hints in answer.values()]
+        count = combinations(lists, single_nodes=single)
+        seconds = kubelet_seconds(count)
+        if seconds:
+            who = f"container {merge.container}" if merge.container else "this pod"
+            found.append(
+                f"a real kubelet would try {count:,} combinations of hints for {who}, about {_duration(seconds)}; "
+                "fewer NUMA nodes (BIOS: NPS, SNC) or fewer resources with topology keep it quick"
+            )
+    return found
+
+
+def _duration(seconds: int) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} seconds" if seconds > 1 else "1 second"
+
+
+def to_builtins(explanation: Explanation, spec_path: str = "spec") -> dict[str, Any]:
+    """The documented JSON shape; `spec_path` is where the pod spec stands in the user's document."""
+    layout = explanation.node.kubelet.layout
+
+    def hint(found: Hint | None) -> dict[str, Any] | None:
+        if found is None:
+            return None
+        mask = None if found.mask is None else list(layout.node_ids(found.mask))
+        return {"mask": mask, "preferred": found.preferred}
+
+    return {
+        "pod": {"namespace": explanation.pod.namespace, "name": explanation.pod.name},
+        "node": explanation.name,
+        "admitted": explanation.admitted,
+        "reason": explanation.reason,
+        "message": explanation.message,
+        "containers": [
+            {
+                "name": placed.container,
+                "cpuset": None if placed.cpus is None else str(placed.cpus),
+                "memory": [
+                    {
+                        "numaAffinity": list(layout.node_ids(block.nodes)),
+                        "type": block.kind,
+                        "size": block.size,
+                    }
+                    for block in placed.memory
+                ],
+                "devices": {
+                    resource: {str(numa): count for numa, count in counts.items()}
+                    for resource, counts in placed.devices.items()
+                },
+                "hint": hint(placed.hint),
+            }
+            for placed in explanation.placements
+        ],
+        "why": [
+            {
+                "resource": cause.resource,
+                "wants": [list(nodes) for nodes in cause.wants],
+                "blockedBy": list(cause.blocked_by),
+                "text": cause.text,
+            }
+            for cause in explanation.why
+        ],
+        "changes": [
+            {"kind": change.kind, "text": change.text, "patch": _nested(change, spec_path)}
+            for change in explanation.changes
+        ],
+        "warnings": list(explanation.warnings),
+    }
+
+
+def _nested(change: Change, spec_path: str) -> Any:
+    """A request patch as one of the user's own document; inside a list (Volcano's tasks) it stays one of the pod."""
+    patch: Any = change.patch
+    if change.kind == "request":
+        for part in reversed(("spec" if "[" in spec_path else spec_path).split(".")):
+            patch = {part: patch}
+    return patch
