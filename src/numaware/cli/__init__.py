@@ -36,6 +36,7 @@ def build() -> App:
         version_flags=["--version"],
         help_flags=["--help", "-h"],
         help_format="plaintext",
+        suppress_keyboard_interrupt=False,
     )
     for name, target, summary in VERBS:
         app.command(target, name=name, help=summary)
