@@ -7,12 +7,19 @@ sparse ids cost nothing and comparing masks as integers still orders them as the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import msgspec
 
-from numaware.machine.cpuset import iter_bits
+from numaware.machine.cpuset import MAX_ID, iter_bits
+from numaware.machine.words import printable
+from numaware.workload.requirements import is_extended
+
+# The most a Linux kernel can be built for, and the most Kubernetes can count to.
+_MAX_NODE = 1023
+_INT64 = (1 << 63) - 1
 
 
 class CpuPlace(msgspec.Struct, frozen=True):
@@ -43,7 +50,7 @@ class PluginDevice(msgspec.Struct, frozen=True):
 
 
 class PluginResource(msgspec.Struct, frozen=True):
-    """All devices of one resource, ascending by id; `prefers` when the plugin offers GetPreferredAllocation."""
+    """All devices of one resource; `prefers` when the plugin offers GetPreferredAllocation."""
 
     name: str
     devices: tuple[PluginDevice, ...]
@@ -51,10 +58,72 @@ class PluginResource(msgspec.Struct, frozen=True):
 
 
 class Hardware(msgspec.Struct, frozen=True):
-    """NUMA nodes ascending by id, resources ascending by name."""
+    """All that the kubelet is told; the managers see it as `checked` leaves it, everything ascending by id or name."""
 
     numa: tuple[NumaHardware, ...]
     resources: tuple[PluginResource, ...] = ()
+
+
+def checked(hardware: Hardware) -> Hardware:
+    """The machine in the order the twin counts on; ValueError if it cannot exist, as no verdict on it would mean anything."""
+    nodes = [node.id for node in hardware.numa]
+    if not nodes:
+        raise ValueError("the machine has no NUMA nodes")
+    _check_ids("NUMA node", nodes, _MAX_NODE)
+    cpus = [cpu for node in hardware.numa for cpu in node.cpus]
+    if not cpus:
+        raise ValueError("the machine has no CPUs")
+    _check_ids("CPU", [cpu.id for cpu in cpus], MAX_ID)
+    for cpu in cpus:
+        for place, number in (("core", cpu.core), ("socket", cpu.socket), ("cache", cpu.uncore)):
+            if number is not None and not 0 <= number <= _INT64:
+                raise ValueError(f"CPU {cpu.id} is on {place} {number}, which is no {place} number")
+    for node in hardware.numa:
+        for what, size in (("memory", node.memory_bytes), *node.hugepages):
+            if not 0 <= size <= _INT64:
+                raise ValueError(f"NUMA node {node.id} has {size} bytes of {what}, which no machine has")
+        if not all(0 <= distance <= _INT64 for distance in node.distances):
+            raise ValueError(f"NUMA node {node.id} has a distance below zero or beyond 2^63-1")
+    if sum(node.memory_bytes for node in hardware.numa) > _INT64:
+        raise ValueError("the memory of all NUMA nodes together is beyond 2^63-1 bytes")
+    if len({resource.name for resource in hardware.resources}) < len(hardware.resources):
+        raise ValueError("a device resource is listed twice")
+    for resource in hardware.resources:
+        _check_resource(resource, frozenset(nodes))
+    return Hardware(
+        tuple(sorted(hardware.numa, key=lambda node: node.id)),
+        tuple(
+            msgspec.structs.replace(
+                resource, devices=tuple(sorted(resource.devices, key=lambda device: device.id))
+            )
+            for resource in sorted(hardware.resources, key=lambda resource: resource.name)
+        ),
+    )
+
+
+def _check_resource(resource: PluginResource, nodes: frozenset[int]) -> None:
+    name = printable(resource.name, 80)
+    if not is_extended(resource.name):
+        raise ValueError(f"{name!r} is no name for devices (expected a form such as vendor.example/gpu)")
+    seen = set()
+    for device in resource.devices:
+        if device.id in seen:
+            raise ValueError(f"device {printable(device.id, 80)!r} of {name} is listed twice")
+        seen.add(device.id)
+        for node in device.numa:
+            if node not in nodes:
+                raise ValueError(
+                    f"device {printable(device.id, 80)!r} of {name} is on NUMA node {node}, which the machine does not have"
+                )
+
+
+def _check_ids(kind: str, ids: Sequence[int], largest: int) -> None:
+    for number in ids:
+        if not 0 <= number <= largest:
+            raise ValueError(f"{kind} {number} is outside 0 to {largest}")
+    for number, after in pairwise(sorted(ids)):
+        if number == after:
+            raise ValueError(f"{kind} {number} is listed twice")
 
 
 class Layout:

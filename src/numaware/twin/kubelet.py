@@ -8,34 +8,60 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from numaware.machine.cpuset import CpuSet
+from numaware.machine.cpuset import CpuSet, list_form
 from numaware.twin.config import KubeletConfig
 from numaware.twin.cpu.static import StaticCpus
 from numaware.twin.device.manager import DeviceManager
 from numaware.twin.errors import StartError
 from numaware.twin.gotext import map_text, quoted
-from numaware.twin.hardware import Hardware, layout
+from numaware.twin.hardware import Hardware, checked, layout
 from numaware.twin.memory.static import StaticMemory
 from numaware.twin.options import CpuOptions, parse_cpu_options, parse_topology_options
 from numaware.twin.reservation import node_reservation, reserved_memory
 from numaware.twin.rules import rules_for
 from numaware.twin.topology.policies import Policy
 
+MOST_NODES = 20
+_LARGEST_BIT = 63
+
 
 class Kubelet:
     """The managers of one kind of node. Construction raises `StartError` where the kubelet would not start."""
 
     def __init__(self, hardware: Hardware, config: KubeletConfig) -> None:
-        self.hardware = hardware
+        self.hardware = hardware = checked(hardware)
         self.config = config
         self.rules = rules_for(config.version)
         self.layout = layout(hardware.numa)
+        self._check_reserved_cpus()
+        self._check_node_count()
         self.reservation = node_reservation(config, hardware.numa)
         self.policy = self._topology_policy()
         self.by_pod = config.topology_scope == "pod"
         self.cpus = self._cpu_manager()
         self.memory = self._memory_manager()
         self.devices = DeviceManager(self.layout, hardware.resources, self.rules)
+
+    def _check_reserved_cpus(self) -> None:
+        text = self.config.reserved_cpus
+        if text and CpuSet.parse(text).mask & ~self.layout.all_cpus:
+            online = list_form(self.layout.all_cpus)
+            raise StartError("kubelet", f"reserved-cpus: {text} is not a subset of online-cpus: {online}")
+
+    def _check_node_count(self) -> None:
+        """Hints are one entry per set of NUMA nodes, here as in the kubelet; beyond some number nobody has the time."""
+        config = self.config
+        hints = config.topology_policy != "none" or config.memory_policy != "None"
+        if hints and len(self.layout.ids) > MOST_NODES:
+            raise ValueError(
+                f"{len(self.layout.ids)} NUMA nodes are more than the {MOST_NODES} whose hints can be worked out "
+                "(a kubelet of this configuration would not come to an end either)"
+            )
+        largest = self.layout.ids[-1]
+        if hints and largest > _LARGEST_BIT:
+            raise ValueError(
+                f"NUMA node {largest} has no place in the kubelet's masks, which end at {_LARGEST_BIT}"
+            )
 
     def _topology_policy(self) -> Policy | None:
         config = self.config

@@ -283,18 +283,15 @@ def _hardware(machine: _Machine) -> Hardware:
             tuple(sorted(node.hugepages.items())),
             node.distances,
         )
-        for node in sorted(machine.numa, key=lambda node: node.id)
+        for node in machine.numa
     )
     resources = tuple(
         PluginResource(
             name,
-            tuple(
-                PluginDevice(device.id, device.numa, not device.unhealthy)
-                for device in sorted(devices, key=lambda device: device.id)
-            ),
+            tuple(PluginDevice(device.id, device.numa, not device.unhealthy) for device in devices),
             name in machine.preferred_allocation,
         )
-        for name, devices in sorted(machine.devices.items())
+        for name, devices in machine.devices.items()
     )
     return Hardware(numa, resources)
 

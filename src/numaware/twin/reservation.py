@@ -6,6 +6,7 @@ Mirrors `cm/node_container_manager_linux.go` (GetNodeAllocatableReservation) and
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
 
@@ -32,7 +33,8 @@ def node_reservation(config: KubeletConfig, numa: tuple[NumaHardware, ...]) -> d
         # --reserved-cpus takes the place of both CPU reservations.
         total["cpu"] = Quantity.of(len(CpuSet.parse(config.reserved_cpus)))
     for signal, threshold in config.eviction_hard:
-        if signal == _MEMORY_SIGNAL:
+        # KUBELET: a threshold of 100 % is left out like one of 0 % (parseThresholdStatement).
+        if signal == _MEMORY_SIGNAL and threshold not in ("0%", "100%"):
             capacity = sum(node.memory_bytes for node in numa)
             total["memory"] = total.get("memory", ZERO) + eviction_threshold(threshold, capacity)
     return {name: quantity for name, quantity in sorted(total.items()) if quantity.nano}
@@ -51,7 +53,9 @@ def _percentage(text: str) -> float:
     try:
         number = float(text[:-1])
     except ValueError:
-        raise ValueError(f"{text[:40]!r} is not a percentage") from None
+        number = math.nan
+    if not 0 <= number <= 100:
+        raise ValueError(f"{text[:40]!r} is not a percentage from 0% to 100%")
     return float(struct.unpack("f", struct.pack("f", number))[0])
 
 

@@ -7,6 +7,8 @@ topology) is the kubelet's. Devices of one resource are bits in a mask, in ascen
 
 from __future__ import annotations
 
+from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 from numaware.machine.cpuset import iter_bits
@@ -61,11 +63,18 @@ class Inventory:
                 self.placed |= bit
         self.single = all(not nodes & (nodes - 1) for nodes in self.nodes)
         self.has_topology = bool(self.placed)
-        counts = self.count_by_mask((1 << len(self.ids)) - 1)
-        self._largest = [0] * (len(layout.ids) + 1)
-        for mask in mask_order(len(layout.ids)):
+
+    @cached_property
+    def _largest(self) -> list[int]:
+        """The most devices that touch any one, any two, ... NUMA nodes; worked out only for a kubelet that gives hints."""
+        if self.single:
+            most = sorted((on.bit_count() for on in self.on_node), reverse=True)
+            return [0, *accumulate(most)]
+        largest = [0] * (len(self.on_node) + 1)
+        for mask, count in enumerate(self.count_by_mask((1 << len(self.ids)) - 1)):
             size = mask.bit_count()
-            self._largest[size] = max(self._largest[size], counts[mask])
+            largest[size] = max(largest[size], count)
+        return largest
 
     def count_by_mask(self, devices: int) -> list[int]:
         """For every NUMA mask, how many of `devices` touch it."""
