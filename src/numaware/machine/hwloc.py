@@ -23,10 +23,10 @@ from numaware.machine.homes import home_nodes
 from numaware.machine.hwloc_io import devices, pci_functions
 from numaware.machine.hwloc_tree import (
     Found,
-    amount,
     cpu_set,
     enclosing,
     infos,
+    kernel_id,
     number,
     parse_mask,
     type_of,
@@ -98,10 +98,10 @@ def _machine(topology: Element) -> Machine:
         model=models.pop() if len(models) == 1 else None,
         cpus=cpus,
         caches=_caches(objects),
-        numa=_numa(nodes, homes, root, _distances(topology, nodes)),
+        numa=_numa(nodes, homes, root, _distances(topology, objects, nodes)),
         pci=pci_functions(objects, node_of, warnings),
         devices=devices(objects, version, node_of),
-        memory_bytes=None if nodes else amount(root, "local_memory"),
+        memory_bytes=None if nodes else number(root, "local_memory"),
         warnings=tuple(warnings),
     )
 
@@ -114,7 +114,7 @@ def _cpus(
     allowed = cpu_set(root, "allowed_cpuset")
     found: dict[int, Cpu] = {}
     for element, above in objects:
-        cpu = number(element) if type_of(element) == "PU" else None
+        cpu = kernel_id(element) if type_of(element) == "PU" else None
         if cpu is None:
             continue
         if cpu in found:
@@ -148,7 +148,7 @@ def _caches(objects: Sequence[Found]) -> tuple[Cache, ...]:
         cpus = cpu_set(element)
         if match and level and cpus:
             kind = _CACHE_TYPES.get(element.get("cache_type", "2" if match[1] else "0"), "Unified")
-            caches.add(Cache(level, kind, cpus, amount(element, "cache_size") or None))
+            caches.add(Cache(level, kind, cpus, number(element, "cache_size") or None))
     return tuple(
         sorted(caches, key=lambda cache: (cache.level, cache.type, cache.cpus.first(), cache.cpus.mask))
     )
@@ -157,7 +157,7 @@ def _caches(objects: Sequence[Found]) -> tuple[Cache, ...]:
 def _node_elements(objects: Sequence[Found]) -> dict[int, Element]:
     nodes: dict[int, Element] = {}
     for element, _ in objects:
-        node = number(element) if type_of(element) == "NUMANode" else None
+        node = kernel_id(element) if type_of(element) == "NUMANode" else None
         if node is not None and nodes.setdefault(node, element) is not element:
             raise ValueError(
                 f"NUMA node {node} is listed twice; the file describes several machines or is damaged"
@@ -183,7 +183,7 @@ def _numa(
         NumaNode(
             id=node,
             cpus=CpuSet.from_mask(masks[node]),
-            memory_bytes=amount(element, "local_memory"),
+            memory_bytes=number(element, "local_memory"),
             hugepages=_huge_pages(element),
             distances=tuple(sorted(distances.get(node, {}).items())),
             kind=_memory_kind(element),
@@ -197,9 +197,9 @@ def _numa(
 def _huge_pages(node: Element) -> tuple[HugePages, ...]:
     """The page sizes above the smallest, which is the ordinary one."""
     pools = {
-        size: amount(page, "count") or 0
+        size: number(page, "count") or 0
         for page in node.iterfind("page_type")
-        if (size := amount(page, "size"))
+        if (size := number(page, "size"))
     }
     return tuple(HugePages(size, pools[size]) for size in sorted(pools)[1:])
 
@@ -226,7 +226,7 @@ def _core_kinds(topology: Element) -> dict[int, CoreKind]:
     return {**dict.fromkeys(slow, "E"), **dict.fromkeys(fast, "P")}
 
 
-def _distances(topology: Element, nodes: dict[int, Element]) -> _Distances:
+def _distances(topology: Element, objects: Sequence[Found], nodes: dict[int, Element]) -> _Distances:
     """The matrix of latencies between NUMA nodes, from wherever the version keeps it."""
     for matrix in topology.iterfind("distances2"):
         kind = number(matrix, "kind") or 0
@@ -236,14 +236,24 @@ def _distances(topology: Element, nodes: dict[int, Element]) -> _Distances:
                 by_gp = {number(element, "gp_index"): node for node, element in nodes.items()}
                 indexes = [by_gp.get(index, -1) for index in indexes]
             return _square(indexes, _numbers(matrix, "u64values", len(nodes) ** 2), nodes)
-    for holder in topology.iter("object"):
+    return _old_distances(objects, nodes)
+
+
+def _old_distances(objects: Sequence[Found], nodes: dict[int, Element]) -> _Distances:
+    """Version 1 keeps the matrix with an object above the nodes, as ratios to a base, in the order of the nodes.
+
+    That order is the file's where all nodes are at one depth; elsewhere it is not certain, and nothing is taken.
+    """
+    found = [(element, len(above)) for element, above in objects if type_of(element) == "NUMANode"]
+    if len({depth for _, depth in found}) != 1:
+        return {}
+    for holder, _ in objects:
         for matrix in holder.iterfind("distances"):
-            inside = [number(below) for below in holder.iter("object") if type_of(below) == "NUMANode"]
             base = matrix.get("latency_base", "")
             values = [latency.get("value", "") for latency in matrix.iterfind("latency")]
-            if len(inside) == number(matrix, "nbobjs") and all(map(_RATIO.fullmatch, (base, *values))):
+            if len(values) == len(nodes) ** 2 and all(map(_RATIO.fullmatch, (base, *values))):
                 scaled = [round(Fraction(value) * Fraction(base)) for value in values]
-                return _square([-1 if node is None else node for node in inside], scaled, nodes)
+                return _square([number(element) or 0 for element, _ in found], scaled, nodes)
     return {}
 
 

@@ -32,19 +32,17 @@ def enclosing(above: tuple[Element, ...], name: str) -> Element | None:
 
 
 def number(element: Element | None, name: str = "os_index") -> int | None:
-    """An attribute that is a small unsigned number; hwloc writes -1 for unknown."""
+    """An attribute that is an id, a size or a count; hwloc writes -1, or nothing, for unknown."""
     text = element.get(name, "") if element is not None else ""
-    if not (text.isascii() and text.isdecimal()):
-        return None
-    if len(text) > 9 or int(text) > MAX_ID:
-        raise ValueError(f"{name} {text[:20]} is beyond the largest id accepted, {MAX_ID}")
-    return int(text)
-
-
-def amount(element: Element, name: str) -> int | None:
-    """An attribute that is a size or a count."""
-    text = element.get(name, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 21 else None
+
+
+def kernel_id(element: Element) -> int | None:
+    """The number of a CPU or NUMA node, which unlike those of packages and cores are small."""
+    found = number(element)
+    if found is not None and found > MAX_ID:
+        raise ValueError(f"{type_of(element)} {found} is beyond the largest id accepted, {MAX_ID}")
+    return found
 
 
 def cpu_set(element: Element, name: str = "cpuset") -> CpuSet | None:

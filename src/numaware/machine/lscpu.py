@@ -55,7 +55,8 @@ def _machine(output: Output) -> Machine:
     homes, contradictions = home_nodes(listed)
     warnings += contradictions
     for cpu, row in ids.items():
-        if (node := _optional(row.get("NODE"))) is not None and homes.setdefault(cpu, node) != node:
+        node = _number(row["NODE"]) if row.get("NODE", "").isdecimal() else None
+        if node is not None and homes.setdefault(cpu, node) != node:
             warnings.append(
                 f"CPU {cpu} is on NUMA node {homes[cpu]} in the summary and on {node} in the table"
             )
@@ -220,5 +221,5 @@ def _number(text: str) -> int:
 
 
 def _optional(text: str | None) -> int | None:
-    """A number where the cell or field holds one."""
-    return _number(text) if text and text.isascii() and text.isdecimal() else None
+    """A number where the cell or field holds one; ids of cores and sockets may be large."""
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 20 else None
