@@ -83,7 +83,7 @@ def _nodes_per_package(machine: Machine) -> str:
 
 
 def _threads_per_core(machine: Machine) -> str:
-    return _several({len(cpu.siblings) or 1 for cpu in machine.cpus if cpu.online})
+    return _several({len(cpu.siblings) for cpu in machine.cpus if cpu.online and cpu.siblings})
 
 
 # NUMA nodes
@@ -230,17 +230,16 @@ def _cache_words(kinds: Counter[tuple[int | None, int]]) -> str:
 
 
 def _distances(a: Machine, b: Machine) -> list[Difference]:
-    here, there = (
-        {(node.id, other): distance for node in machine.numa for other, distance in node.distances}
-        for machine in (a, b)
-    )
+    here, there = ({node.id: node.distances for node in machine.numa if node.distances} for machine in (a, b))
     if not here or not there:
         return _all_or_nothing("distances", "distances", len(here), len(there))
-    both = {node.id for node in a.numa} & {node.id for node in b.numa}
     found: dict[tuple[int | None, int | None], list[tuple[int, int]]] = {}
-    for pair in sorted(here.keys() | there.keys()):
-        if both.issuperset(pair) and here.get(pair) != there.get(pair):
-            found.setdefault((here.get(pair), there.get(pair)), []).append(pair)
+    both = here.keys() & there.keys()
+    for number in sorted(node for node in both if here[node] != there[node]):
+        left, right = dict(here[number]), dict(there[number])
+        for other in sorted(both):
+            if left.get(other) != right.get(other):
+                found.setdefault((left.get(other), right.get(other)), []).append((number, other))
     return [
         Difference("distances", _pairs(pairs), "distance", _number(left), _number(right))
         for (left, right), pairs in found.items()

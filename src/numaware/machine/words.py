@@ -22,6 +22,7 @@ DEVICE_KINDS: dict[DeviceKind, str] = {"gpu": "GPU", "nic": "NIC", "nvme": "NVMe
 
 # The makers of what sits under NUMA nodes in servers, by PCI vendor id; others are shown by their id.
 _VENDORS = {
+    "1000": "Broadcom",
     "1002": "AMD",
     "1022": "AMD",
     "1077": "QLogic",
@@ -29,25 +30,26 @@ _VENDORS = {
     "10ee": "Xilinx",
     "1137": "Cisco",
     "1179": "Toshiba",
+    "1344": "Micron",
+    "1414": "Microsoft",
+    "1425": "Chelsio",
     "144d": "Samsung",
     "14e4": "Broadcom",
+    "15ad": "VMware",
     "15b3": "Mellanox",
     "15b7": "SanDisk",
+    "17db": "Cray",
     "1924": "Solarflare",
     "19e5": "Huawei",
     "1a03": "ASPEED",
+    "1ae0": "Google",
     "1af4": "virtio",
+    "1c5c": "SK hynix",
     "1c5f": "Memblaze",
     "1d0f": "Amazon",
     "1da3": "Habana",
     "1dd8": "Pensando",
     "1e0f": "Kioxia",
-    "1344": "Micron",
-    "1414": "Microsoft",
-    "1425": "Chelsio",
-    "15ad": "VMware",
-    "1ae0": "Google",
-    "1c5c": "SK hynix",
     "8086": "Intel",
 }
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -56,18 +58,26 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def size(amount: int) -> str:
-    """Bytes in the largest unit that keeps the number whole (1280 KiB, 1536 GiB), else rounded half up to one decimal."""
+    """Bytes in the largest unit that keeps the number whole (1280 KiB, 1536 GiB), else rounded."""
     if amount < 0:
         return f"-{size(-amount)}"
-    unit = min(max(0, (amount.bit_length() - 1) // 10), len(_UNITS) - 1)
-    whole = next((u for u in range(unit, -1, -1) if not amount & (1 << u * 10) - 1), 0)
-    if amount >> whole * 10 < 10_000:
-        return f"{amount >> whole * 10} {_UNITS[whole]}"
+    whole = next((unit for unit in range(_unit(amount), -1, -1) if not amount & (1 << unit * 10) - 1), 0)
+    return f"{amount >> whole * 10} {_UNITS[whole]}" if amount >> whole * 10 < 10_000 else rounded(amount)
+
+
+def rounded(amount: int) -> str:
+    """Bytes rounded half up to one decimal, for amounts that stand beside others."""
+    unit = _unit(amount)
     if _UNITS[unit] == "TiB" and amount < 10 << 40:
         unit -= 1  # people know such machines by their gibibytes, and one decimal of a tebibyte would hide 50 of them
     tenths = (amount * 10 + (1 << unit * 10 >> 1)) >> unit * 10
     number = f"{tenths // 10}.{tenths % 10}" if tenths % 10 and tenths < 10_000 else str((tenths + 5) // 10)
     return f"{number} {_UNITS[unit]}"
+
+
+def _unit(amount: int) -> int:
+    """The largest unit that the amount has one of."""
+    return min(max(0, (amount.bit_length() - 1) // 10), len(_UNITS) - 1)
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -17,13 +17,17 @@ Role = Literal["package", "numa", "cache", "cores", "switch", "device"]
 
 
 class Core(msgspec.Struct, frozen=True):
-    """One core and its threads; the three subsets are what a person must not overlook."""
+    """One core and its threads; the three subsets are what a person must not overlook.
+
+    A source that does not tell which CPUs share a core gives each its own, which is then not `known` to be one.
+    """
 
     threads: CpuSet
     kind: CoreKind | None = None
     offline: CpuSet = EMPTY
     isolated: CpuSet = EMPTY
     forbidden: CpuSet = EMPTY
+    known: bool = True
 
     @property
     def marks(self) -> tuple[str, ...]:

@@ -17,12 +17,13 @@ from numaware.machine.words import DEVICE_KINDS, TIMES, count, printable, vendor
 # PCI classes worth showing without a name: what pods are placed by. Prefix of the six digits, longest first.
 _CLASSES: tuple[tuple[str, DeviceKind], ...] = (
     ("0108", "nvme"),
-    ("0302", "gpu"),
-    ("0b40", "gpu"),
+    ("0b40", "other"),
     ("02", "nic"),
     ("03", "gpu"),
-    ("12", "gpu"),
+    ("12", "other"),
 )
+# Screens of management controllers: ASPEED and Matrox.
+_SCREENS = ("1a03", "102b")
 _ORDER: tuple[DeviceKind, ...] = ("gpu", "nic", "nvme", "other")
 # More alike devices than this under one node become one line: a storage server has 24 equal drives.
 _FOLD_FROM = 5
@@ -41,7 +42,8 @@ class Hardware(msgspec.Struct, frozen=True):
     def title(self) -> str:
         if self.names:
             return self.names[0]
-        return DEVICE_KINDS[self.kind]
+        # Without a name, what is neither GPU, NIC nor drive is here by its class: it computes something.
+        return "accelerator" if self.kind == "other" else DEVICE_KINDS[self.kind]
 
     @property
     def make(self) -> str:
@@ -108,7 +110,8 @@ def _devices(items: list[Hardware], hue: int | None) -> tuple[Box, ...]:
 
 def _box(item: Hardware, hue: int | None) -> Box:
     kind = DEVICE_KINDS[item.kind]
-    facts = [] if item.title.upper().startswith(kind.upper()) else [kind]
+    told = item.kind == "other" or item.title.upper().startswith(kind.upper())
+    facts = [] if told else [kind]
     facts += [item.make] if item.make else []
     facts += [printable(name, 40) for name in item.names[1:]]
     if item.functions:
@@ -156,7 +159,8 @@ def _named(group: list[Device], pci: dict[str, PciDevice], virtual: dict[str, in
 
 
 def _class_kind(device: PciDevice) -> DeviceKind | None:
-    return next((kind for prefix, kind in _CLASSES if device.class_code.startswith(prefix)), None)
+    kind = next((kind for prefix, kind in _CLASSES if device.class_code.startswith(prefix)), None)
+    return None if kind == "gpu" and device.vendor in _SCREENS else kind
 
 
 def _root_port(device: PciDevice | None, bridges: dict[str, PciDevice]) -> str | None:

@@ -15,7 +15,7 @@ from numaware.machine.topology import Machine
 from numaware.machine.words import NOTHING, TIMES, count, printable
 
 # Beyond these sizes the wider forms would not be shown anyway, and looking for twins is cubic work.
-_FULL_LIMIT = 32
+_FULL_LIMIT = 16
 _TWINS_LIMIT = 128
 _LINKS_LIMIT = 64
 _UNREACHABLE = 255

@@ -86,8 +86,10 @@ class Survey:
         for item in found:
             self.hardware.setdefault(item.numa, []).append(item)
         self.members: dict[int | None, list[Cpu]] = {}
+        self.in_package: dict[int | None, list[int]] = {}
         for cpu in machine.cpus:
             self.members.setdefault(cpu.numa, []).append(cpu)
+            self.in_package.setdefault(cpu.package, []).append(cpu.id)
         level = max((cache.level for cache in machine.caches if cache.type == "Unified"), default=0)
         self.caches = [cache for cache in machine.caches if cache.level == level and cache.type == "Unified"]
         self.cache_of = {number: cache for cache in self.caches for number in cache.cpus}
@@ -108,7 +110,7 @@ class Survey:
         return (*packages, *inside.get(None, ()))
 
     def package(self, number: int, nodes: list[Part]) -> Part:
-        cpus = CpuSet(cpu.id for cpu in self.machine.cpus if cpu.package == number)
+        cpus = CpuSet(self.in_package.get(number, ()))
         shape = ("package", tuple(node.shape for node in nodes))
         return Part("package", shape, ids=(number,), cpus=(cpus,), children=tuple(nodes))
 
@@ -178,7 +180,7 @@ class Survey:
         cache = self.cache_of.get(cores[0].threads.first()) if shares_cache else None
         shape = (
             None if cache is None else (cache.level, cache.size_bytes, cache.cpus <= cpus),
-            tuple((len(core.threads), core.kind, core.marks) for core in cores),
+            tuple((len(core.threads), core.kind, core.marks, core.known) for core in cores),
         )
         return Part("cache" if cache else "cores", shape, cpus=(cpus,), cores=tuple(cores), cache=cache)
 
@@ -199,6 +201,7 @@ class Survey:
                     offline=CpuSet(n for n in threads if not self.cpus[n].online),
                     isolated=threads & self.machine.isolated,
                     forbidden=CpuSet(n for n in threads if not self.cpus[n].allowed),
+                    known=bool(cpu.siblings) or not cpu.online,
                 )
             )
         return cores

@@ -15,7 +15,7 @@ from numaware.machine.drawing.box import Box, Core, Picture
 from numaware.machine.drawing.lines import GLUE
 from numaware.machine.drawing.parts import Part, Survey, fold
 from numaware.machine.topology import Cache, HugePages, Machine, NumaNode
-from numaware.machine.words import MEMORY_KINDS, TIMES, count, cpu_list, id_list, printable, size
+from numaware.machine.words import MEMORY_KINDS, TIMES, count, cpu_list, id_list, printable, rounded, size
 
 # With more NUMA nodes than this, alike ones are shown once: eight is where people stop comparing boxes by eye.
 UNFOLDED_NODES = 8
@@ -44,11 +44,12 @@ def core_lines(cores: Sequence[Core], copies: int = 1) -> tuple[tuple[str, CpuSe
     """Cores in words, each kind once: (16 cores of 2 threads each, their CPUs)."""
     kinds: dict[tuple[object, ...], list[Core]] = {}
     for core in cores:
-        kinds.setdefault((core.kind, len(core.threads), core.marks), []).append(core)
+        kinds.setdefault((core.kind, len(core.threads), core.marks, core.known), []).append(core)
     lines = []
     for alike in kinds.values():
         first = alike[0]
-        words = count(len(alike), f"{first.kind}-core" if first.kind else "core")
+        noun = "core" if first.known else "CPU"
+        words = count(len(alike), f"{first.kind}-{noun}" if first.kind else noun)
         if len(first.threads) > 1:
             words += f" {TIMES} {len(first.threads)} threads"
         if first.marks:
@@ -172,7 +173,7 @@ def _summary(machine: Machine) -> tuple[str, ...]:
     parts = [
         count(len(machine.packages), "package") if machine.packages else "",
         count(len(machine.numa), "NUMA node") if machine.numa else "",
-        count(machine.core_count, "core") if machine.cpus else "",
+        count(machine.core_count, "core") if _knows_cores(machine) else "",
         count(len(machine.online), "CPU") if machine.cpus else "",
         size(memory) if memory is not None else "",
     ]
@@ -180,6 +181,11 @@ def _summary(machine: Machine) -> tuple[str, ...]:
     small = _small_caches(machine)
     lines = (" · ".join(part for part in parts if part), " · ".join(kinds), " · ".join(small))
     return tuple(line for line in lines if line)
+
+
+def _knows_cores(machine: Machine) -> bool:
+    """Some sources list CPUs and do not tell which of them share a core."""
+    return machine.stated_core_count is not None or any(cpu.siblings for cpu in machine.cpus)
 
 
 def _small_caches(machine: Machine) -> list[str]:
@@ -210,7 +216,9 @@ def _memory(nodes: tuple[NumaNode, ...]) -> str:
     amounts = [node.memory_bytes for node in nodes if node.memory_bytes]
     if not amounts:
         return ""
-    low, high = size(min(amounts)), size(max(amounts))
+    if min(amounts) == max(amounts):
+        return size(amounts[0])
+    low, high = rounded(min(amounts)), rounded(max(amounts))
     return low if low == high else f"{low} to {high}"
 
 
