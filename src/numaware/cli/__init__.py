@@ -19,11 +19,13 @@ from numaware.errors import InputError
 # the help line from here, so `numaware --help` imports no verb.
 VERBS = (
     ("checkpoint", "numaware.cli.checkpoint:app", "Read and verify the state files of a kubelet."),
+    ("explain", "numaware.cli.explain:app", "Ask what the kubelet of a node will do with a pod, and why."),
     (
         "topology",
         "numaware.cli.topology:app",
         "See a machine: NUMA nodes, CPUs, caches, memory, devices, distances.",
     ),
+    ("twin", "numaware.cli.twin:app", "Replay recorded kubelets on the model, and compare."),
 )
 
 

@@ -40,24 +40,21 @@ def causes(node: Node, wanted: Demand, verdict: Verdict, merges: list[Merge]) ->
 
 def _no_common_node(node: Node, wanted: Demand, merge: Merge) -> tuple[Cause, ...]:
     requested = requested_by(wanted, merge.container)
-    answers = {**merge.cpu, **merge.memory, **merge.device}
-    found = []
-    for resource, hints in answers.items():
-        if hints is not None:
-            found.append(_one_resource(node, resource, requested.get(resource, 0), hints))
-    constrained = [hints for hints in answers.values() if hints is not None]
-    if len(constrained) > 1 and all(hints.preferred for hints in constrained):
-        layout = node.kubelet.layout
-        parts = "; ".join(
-            f"{resource} wants {some([layout.node_ids(mask) for mask in hints.preferred])}"
-            for resource, hints in answers.items()
-            if hints is not None
-        )
-        found = [
-            msgspec.structs.replace(cause, text=f"{cause.text} No set of NUMA nodes suits all: {parts}.")
-            for cause in found
-        ]
-    return tuple(found)
+    answers = {
+        resource: hints
+        for answer in (merge.cpu, merge.memory, merge.device)
+        for resource, hints in answer.items()
+        if hints is not None
+    }
+    single = node.kubelet.config.topology_policy == "single-numa-node"
+    accepted = {
+        resource: [mask for mask in hints.preferred if not (single and mask & (mask - 1))]
+        for resource, hints in answers.items()
+    }
+    return tuple(
+        _one_resource(node, resource, requested.get(resource, 0), hints, accepted)
+        for resource, hints in answers.items()
+    )
 
 
 def requested_by(wanted: Demand, container: str | None) -> dict[str, int]:
@@ -68,25 +65,50 @@ def requested_by(wanted: Demand, container: str | None) -> dict[str, int]:
     return {"cpu": part.cpus, **dict(part.memory), **dict(part.devices)}
 
 
-def _one_resource(node: Node, resource: str, count: int, hints: Hints) -> Cause:
-    layout = node.kubelet.layout
-    wants = tuple(layout.node_ids(mask) for mask in hints.preferred)
+def _one_resource(
+    node: Node, resource: str, count: int, hints: Hints, accepted: dict[str, list[int]]
+) -> Cause:
+    """One resource in a failed merge; `accepted` are the masks of every resource that the policy would take."""
+    ids = node.kubelet.layout.node_ids
+    policy = node.kubelet.config.topology_policy
     here = zones(node, resource)
     asked = amount_of(resource, count)
     if not hints.masks:
-        free = _free_everywhere(node, resource, here)
-        text = f"{asked} cannot be had on any set of NUMA nodes: {quantity_of(resource, free)} free in all."
-        return Cause(resource, wants, _blockers(resource, count, here), text)
-    if hints.preferred:
-        return Cause(
-            resource, wants, _blockers(resource, count, here), f"{asked} would fit on {some(wants)}."
+        free = quantity_of(resource, _free_everywhere(node, resource, here))
+        text = f"{asked} cannot be had on any set of NUMA nodes: {free} free in all."
+    elif accepted[resource]:
+        text = f"{asked} would fit on {some([ids(mask) for mask in accepted[resource]])}"
+        text += f", {_elsewhere(node, resource, accepted)}."
+    elif hints.preferred:
+        largest = quantity_of(resource, max((zone.total for zone in here), default=0))
+        fewest = hints.preferred[0].bit_count()
+        text = (
+            f"{asked} need {fewest} NUMA nodes even on an empty machine (the largest has {largest}), "
+            f"and {policy} gives one."
         )
-    possible = some([layout.node_ids(mask) for mask in hints.masks])
-    text = (
-        f"{asked} would fit in fewer NUMA nodes on an empty machine, but now only on {possible}: "
-        f"{_shortages(resource, count, here)}. Policy {node.kubelet.config.topology_policy} does not accept that."
-    )
+    else:
+        text = (
+            f"{asked} would fit in fewer NUMA nodes on an empty machine, but now only on "
+            f"{some([ids(mask) for mask in hints.masks])}, which {policy} does not accept: "
+            f"{_shortages(resource, count, here)}."
+        )
+    wants = tuple(ids(mask) for mask in hints.preferred)
     return Cause(resource, wants, _blockers(resource, count, here), text)
+
+
+def _elsewhere(node: Node, resource: str, accepted: dict[str, list[int]]) -> str:
+    """Which other resources do not fit where this one does."""
+    mine = set(accepted[resource])
+    ids = node.kubelet.layout.node_ids
+    apart = [
+        f"{other} only on {some([ids(mask) for mask in masks])}"
+        for other, masks in accepted.items()
+        if masks and mine.isdisjoint(masks)
+    ]
+    if apart:
+        return f"but {' and '.join(apart)}"
+    stuck = [other for other, masks in accepted.items() if not masks]
+    return f"if {' and '.join(stuck)} did" if stuck else "but not together with all the others"
 
 
 def _free_everywhere(node: Node, resource: str, here: tuple[Zone, ...]) -> int:
@@ -112,12 +134,12 @@ def _blockers(resource: str, count: int, here: tuple[Zone, ...]) -> tuple[str, .
         if zone.free >= count:
             continue
         if zone.reserved:
-            text = f"the system keeps {quantity_of(resource, zone.reserved)} on NUMA {zone.numa}"
+            text = f"the system keeps {amount_of(resource, zone.reserved)} on NUMA {zone.numa}"
             lines.append((zone.reserved, text))
         lines += [
             (
                 holder.amount,
-                f"{holder.pod} ({holder.container}) holds {quantity_of(resource, holder.amount)} on NUMA {zone.numa}",
+                f"{holder.pod} ({holder.container}) holds {amount_of(resource, holder.amount)} on NUMA {zone.numa}",
             )
             for holder in zone.holders
         ]

@@ -12,6 +12,7 @@ from numaware.machine.codec import page_size_name
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine, PciDevice
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
+from numaware.twin.state.device import DeviceCheckpoint
 
 # The resource under which each vendor's plugin offers whole GPUs (PCI vendor id -> resource).
 _GPU_RESOURCES = {"10de": "nvidia.com/gpu", "1002": "amd.com/gpu", "8086": "gpu.intel.com/i915"}
@@ -90,3 +91,41 @@ def _last_level_caches(machine: Machine) -> dict[int, int]:
         key=lambda cpus: cpus.mask & -cpus.mask,
     )
     return {cpu: number for number, cpus in enumerate(groups) for cpu in cpus}
+
+
+def registered_resources(
+    machine: Machine, checkpoint: DeviceCheckpoint
+) -> tuple[list[PluginResource], list[str]]:
+    """The resources a kubelet's device file lists, and what had to be inferred about them.
+
+    The file tells the NUMA node of devices that are in use only. The GPUs of the machine say how many there are on each
+    node, so the free devices of a GPU resource are dealt to what is left of that count; which is which does not matter to
+    any verdict.
+    """
+    notes: list[str] = []
+    found = []
+    guesses = {resource.name: resource for resource in gpu_resources(machine)}
+    for name, ids in sorted(checkpoint.registered.items()):
+        nodes: dict[str, tuple[int, ...]] = {}
+        for entry in checkpoint.entries:
+            if entry.resource == name:
+                for node, listed in sorted(entry.devices.items()):
+                    for device in listed:
+                        nodes[device] = (*nodes.get(device, ()), node) if node >= 0 else ()
+        unknown = sorted(set(ids) - nodes.keys())
+        left = sorted(device.numa for device in guesses[name].devices) if name in guesses else []
+        for used in nodes.values():
+            if used in left:
+                left.remove(used)
+        if unknown and len(left) == len(unknown):
+            nodes.update(zip(unknown, left, strict=True))
+            notes.append(
+                f"{name}: NUMA nodes of {len(unknown)} free devices inferred from the machine's GPUs"
+            )
+        elif unknown:
+            nodes.update((device, ()) for device in unknown)
+            notes.append(
+                f"{name}: NUMA nodes of {len(unknown)} free devices are not known; --devices tells them"
+            )
+        found.append(plugin_resource(name, nodes))
+    return found, notes
