@@ -7,8 +7,9 @@ import gzip
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Annotated, cast
+from typing import Annotated, cast
 
 import msgspec
 from cyclopts import App, Parameter
@@ -60,10 +61,21 @@ def replay(
     /,
     *,
     check: Annotated[
-        bool, Parameter(negative="", help="Compare with the recorded results instead of printing answers.")
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Compare with the recorded results instead of printing answers.",
+        ),
     ] = False,
     as_json: Annotated[
-        bool, Parameter(name="--json", negative="", help="With --check: the summary as one JSON object.")
+        bool,
+        Parameter(
+            name="--json",
+            negative="",
+            show_default=False,
+            help="With --check: the summary as one JSON object.",
+        ),
     ] = False,
 ) -> int:
     """Run recorded scenarios on the twin, one per line of each file.
@@ -180,16 +192,21 @@ def _lines(file: Path, progress: Progress) -> Iterator[bytes]:
     """The lines of a plain or compressed file; what is not one of these is an `InputError`."""
     source = str(file)
     with contextlib.ExitStack() as stack:
-        raw = sys.stdin.buffer if source == "-" else stack.enter_context(file.open("rb"))
-        packed = cast("bytes", raw.peek(2))[:2] == _GZIP
-        stream: IO[bytes] = stack.enter_context(gzip.open(raw)) if packed else raw
+        raw = (
+            cast("BufferedReader", sys.stdin.buffer)
+            if source == "-"
+            else stack.enter_context(file.open("rb"))
+        )
+        stream: BufferedReader | gzip.GzipFile = raw
+        if raw.peek(2)[:2] == _GZIP:
+            stream = stack.enter_context(gzip.GzipFile(fileobj=raw))
         while line := _next_line(stream, source):
             if raw.seekable():
                 progress(raw.tell())
             yield line
 
 
-def _next_line(stream: IO[bytes], source: str) -> bytes:
+def _next_line(stream: BufferedReader | gzip.GzipFile, source: str) -> bytes:
     try:
         line = stream.readline(MAX_TEXT_BYTES + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

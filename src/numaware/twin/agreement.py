@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+
+from numaware.twin.recording import Result
 
 
 class Difference(NamedTuple):
@@ -15,38 +17,34 @@ class Difference(NamedTuple):
     twin: object
 
 
-def differences(recorded: dict[str, Any], twin: dict[str, Any]) -> list[Difference]:
+def differences(recorded: Result, twin: Mapping[str, Any]) -> list[Difference]:
     """Where the twin disagrees within the comparable part of a recording.
 
-    Only the first `compareEvents` events count, paths in `unstable` do not, and files whose list order is random are
-    compared by content.
+    Paths in `unstable` do not count, and files whose list order is random are compared by content.
     """
-    unstable = tuple(recorded.get("unstable", ()))
-    count = recorded.get("compareEvents", len(recorded["events"]))
-    pairs = [("/start", recorded["start"], twin["start"])]
-    for index, event in enumerate(recorded["events"][:count]):
-        other = twin["events"][index] if index < len(twin["events"]) else None
-        pairs.append((f"/events/{index}", event, other))
-    found: list[Difference] = []
-    for path, one, other in pairs:
-        found.extend(_walk(path, one, other, unstable))
-    return found
+    events = list(recorded.comparable)
+    # A twin that ended early has nothing to say about the rest, and that is a difference too.
+    answers = [*twin["events"][: len(events)], *[None] * (len(events) - len(twin["events"]))]
+    return list(
+        _walk(
+            "",
+            {"start": recorded.start, "events": events},
+            {"start": twin["start"], "events": answers},
+            frozenset(recorded.unstable),
+        )
+    )
 
 
-def _walk(path: str, recorded: object, twin: object, unstable: tuple[str, ...]) -> Iterator[Difference]:
+def _walk(path: str, recorded: object, twin: object, unstable: frozenset[str]) -> Iterator[Difference]:
     # Nearly all of a recording agrees to the letter: only what differs is worth a closer look.
-    if recorded == twin:
-        return
-    if any(path == skip or path.startswith(skip + "/") for skip in unstable):
+    if recorded == twin or path in unstable:
         return
     if isinstance(recorded, dict) and isinstance(twin, dict):
-        for key in sorted(recorded):
-            child = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
-            yield from _walk(child, recorded[key], twin.get(key), unstable)
         # What the twin says beyond the recording contradicts it, unless it is empty or the recorder did not ask.
-        for key in sorted(twin.keys() - recorded.keys() - _NOT_ALWAYS_RECORDED):
-            if twin[key]:
-                yield Difference(f"{path}/{key}", None, twin[key])
+        beyond = {key for key in twin.keys() - recorded.keys() - _NOT_ALWAYS_RECORDED if twin[key]}
+        for key in sorted(recorded.keys() | beyond):
+            child = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
+            yield from _walk(child, recorded.get(key), twin.get(key), unstable)
     elif isinstance(recorded, list) and isinstance(twin, list) and len(recorded) == len(twin):
         for index, (one, other) in enumerate(zip(recorded, twin, strict=True)):
             yield from _walk(f"{path}/{index}", one, other, unstable)
@@ -59,12 +57,16 @@ _UNORDERED = ("/memory_manager_state", "/kubelet_internal_checkpoint")
 
 
 def _normal(path: str, value: object) -> object:
-    if isinstance(value, str) and path.endswith(_UNORDERED):
+    if not isinstance(value, str) or not path.endswith(_UNORDERED):
+        return value
+    try:
         content = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    if isinstance(content, dict):
         content.pop("checksum", None)
         content.pop("Checksum", None)
-        return _sorted(content)
-    return value
+    return _sorted(content)
 
 
 def _sorted(value: object) -> object:

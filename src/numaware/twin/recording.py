@@ -7,12 +7,13 @@ result is what came out of each. The format is described in tests/vectors/README
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from numaware.machine.cpuset import list_form
 from numaware.machine.quantity import Quantity
+from numaware.machine.words import printable
 from numaware.twin.config import Amounts, KubeletConfig, MemoryReservation, Options
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.files import devices_by_node, state_files
@@ -21,7 +22,7 @@ from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Merge, Node, NodeState, Verdict
 from numaware.twin.reservation import node_reservation
 from numaware.twin.topology.hints import Answer, Hints
-from numaware.workload.pod import Container, Pod, Resources
+from numaware.workload.pod import Container, Pod, Resources, amount
 from numaware.workload.qos import qos_class
 
 # The recordings were made with these gates open, so that alpha options can be used in every release.
@@ -113,11 +114,25 @@ class Scenario(_Wire, frozen=True):
     kubernetes_version: str = "v1.35.0"
 
 
+class Result(_Wire, frozen=True):
+    """What a kubelet did with a scenario, and which part of it would come out the same when asked again."""
+
+    start: dict[str, Any]
+    events: tuple[dict[str, Any], ...] = ()
+    compare_events: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    unstable: tuple[str, ...] = ()
+
+    @property
+    def comparable(self) -> tuple[dict[str, Any], ...]:
+        """The events up to the first one that rests on chance."""
+        return self.events[: self.compare_events]
+
+
 class Recording(_Wire, frozen=True):
     """One line of a recording; the result is there when a kubelet was asked."""
 
     scenario: Scenario
-    result: dict[str, Any] | None = None
+    result: Result | None = None
 
 
 def replay(scenario: Scenario) -> dict[str, Any]:
@@ -322,14 +337,22 @@ def _pairs(options: Mapping[str, str]) -> Options:
 
 
 def _amounts(amounts: Mapping[str, str]) -> Amounts:
-    return tuple((name, Quantity.parse(text)) for name, text in sorted(amounts.items()))
+    found = tuple((name, Quantity.parse(text)) for name, text in sorted(amounts.items()))
+    for name, quantity in found:
+        if quantity.nano < 0:
+            raise ValueError(f"{printable(name, 80)} is {quantity}, and no amount may be negative")
+    return found
 
 
 def _pod(pod: _Pod) -> Pod:
     def container(wire: _Container) -> Container:
-        return Container(
-            wire.name, _resources(wire.requests), _resources(wire.limits), wire.restart_policy == "Always"
-        )
+        requests, limits = _resources(wire.requests), _resources(wire.limits)
+        for name, limit in limits:
+            if amount(requests, name) > limit:
+                raise ValueError(
+                    f"container {printable(wire.name, 80)!r} requests more {printable(name, 80)} than its limit"
+                )
+        return Container(wire.name, requests, limits, wire.restart_policy == "Always")
 
     return Pod(
         name=pod.name,
@@ -341,4 +364,4 @@ def _pod(pod: _Pod) -> Pod:
 
 
 def _resources(amounts: Mapping[str, str]) -> Resources:
-    return tuple((name, Quantity.parse(text).nano) for name, text in sorted(amounts.items()))
+    return tuple((name, quantity.nano) for name, quantity in _amounts(amounts))
