@@ -64,11 +64,8 @@ def _kubelet(node: Node) -> str:
 def _picture(explanation: Explanation, room: int) -> Iterator[Line]:
     """One row per NUMA node: its CPUs as a bar, then what is free of everything, before the pod comes."""
     before, after = explanation.node, explanation.after
-    table = {
-        resource: found
-        for resource in resources(before)
-        if any(zone.total for zone in (found := zones(before, resource)))
-    }
+    everything = {resource: zones(before, resource) for resource in resources(before)}
+    table = {resource: found for resource, found in everything.items() if any(zone.total for zone in found)}
     if not table:
         return
     yield ()
