@@ -29,8 +29,8 @@ VERBS = (
 )
 
 
-def build() -> App:
-    """The command-line application, every verb registered by name only."""
+def build(called: str = "") -> App:
+    """The command-line application, every verb registered by name only; the one `called` brings its own help."""
     app = App(
         name="numaware",
         help="NUMA-aware scheduling for Kubernetes: see every NUMA node, know what the kubelet will do, say why.",
@@ -41,15 +41,19 @@ def build() -> App:
         suppress_keyboard_interrupt=False,
     )
     for name, target, summary in VERBS:
-        app.command(target, name=name, help=summary)
+        if name == called:
+            app.command(target, name=name)
+        else:
+            app.command(target, name=name, help=summary)
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never a traceback for what a user typed or handed in."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = build()(
-            list(sys.argv[1:] if arguments is None else arguments),
+        result = build(given[0] if given else "")(
+            given,
             exit_on_error=False,
             print_error=False,
             result_action="return_value",

@@ -19,7 +19,7 @@ from numaware.twin.config import DEFAULT_VERSION
 from numaware.workload import manifest
 from numaware.workload.manifest import Workload
 
-app = App(name="explain", help="Ask what the kubelet of a node will do with a pod, before it is bound there.")
+app = App(name="explain", usage="Usage: numaware explain POD.yaml --node NODE [OPTIONS]")
 
 _MOST_BYTES = 16 << 20
 
@@ -92,7 +92,7 @@ def explain_pods(
 
       numaware explain pod.yaml --node /
       numaware explain pod.yaml --node nodes/gpu-07 --node nodes/gpu-08
-      numaware explain job.yaml --node '2s x 1n x 16c x 2t +gpu@0,1' --kubelet-flags '--cpu-manager-policy=static --topology-manager-policy=single-numa-node --kube-reserved=cpu=1'
+      numaware explain job.yaml --node '2x16 +gpu@0,1' --kubelet-config kubelet.yaml
     """
     options = Options(kubelet_config, kubelet_flags, state, devices, kubelet_version)
     source = "standard input" if file == "-" else file
