@@ -228,6 +228,10 @@ def test_a_few_lines_cut_from_the_summary_are_enough() -> None:
     assert [(node.id, str(node.cpus)) for node in machine.numa] == [(0, "0-15"), (8, "")]
 
 
+def test_quoted_lines_are_read() -> None:
+    assert read(b"# " + OLD.replace(b"\n", b"\n# ")) == read(OLD)
+
+
 def test_what_does_not_add_up_is_told() -> None:
     assert read(OLD.replace(b"CPU(s):              8", b"CPU(s):             16")).warnings == (
         "CPU(s) says 16, but 8 CPUs are listed",

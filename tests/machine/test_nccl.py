@@ -83,6 +83,15 @@ def test_a_cpu_of_no_node_places_its_devices_by_cpus_only() -> None:
     assert (machine.pci[0].numa, str(machine.pci[0].local_cpus)) == (None, "0-3")
 
 
+def test_of_several_hosts_the_first_is_taken() -> None:
+    cpus = b"".join(
+        b'<cpu host_hash="0x%d" numaid="%d" affinity="%d"/>' % (n // 2, n % 2, n) for n in range(4)
+    )
+    machine = read(b'<system version="2">' + cpus + b"</system>")
+    assert [(node.id, str(node.cpus)) for node in machine.numa] == [(0, ""), (1, "0")]
+    assert machine.warnings == ("the file describes 2 machines; only the first is taken",)
+
+
 def test_what_is_listed_twice_is_told() -> None:
     twice = b"<system>" + b'<cpu numaid="0"><pci busid="0000:01:00.0"/></cpu>' * 2 + b"</system>"
     assert read(twice).warnings == (

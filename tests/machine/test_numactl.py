@@ -64,6 +64,24 @@ def test_blanks_line_ends_and_surrounding_text_do_not_matter() -> None:
     )
 
 
+@pytest.mark.parametrize("quote", [b"> ", b"# ", b">> ", b"#"])
+def test_quoted_lines_are_read(quote: bytes) -> None:
+    assert read(quote + TWO_NODES.replace(b"\n", b"\n" + quote)) == read(TWO_NODES)
+
+
+def test_remarks_behind_the_numbers_are_ignored() -> None:
+    remarked = TWO_NODES.replace(b"0 2 4 6", b"0 2 4 6  (4 cores)").replace(
+        b"10  20", b"10  20   <- local=10"
+    )
+    assert read(remarked) == read(TWO_NODES)
+
+
+def test_distances_alone_name_the_nodes_and_are_told_to_be_incomplete() -> None:
+    machine = read(TWO_NODES[TWO_NODES.index(b"node distances") :])
+    assert [node.distances for node in machine.numa] == [((0, 10), (1, 20)), ((0, 21), (1, 10))]
+    assert machine.warnings == ("NUMA nodes 0-1 are named but not described; the output looks cut off",)
+
+
 def test_a_wrapped_cpu_list_is_put_together() -> None:
     assert read(TWO_NODES.replace(b"0 2 4 6", b"0 2\n4 6 ")) == read(TWO_NODES)
 

@@ -66,12 +66,18 @@ def test_old_names_of_nics_are_devices_too() -> None:
         ("GPU0\t X \t\t1\t\tN/A", None, 1),
         ("GPU0\t X \t0-3\t\t\tN/A", "0-3", None),
         ("GPU0\t X \t0-3\tN/A\t\tN/A", "0-3", None),
-        ("GPU0     X              0-3", "0-3", None),
+        ("GPU0     X      0-3", "0-3", None),
+        ("GPU0     X              1               N/A", None, 1),
+        ("GPU0     X              1", None, 1),
+        ("GPU0     X                              N/A", None, None),
+        ("GPU0     X      0-3             N/A", "0-3", None),
+        ("GPU0     X      0-3     1", "0-3", 1),
+        ("GPU0     X      0-3,100-103     1", "0-3,100-103", 1),
     ],
 )
 def test_a_blank_affinity_stays_unknown(row: str, cpus: str | None, numa: int | None) -> None:
-    gap = "\t" if "\t" in row else "     "
-    header = gap.join(["    ", "GPU0", "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"])
+    header = "\tGPU0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID"
+    header = header if "\t" in row else header.expandtabs()
     (gpu,) = read(f"{header}\n{row}\n".encode()).devices
     assert (None if gpu.cpus is None else str(gpu.cpus), gpu.numa) == (cpus, numa)
 

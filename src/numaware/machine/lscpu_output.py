@@ -19,7 +19,7 @@ from numaware.machine.textfile import read_text
 # A cell of a table by its column's name in capitals; blank cells are left out.
 Row = dict[str, str]
 
-_FIELD = re.compile(r"\s*([A-Za-z][^:]{0,60}?)\s*:(?:\s+(\S.*?))?\s*")
+_FIELD = re.compile(r"[\s#>]*([A-Za-z][^:]{0,60}?)\s*:(?:\s+(\S.*?))?\s*")
 _CPU_COLUMNS = frozenset(
     {"CPU", "CORE", "SOCKET", "CLUSTER", "NODE", "BOOK", "DRAWER", "ADDRESS", "CONFIGURED", "ONLINE", "CACHE"}
     | {"POLARIZATION", "MHZ", "SCALMHZ%", "MAXMHZ", "MINMHZ", "BOGOMIPS", "MODELNAME"}

@@ -47,9 +47,13 @@ def read(data: bytes, source: str = "NCCL topology") -> Machine:
     """The NUMA nodes, PCI functions, GPUs and NICs of a NCCL topology file."""
     system = read_xml(data, "system", source)
     found = _Found()
+    hosts = list(dict.fromkeys(cpu.get("host_hash") for cpu in system.iterfind("cpu")))
+    if len(hosts) > 1:
+        found.warnings.append(f"the file describes {len(hosts)} machines; only the first is taken")
     try:
         for cpu in system.iterfind("cpu"):
-            _walk(cpu, _numa_node(cpu, found), found)
+            if cpu.get("host_hash") == hosts[0]:
+                _walk(cpu, _numa_node(cpu, found), found)
     except ValueError as error:
         raise InputError(source, str(error)) from None
     if not found.nodes and not found.pci and not found.devices:

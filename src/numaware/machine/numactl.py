@@ -1,7 +1,7 @@
 """Reads what `numactl --hardware` prints: the NUMA nodes with their CPUs, memory and distances.
 
-The output comes from issue trackers and chat windows as often as from a file, so that lines around it are
-ignored, blanks do not matter, and long CPU lists may be wrapped. What looks cut off is told in `warnings`.
+The output comes from mails and chat windows as often as from a file, so that lines around it are ignored, blanks
+do not matter, lines may be quoted (`> `, `# `) and long CPU lists wrapped. What looks cut off is told in `warnings`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from numaware.machine.homes import home_nodes, near_by_distance
 from numaware.machine.textfile import read_text
 from numaware.machine.topology import Cpu, Machine, NumaNode
 
-_AVAILABLE = re.compile(r"\s*available\s*:\s*(\d{1,9})\s+nodes?\b\s*(?:\(\s*([\d,\s-]*)\))?", re.ASCII)
-_FACT = re.compile(r"\s*node\s+(\d{1,9})\s+(cpus|size)\s*:(.*)", re.ASCII)
+_QUOTES = "># \t"
+_AVAILABLE = re.compile(r"available\s*:\s*(\d{1,9})\s+nodes?\b\s*(?:\(\s*([\d,\s-]*)\))?", re.ASCII)
+_FACT = re.compile(r"node\s+(\d{1,9})\s+(cpus|size)\s*:(.*)", re.ASCII)
 _MEGABYTES = re.compile(r"\s*(\d{1,12})\s*MB\b", re.ASCII)
-_DISTANCE_HEADER = re.compile(r"\s*nodes?((?:\s+\d{1,9})+)\s*", re.ASCII)
-_DISTANCE_ROW = re.compile(r"\s*(\d{1,9})\s*:((?:\s+\d{1,9})*)\s*", re.ASCII)
-_NUMBERS = re.compile(r"\s*\d{1,9}(?:\s+\d{1,9})*\s*", re.ASCII)
+_DISTANCE_HEADER = re.compile(r"nodes?((?:\s+\d{1,9})+)\s*", re.ASCII)
+_DISTANCE_ROW = re.compile(r"(\d{1,9})\s*:((?:\s+\d{1,9})*)(?!\S)", re.ASCII)
+_NUMBERS = re.compile(r"\d{1,9}(?:\s+\d{1,9})*\s*", re.ASCII)
 
 
 class _Output:
@@ -49,7 +50,8 @@ def read(data: bytes, source: str = "numactl --hardware") -> Machine:
 
 def _scan(lines: Sequence[str], output: _Output) -> None:
     wrapped: int | None = None
-    for line in lines:
+    for written in lines:
+        line = written.lstrip(_QUOTES)
         if wrapped is not None and _NUMBERS.fullmatch(line):
             output.cpus[wrapped] |= CpuSet(map(int, line.split()))
             continue
@@ -69,12 +71,12 @@ def _scan(lines: Sequence[str], output: _Output) -> None:
                 output.announced = CpuSet.parse(match[2])
         elif match := _DISTANCE_HEADER.fullmatch(line):
             output.columns = [_node_id(word) for word in match[1].split()]
-        elif output.columns and (match := _DISTANCE_ROW.fullmatch(line)):
-            output.distances[_node_id(match[1])] = [int(word) for word in match[2].split()]
+        elif (match := _DISTANCE_ROW.match(line)) and int(match[1]) in output.columns:
+            output.distances[int(match[1])] = [int(word) for word in match[2].split()]
 
 
 def _machine(output: _Output, source: str) -> Machine:
-    if not output.cpus:
+    if not (output.cpus or output.distances):
         raise InputError(source, "no NUMA node found", hint="expected the output of `numactl --hardware`")
     ids = CpuSet([*output.cpus, *output.distances]) | (output.announced or CpuSet())
     homes, warnings = home_nodes(dict(sorted(output.cpus.items())))

@@ -102,28 +102,44 @@ def _row(line: str, header: _Header) -> _Row:
     """A row's cells. Links are single words and never blank; an affinity may be, and then its place decides."""
     found = [(match[0], match.start()) for match in re.finditer(r"\S+", line)][1:]
     width = len(header.devices)
+    links = [word for word, _ in found[:width]]
+    rest = found[width:]
     names = [name for name, _ in header.features]
     cells = [cell.strip() for cell in line.split("\t")]
-    rest = found[width:]
     if len(rest) >= len(names):
-        pairs = list(zip(names, (word for word, _ in rest), strict=False))
-    elif len(cells) > width + 1:
+        texts = dict(zip(names, (word for word, _ in rest), strict=False))
+    elif cells[1 : width + 1] == links:
         # Between tabs the first two cells keep their places; the tool prints a stray tab before the third.
-        pairs = [*zip(names[:2], cells[width + 1 :], strict=False)]
-        pairs += zip(names[2:], filter(None, cells[width + 3 :]), strict=False)
+        texts = dict(zip(names[:2], cells[width + 1 :], strict=False))
+        texts.update(zip(names[2:], filter(None, cells[width + 3 :]), strict=False))
     else:
-        pairs = [(_nearest(header.features, place), word) for word, place in rest]
-    texts = dict(pairs)
+        texts = _by_place(rest, header)
     return _Row(
-        tuple(word for word, _ in found[:width]),
+        tuple(links),
         texts.get("CPU AFFINITY", ""),
         texts.get("NUMA AFFINITY", ""),
         texts.get("GPU NUMA ID", ""),
     )
 
 
-def _nearest(features: Sequence[tuple[str, int]], place: int) -> str:
-    return min(features, key=lambda feature: abs(feature[1] - place))[0]
+def _by_place(words: Sequence[tuple[str, int]], header: _Header) -> dict[str, str]:
+    """The affinities of a row that has too few of them, from where its words stand below the header.
+
+    Blanks that were tabs of eight leave the first cell below its title and the next ones left of theirs: with
+    nothing in the first, the second starts 8 to the right of the first title, and the third 24.
+    """
+    texts: dict[str, str] = {}
+    titles = dict(header.features)
+    start = titles.get("CPU AFFINITY", 0)
+    for word, place in words:
+        if not texts and place < start + 8:
+            texts["CPU AFFINITY"] = word
+            start += 8 * (len(word) // 8)
+        elif place < start + 20 or "GPU NUMA ID" not in titles:
+            texts["NUMA AFFINITY"] = word
+        else:
+            texts["GPU NUMA ID"] = word
+    return texts
 
 
 def _refuse_peer_table(rows: Iterable[_Row], source: str) -> None:
