@@ -96,7 +96,7 @@ def test_a_text_without_flags_sets_nothing() -> None:
         ("--reserved-memory=0:cpu=1", 'memory type conversion error, unknown type: "cpu"'),
         ("--reserved-memory=0:memory=lots", "failed to parse the quantity: lots"),
         ('--kube-reserved="cpu=1', "cannot be split into words: no closing quotation"),
-        ("x" * (1 << 20) + "y", "larger than 1 MiB"),
+        ("x" * (1 << 17) + "y", "larger than 128 KiB"),
     ],
 )
 def test_a_flag_the_kubelet_would_not_parse_is_an_input_error(text: str, reason: str) -> None:

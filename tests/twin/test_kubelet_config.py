@@ -247,6 +247,12 @@ def test_unknown_fields_are_noted_with_the_likely_name() -> None:
     assert not file.refused
 
 
+def test_a_file_full_of_unknown_fields_is_not_listed_in_full() -> None:
+    file = loaded(HEAD + "".join(f"nothing{number}: 1\n" for number in range(60)))
+    assert len(file.problems) == 51
+    assert told(file)[-1] == "and 10 more unknown fields"
+
+
 def test_fields_younger_than_the_kubelet_are_ignored_with_a_note() -> None:
     file = loaded(f"{HEAD}memoryManagerPolicy: Static\n", "v1.20.4")
     assert file.config.memory_policy == "None"

@@ -444,13 +444,13 @@ def test_pod_level_resources_smaller_than_the_containers_are_refused(own: str, m
 
 
 def test_a_pod_of_absurd_size_is_refused() -> None:
-    many = ", ".join(f"{{name: c{n}}}" for n in range(1001))
+    many = ", ".join(f"{{name: c{n}}}" for n in range(251))
     assert errors(f"kind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{many}]}}")[0].startswith(
-        "spec.containers: Too many: 1001"
+        "spec.containers: Too many: 251"
     )
-    names = ", ".join(f"x.io/r{n}: 1" for n in range(101))
+    names = ", ".join(f"x.io/r{n}: 1" for n in range(65))
     assert errors(pod_with(f"{{limits: {{{names}}}}}")) == [
-        "spec: names 101 resources; no pod has more than 100"
+        "spec: names 65 resources; no pod has more than 64"
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from numaware.errors import InputError
-from numaware.workload.yamlfile import MAX_BYTES, MAX_DEPTH, Node, documents, resolve
+from numaware.workload.yamlfile import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Node, documents, resolve
 
 
 def plain(node: Node) -> Any:
@@ -146,3 +146,11 @@ def test_aliases_of_aliases_cost_nothing() -> None:
 def test_merges_of_merges_are_bounded() -> None:
     base = "base: &b {" + ", ".join(f"k{n}: 1" for n in range(1000)) + "}\n"
     assert "merge keys copy more than" in refusal(base + "\n".join(f"m{n}: {{<<: *b}}" for n in range(200)))
+
+
+def test_a_flood_of_tiny_values_is_refused() -> None:
+    assert f"holds more than {MAX_VALUES} values" in refusal(b"[" + b"1," * MAX_VALUES + b"1]")
+
+
+def test_a_key_that_looks_like_a_merge_but_is_quoted_is_a_key() -> None:
+    assert loaded('{"<<": 1, "\\u0000<<": 2}') == [{"<<": 1, "\0<<": 2}]

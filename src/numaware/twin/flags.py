@@ -18,7 +18,8 @@ from numaware.twin.config import MemoryReservation
 from numaware.twin.gotext import parse_bool, parse_int, quoted
 from numaware.twin.settings import Settings
 
-MAX_CHARACTERS = 1 << 20
+# The longest single argument that Linux passes to a program.
+MAX_CHARACTERS = 1 << 17
 
 _INNER_FLAG = re.compile(r"(?:^|[\s=\"'])(--[A-Za-z])")
 _ANOTHER_FLAG = re.compile(r"\s--[A-Za-z]")
@@ -27,7 +28,7 @@ _ANOTHER_FLAG = re.compile(r"\s--[A-Za-z]")
 def read(text: str, source: str = "kubelet flags") -> Settings:
     """The settings that the flags in a text make; a repeated flag adds to a map and replaces anything else."""
     if len(text) > MAX_CHARACTERS:
-        raise InputError(source, f"larger than {MAX_CHARACTERS >> 20} MiB, which no command line is")
+        raise InputError(source, f"larger than {MAX_CHARACTERS >> 10} KiB, which no command line is")
     try:
         words = list(_words(text))
     except ValueError as error:

@@ -58,18 +58,21 @@ _SINCE = {
 }
 _DURATION = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _INT32 = 1 << 31
+# Unknown fields told one by one; a file with more of them is something else.
+MAX_UNKNOWN = 50
 
 
 def decode(node: Node, source: str, minor: int) -> tuple[Settings, list[Problem]]:
     """The settings of one KubeletConfiguration, and a note on each field that will have no effect."""
     values: dict[str, Any] = {}
     notes = []
+    unknown = [name for name in node.mapping if name not in KNOWN and name not in ("kind", "apiVersion")]
+    for name in unknown[:MAX_UNKNOWN]:
+        notes.append(Problem("note", printable(name, 80), _unknown(name), node.mapping[name].line))
+    if len(unknown) > MAX_UNKNOWN:
+        notes.append(Problem("note", "", f"and {len(unknown) - MAX_UNKNOWN} more unknown fields", node.line))
     for name, child in node.mapping.items():
-        if name in ("kind", "apiVersion"):
-            continue
-        if name not in KNOWN:
-            notes.append(Problem("note", printable(name, 80), _unknown(name), child.line))
-        elif _SINCE.get(name, 0) > minor:
+        if _SINCE.get(name, 0) > minor:
             text = f"is ignored: a kubelet of v1.{minor} does not know it (v1.{_SINCE[name]} brought it)"
             notes.append(Problem("note", name, text, child.line))
         elif name in _FIELDS and child.value is not None:

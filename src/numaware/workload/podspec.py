@@ -27,8 +27,8 @@ from numaware.workload.requirements import (
 from numaware.workload.yamlfile import Node
 
 # Far beyond any real pod. The cost of looking at a pod grows with the product of the two.
-MAX_CONTAINERS = 1000
-MAX_RESOURCES = 100
+MAX_CONTAINERS = 250
+MAX_RESOURCES = 64
 
 _QOS_CLASSES: tuple[Qos, ...] = get_args(Qos)
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

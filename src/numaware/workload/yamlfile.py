@@ -18,6 +18,8 @@ from numaware.machine.words import printable
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 100
+# A value costs some 250 bytes of memory, however few it has in the file.
+MAX_VALUES = 500_000
 # Entries that merge keys (`<<: *base`) may copy in one file; real files have a few dozen.
 MAX_MERGED = 100_000
 
@@ -116,6 +118,18 @@ def _joined(match: re.Match[str]) -> str:
     return f"{match[1]}{chr(0x10000 + ((high & 0x3FF) << 10 | low & 0x3FF))}"
 
 
+class _Open:
+    """A mapping or list whose end has not come yet; in a mapping `key` waits for its value."""
+
+    __slots__ = ("anchor", "key", "merges", "node")
+
+    def __init__(self, node: Node, anchor: str | None) -> None:
+        self.node = node
+        self.anchor = anchor
+        self.key: Node | None = None
+        self.merges: list[Node] = []
+
+
 class _Builder:
     """Builds documents from parser events, so that no input can make Python recurse or expand an alias twice."""
 
@@ -123,51 +137,47 @@ class _Builder:
         self.text = text
         self.source = source
         self.anchors: dict[str, Node] = {}
+        self.values = 0
         self.merged = 0
 
     def documents(self) -> Iterator[Node]:
-        # Open containers: the node, its anchor, and for a mapping the key that waits for its value.
-        stack: list[tuple[Node, str | None]] = []
-        keys: list[Node | None] = []
+        stack: list[_Open] = []
         root = Node(None, 1)
         for event in self._events():
             line = event.start_mark.line + 1
-            if isinstance(event, yaml.DocumentStartEvent):
+            if isinstance(event, yaml.ScalarEvent):
+                node, anchor = Node(_scalar(event), line), event.anchor
+            elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+                if len(stack) == MAX_DEPTH:
+                    raise self.error(line, f"nested more than {MAX_DEPTH} levels deep")
+                empty: dict[str, Node] | list[Node] = {} if isinstance(event, yaml.MappingStartEvent) else []
+                stack.append(_Open(Node(empty, line), event.anchor))
+                continue
+            elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+                ended = stack.pop()
+                node, anchor = ended.node, ended.anchor
+                for merge in ended.merges:
+                    self._merge(node, merge)
+            elif isinstance(event, yaml.AliasEvent):
+                node, anchor = self._aliased(event.anchor or "", line), None
+            elif isinstance(event, yaml.DocumentStartEvent):
                 self.anchors = {}
                 root = Node(None, line)
                 continue
-            if isinstance(event, yaml.DocumentEndEvent):
+            elif isinstance(event, yaml.DocumentEndEvent):
                 yield root
                 continue
-            if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-                if len(stack) == MAX_DEPTH:
-                    raise self.error(line, f"nested more than {MAX_DEPTH} levels deep")
-                value: dict[str, Node] | list[Node] = {} if isinstance(event, yaml.MappingStartEvent) else []
-                stack.append((Node(value, line), event.anchor))
-                keys.append(None)
-                continue
-            if isinstance(event, yaml.ScalarEvent):
-                node, anchor = Node(_scalar(event), line), event.anchor
-            elif isinstance(event, yaml.AliasEvent):
-                node, anchor = self._aliased(event.anchor or "", line), None
-            elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-                node, anchor = stack.pop()
-                keys.pop()
-                if isinstance(node.value, dict) and _MERGE in node.value:
-                    self._merge(node)
             else:
                 continue
+            self.values += 1
+            if self.values > MAX_VALUES:
+                raise self.error(line, f"holds more than {MAX_VALUES} values", hint="split the file")
             if anchor:
                 self.anchors[anchor] = node
             if not stack:
                 root = node
-            elif isinstance(parent := stack[-1][0].value, list):
-                parent.append(node)
-            elif keys[-1] is None:
-                keys[-1] = node if not _is_merge(event) else Node(_MERGE, line)
-            elif isinstance(parent, dict):
-                self._put(parent, keys[-1], node)
-                keys[-1] = None
+            else:
+                self._add(stack[-1], node, is_merge=_is_merge(event))
 
     def _events(self) -> Iterator[Any]:
         try:
@@ -189,19 +199,29 @@ class _Builder:
         except KeyError:
             raise self.error(line, f"*{printable(name, 40)} refers to no anchor before it") from None
 
-    def _put(self, mapping: dict[str, Node], key_node: Node | None, node: Node) -> None:
-        assert key_node is not None  # noqa: S101 - the caller has just looked
-        key = _key(key_node)
-        if key is None:
-            raise self.error(key_node.line, f"a mapping key is {key_node.kind}; Kubernetes takes only text")
-        if key in mapping:
-            raise self.error(key_node.line, f"key {printable(key, 60)!r} is set twice in one mapping")
-        mapping[key] = node
+    def _add(self, parent: _Open, node: Node, *, is_merge: bool) -> None:
+        """Put a finished value where it belongs: into the list, or in a mapping as key and value in turn."""
+        members = parent.node.value
+        if isinstance(members, list):
+            members.append(node)
+        elif parent.key is None:
+            parent.key = _MERGE if is_merge else node
+        elif isinstance(members, dict):
+            key_node, parent.key = parent.key, None
+            if key_node is _MERGE:
+                parent.merges.append(node)
+                return
+            key = _key(key_node)
+            if key is None:
+                raise self.error(
+                    key_node.line, f"a mapping key is {key_node.kind}; Kubernetes takes only text"
+                )
+            if key in members:
+                raise self.error(key_node.line, f"key {printable(key, 60)!r} is set twice in one mapping")
+            members[key] = node
 
-    def _merge(self, node: Node) -> None:
+    def _merge(self, node: Node, given: Node) -> None:
         """Fill a mapping up from `<<`: its own keys win, then the first source that has the key."""
-        own = node.mapping
-        given = own.pop(_MERGE)
         for source in given.items if isinstance(given.value, list) else [given]:
             if not isinstance(source.value, dict):
                 raise self.error(given.line, "<< merges something that is not a mapping")
@@ -209,14 +229,14 @@ class _Builder:
             if self.merged > MAX_MERGED:
                 raise self.error(given.line, f"merge keys copy more than {MAX_MERGED} entries")
             for key, value in source.value.items():
-                own.setdefault(key, value)
+                node.mapping.setdefault(key, value)
 
-    def error(self, line: int, problem: str) -> InputError:
-        return InputError(f"{self.source}:{line}", problem)
+    def error(self, line: int, problem: str, hint: str = "") -> InputError:
+        return InputError(f"{self.source}:{line}", problem, hint=hint)
 
 
-# A key no text can spell, since NUL is refused on reading.
-_MERGE = "\0<<"
+# Stands for the key `<<`, which quoted is a key like any other.
+_MERGE = Node("<<", 0)
 
 
 def _is_merge(event: Any) -> bool:
