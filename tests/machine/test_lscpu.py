@@ -209,6 +209,14 @@ def test_the_extended_table_in_json_says_the_same() -> None:
     assert read(json.dumps({"cpus": rows}).encode()) == read(TABLE)
 
 
+def test_a_cpu_without_the_last_cache_is_in_none() -> None:
+    machine = read(
+        b"CPU CORE L1d:L1i:L2:L3 ONLINE\n0 0 0:0:0:0 yes\n1 1 4:4:0:0 yes  # remark\n2 2 64:64:8 yes\n"
+    )
+    assert [str(cache.cpus) for cache in machine.caches if cache.level == 3] == ["0-1"]
+    assert [str(cache.cpus) for cache in machine.caches if cache.level == 2] == ["0-1", "2"]
+
+
 def test_any_columns_in_any_order_are_understood() -> None:
     machine = read(b"NODE CPU MODELNAME CORE\n1 4 Some CPU 7 GHz\n0 2 Other CPU 3\n")
     assert [(cpu.id, cpu.numa, cpu.core) for cpu in machine.cpus] == [(2, 0, None), (4, 1, None)]
@@ -228,8 +236,10 @@ def test_a_few_lines_cut_from_the_summary_are_enough() -> None:
     assert [(node.id, str(node.cpus)) for node in machine.numa] == [(0, "0-15"), (8, "")]
 
 
-def test_quoted_lines_are_read() -> None:
-    assert read(b"# " + OLD.replace(b"\n", b"\n# ")) == read(OLD)
+@pytest.mark.parametrize("text", [OLD, NEW, TABLE, LOGICAL + PHYSICAL])
+@pytest.mark.parametrize("quote", [b"# ", b"> ", b"#   "])
+def test_quoted_lines_are_read(text: bytes, quote: bytes) -> None:
+    assert read(quote + text.replace(b"\n", b"\n" + quote)) == read(text)
 
 
 def test_what_does_not_add_up_is_told() -> None:

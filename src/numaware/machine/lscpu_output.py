@@ -19,7 +19,9 @@ from numaware.machine.textfile import read_text
 # A cell of a table by its column's name in capitals; blank cells are left out.
 Row = dict[str, str]
 
-_FIELD = re.compile(r"[\s#>]*([A-Za-z][^:]{0,60}?)\s*:(?:\s+(\S.*?))?\s*")
+# Mails and scripts quote outputs; the header of `-p` is marked with a # of its own.
+_QUOTES = "># \t"
+_FIELD = re.compile(r"([A-Za-z][^:]{0,60}?)\s*:(?:\s+(\S.*?))?\s*")
 _CPU_COLUMNS = frozenset(
     {"CPU", "CORE", "SOCKET", "CLUSTER", "NODE", "BOOK", "DRAWER", "ADDRESS", "CONFIGURED", "ONLINE", "CACHE"}
     | {"POLARIZATION", "MHZ", "SCALMHZ%", "MAXMHZ", "MINMHZ", "BOGOMIPS", "MODELNAME"}
@@ -44,7 +46,8 @@ def parse(data: bytes, source: str) -> Output:
     tables: list[list[Row]] = []
     columns: list[str] = []
     separator: str | None = None
-    for line in text.splitlines():
+    for written in text.splitlines():
+        line = written.lstrip(_QUOTES)
         if (header := _header(line)) is not None:
             columns, separator = header
             tables.append([])
@@ -66,11 +69,10 @@ def _output(fields: Sequence[tuple[str, str]], tables: Sequence[Sequence[Row]]) 
 
 def _header(line: str) -> tuple[list[str], str | None] | None:
     """The columns that a line announces, in capitals, and what separates the cells below it (None: blanks)."""
-    marked = line.startswith("#")
-    names = [name.strip() for name in line[1:].split(",")] if marked else line.split()
-    columns = [name.upper() for name in names]
+    separator = "," if "," in line else None
+    columns = [name.strip().upper() for name in line.split(separator)]
     if "CPU" in columns and all(_is_cpu_column(name) for name in columns):
-        return columns, "," if marked else None
+        return columns, separator
     if columns[:1] == ["NAME"] and "ONE-SIZE" in columns:
         return columns, None
     return None
