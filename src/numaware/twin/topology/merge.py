@@ -16,7 +16,7 @@ Cost: resources x nodes x 2^nodes instead of 2^(nodes x resources). Mirrors `top
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
@@ -135,10 +135,15 @@ def _supersets(masks: Sequence[int], width: int) -> array[int]:
     return array("I", packed.to_bytes(4 << width, "little"))
 
 
-@lru_cache(maxsize=64)
-def _butterflies(width: int, lane: int) -> tuple[tuple[int, int], ...]:
-    """For each node: how far its lanes lie apart, and the lanes of the masks without that node."""
-    steps = []
+def _butterflies(width: int, lane: int) -> Iterable[tuple[int, int]]:
+    """For each node: how far its lanes lie apart, and the lanes of the masks without that node.
+
+    Up to the kubelet's usual eight nodes these are small and asked for all the time; beyond, they take megabytes.
+    """
+    return _kept_butterflies(width, lane) if width <= 8 else _made_butterflies(width, lane)
+
+
+def _made_butterflies(width: int, lane: int) -> Iterator[tuple[int, int]]:
     for node in range(width):
         half = lane << node
         block = (1 << half) - 1
@@ -147,8 +152,12 @@ def _butterflies(width: int, lane: int) -> tuple[tuple[int, int], ...]:
         while span < lane << width:
             block |= block << span
             span *= 2
-        steps.append((half, block))
-    return tuple(steps)
+        yield half, block
+
+
+@lru_cache(maxsize=64)
+def _kept_butterflies(width: int, lane: int) -> tuple[tuple[int, int], ...]:
+    return tuple(_made_butterflies(width, lane))
 
 
 def _compare_as_the_kubelet_does(constrained: Sequence[Hints], full: int, better: Closest) -> None:
