@@ -52,6 +52,11 @@ def test_text_before_the_table_is_passed_over() -> None:
     assert read(before + TABBED) == read(TABBED)
 
 
+@pytest.mark.parametrize("quote", [b"> ", b"# ", b">> "])
+def test_quoted_lines_are_read(quote: bytes) -> None:
+    assert read(quote + TABBED.replace(b"\n", b"\n" + quote)) == read(TABBED)
+
+
 def test_old_names_of_nics_are_devices_too() -> None:
     machine = read(b"\tGPU0\tmlx5_0\tCPU Affinity\nGPU0\t X \tPHB\t0-7\nmlx5_0\tPHB\t X \t\n")
     assert [(device.name, device.kind) for device in machine.devices] == [("GPU0", "gpu"), ("mlx5_0", "nic")]

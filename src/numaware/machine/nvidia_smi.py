@@ -19,6 +19,7 @@ from numaware.machine.homes import home_nodes
 from numaware.machine.textfile import read_text
 from numaware.machine.topology import Cpu, Device, Link, Machine, NumaNode
 
+_QUOTE = re.compile(r"^[>#]+ ?")
 _FEATURE = re.compile(r"CPU\s+Affinity|NUMA\s+Affinity|GPU\s+NUMA\s+ID", re.IGNORECASE)
 _GPU = re.compile(r"GPU\d{1,5}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][\w.:-]{0,63}", re.ASCII)
@@ -50,7 +51,7 @@ class _Header(msgspec.Struct, frozen=True):
 
 def read(data: bytes, source: str = "nvidia-smi topo -m") -> Machine:
     """The devices and links of the table, and what the affinities say about NUMA nodes."""
-    lines = read_text(data, source).splitlines()
+    lines = [_QUOTE.sub("", line) for line in read_text(data, source).splitlines()]
     header, rows = _table(lines, source)
     aliases = {match[1]: match[2] for line in lines if (match := _ALIAS.fullmatch(line))}
     warnings: list[str] = []
