@@ -65,10 +65,11 @@ MAX_UNKNOWN = 50
 def decode(node: Node, source: str, minor: int) -> tuple[Settings, list[Problem]]:
     """The settings of one KubeletConfiguration, and a note on each field that will have no effect."""
     values: dict[str, Any] = {}
-    notes = []
     unknown = [name for name in node.mapping if name not in KNOWN and name not in ("kind", "apiVersion")]
-    for name in unknown[:MAX_UNKNOWN]:
-        notes.append(Problem("note", printable(name, 80), _unknown(name), node.mapping[name].line))
+    notes = [
+        Problem("note", printable(name, 80), _unknown(name), node.mapping[name].line)
+        for name in unknown[:MAX_UNKNOWN]
+    ]
     if len(unknown) > MAX_UNKNOWN:
         notes.append(Problem("note", "", f"and {len(unknown) - MAX_UNKNOWN} more unknown fields", node.line))
     for name, child in node.mapping.items():
