@@ -259,6 +259,27 @@ def test_an_amount_is_what_the_api_server_makes_of_it(written: str, nano: int) -
             'spec.containers[0].resources.requests: Invalid value: "2Mi": must be equal to hugepages-2Mi limit of 4Mi',
         ),
         (
+            "{limits: {hugepages-big: 4Mi, cpu: 1}}",
+            (
+                'spec.containers[0].resources.limits[hugepages-big]: Invalid value: "4Mi": '
+                "4Mi is not positive integer multiple of hugepages-big"
+            ),
+        ),
+        (
+            "{limits: {requests.example.com/x: 1}}",
+            (
+                'spec.containers[0].resources.limits[requests.example.com/x]: Invalid value: "requests.example.com/x": '
+                "doesn't follow extended resource name standard"
+            ),
+        ),
+        (
+            "{limits: {a/b/c: 1}}",
+            (
+                'spec.containers[0].resources.limits[a/b/c]: Invalid value: "a/b/c": '
+                "must be a name such as nvidia.com/gpu"
+            ),
+        ),
+        (
             "{limits: {hugepages-2Mi: 4Mi}}",
             "spec.containers[0].resources: Forbidden: HugePages require cpu or memory",
         ),
@@ -458,3 +479,22 @@ def test_a_strangers_names_cannot_carry_terminal_commands() -> None:
     text = pod_with('{limits: {"\\e[31m/x": 1}}')
     assert all("\x1b" not in message for message in errors(text))
     assert errors(text)
+
+
+def test_pod_level_huge_pages_must_cover_the_containers() -> None:
+    text = pod_with(
+        "{limits: {hugepages-2Mi: 4Mi, cpu: 1}}", "  resources: {limits: {hugepages-2Mi: 2Mi, cpu: 1}}\n"
+    )
+    assert (
+        'spec.resources.limits[hugepages-2Mi]: Invalid value: "2Mi": '
+        "must be greater than or equal to aggregate container limits of 4Mi"
+    ) in errors(text)
+
+
+def test_a_name_the_api_server_would_not_take_is_noted() -> None:
+    text = "kind: Pod\nspec: {containers: [{name: My_App}]}"
+    assert notes(text) == [
+        "metadata.name: is missing; the API server asks for a name",
+        "spec.containers[0].name: 'My_App' is not a name the API server takes",
+    ]
+    assert only(text).name == "unnamed"
