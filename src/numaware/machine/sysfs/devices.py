@@ -10,7 +10,11 @@ from numaware.machine.topology import Device, DeviceKind, PciDevice
 
 _CLASS = "sys/class"
 _CARD = re.compile(r"card\d+\Z")
-_NAMESPACE = re.compile(r"nvme\d+n\d+\Z")
+_KINDS: tuple[tuple[DeviceKind, str, re.Pattern[str]], ...] = (
+    ("nic", "net", re.compile("")),
+    ("nic", "infiniband", re.compile("")),
+    ("nvme", "block", re.compile(r"nvme\d+n\d+\Z")),
+)
 _NVIDIA = "10de"
 # Display controllers of management chips (ASPEED, Matrox): a screen for the operator, not a GPU.
 _MANAGEMENT_VENDORS = ("1a03", "102b")
@@ -20,19 +24,19 @@ def read_devices(source: Source, pci: tuple[PciDevice, ...]) -> tuple[Device, ..
     """Named devices that sit behind a PCI function, by kind and then in the order of the bus."""
     functions = {function.address: function for function in pci}
     found = _gpus(source, pci)
-    for kind, folder in (("nic", "net"), ("nic", "infiniband"), ("nvme", "block")):
-        for name, address in _class_members(source, folder):
-            if address in functions and (folder != "block" or _NAMESPACE.match(name)):
-                found.append(_device(name, kind, functions[address]))  # type: ignore[arg-type]
+    for kind, folder, names in _KINDS:
+        for name, address in _class_members(source, folder, names):
+            if address in functions:
+                found.append(_device(name, kind, functions[address]))
     return tuple(found)
 
 
-def _class_members(source: Source, folder: str) -> list[tuple[str, str]]:
+def _class_members(source: Source, folder: str, names: re.Pattern[str]) -> list[tuple[str, str]]:
     """Names of a device class with the PCI function each belongs to; older kernels link only its `device`."""
     members = []
-    for name in source.names(f"{_CLASS}/{folder}"):
+    for name in filter(names.match, source.names(f"{_CLASS}/{folder}")):
         path = f"{_CLASS}/{folder}/{name}"
-        address = address_on(source.tree.readlink(path)) or address_on(source.tree.readlink(f"{path}/device"))
+        address = address_on(source.tree.readlink(path) or source.tree.readlink(f"{path}/device"))
         if address is not None:
             members.append((name, address))
     return members
@@ -40,7 +44,7 @@ def _class_members(source: Source, folder: str) -> list[tuple[str, str]]:
 
 def _gpus(source: Source, pci: tuple[PciDevice, ...]) -> list[Device]:
     """NVIDIA's are numbered in the order of the bus, as nvidia-smi does; others go by their DRM card."""
-    cards = {address: name for name, address in reversed(_class_members(source, "drm")) if _CARD.match(name)}
+    cards = {address: name for name, address in reversed(_class_members(source, "drm", _CARD))}
     gpus = []
     numbered = 0
     for function in pci:
