@@ -191,12 +191,33 @@ def test_heat_means_the_same_on_every_machine(distance: int, step: int) -> None:
 
 def test_links_are_a_matrix_with_its_words() -> None:
     links = (Link("GPU0", "GPU1", "NV4"), Link("GPU0", "NIC0", "SYS"))
-    matrix = draw(changed(synthetic.read("1s x 1n x 1c"), links=links)).links
-    assert matrix is not None
+    [matrix] = draw(changed(synthetic.read("1s x 1n x 1c"), links=links)).links
     assert matrix.columns == ("GPU0", "GPU1", "NIC0")
     assert [cell.text for cell in matrix.rows[1][1]] == ["NV4", "·", NOTHING]
     assert [cell.heat for cell in matrix.rows[0][1]] == [None, 0, 4]
     assert matrix.caption == "NV#: that many NVLinks; SYS: across NUMA nodes"
+
+
+def test_devices_with_equal_links_share_a_row() -> None:
+    gpus = [Link(f"GPU{a}", f"GPU{b}", "NV4") for b in range(4) for a in range(b)]
+    nics = [Link(f"GPU{gpu}", "mlx5_0", "PIX" if gpu < 2 else "SYS") for gpu in range(4)]
+    full, grouped = draw(changed(synthetic.read("1s x 1n x 1c"), links=(*gpus, *nics))).links
+    assert len(full.rows) == 5
+    assert [(name, [cell.text for cell in cells]) for name, cells in grouped.rows] == [
+        ("GPU0-1", ["NV4", "NV4", "PIX"]),
+        ("GPU2-3", ["NV4", "NV4", "SYS"]),
+        ("mlx5_0", ["PIX", "SYS", "·"]),
+    ]
+
+
+def test_cpus_are_not_called_cores_where_the_source_does_not_tell() -> None:
+    machine = Machine(
+        cpus=tuple(Cpu(number, numa=0) for number in range(4)), numa=(NumaNode(0, CpuSet.span(0, 3)),)
+    )
+    picture = draw(machine)
+    assert picture.summary == ("1 NUMA node · 4 CPUs",)
+    [group] = boxes(picture, "cores")
+    assert [words for words, _ in core_lines(group.cores)] == ["4 CPUs"]
 
 
 def test_an_empty_machine_has_an_empty_picture() -> None:

@@ -89,7 +89,7 @@ def test_a_matrix_too_wide_is_shown_grouped() -> None:
 
 
 def test_links_too_wide_continue_below() -> None:
-    links = tuple(Link("GPU0", f"GPU{number}", "NODE") for number in range(1, 16))
+    links = tuple(Link("GPU0", f"GPU{number}", f"NV{number}") for number in range(1, 16))
     text = shown(changed(synthetic.read("1s x 1n x 1c"), links=links), 60)
     assert all(f"GPU{number}" in text for number in range(16))
 

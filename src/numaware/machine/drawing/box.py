@@ -73,7 +73,7 @@ class Matrix(msgspec.Struct, frozen=True):
 class Picture(msgspec.Struct, frozen=True):
     """A machine, ready to be rendered.
 
-    `distances` holds the same matrix from full to most condensed: a renderer takes the first that fits.
+    `distances` and `links` hold the same matrix from full to most condensed: a renderer takes the first that fits.
     """
 
     title: str
@@ -81,6 +81,6 @@ class Picture(msgspec.Struct, frozen=True):
     boxes: tuple[Box, ...] = ()
     unplaced: tuple[Box, ...] = ()
     distances: tuple[Matrix, ...] = ()
-    links: Matrix | None = None
+    links: tuple[Matrix, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

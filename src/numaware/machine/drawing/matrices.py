@@ -1,18 +1,20 @@
 """Distances between NUMA nodes and links between devices, as matrices that can be condensed without loss of meaning.
 
-A table of 64 x 64 distances fits nowhere, but large machines are regular. Two nodes are *twins* if swapping them
-would leave the table as it is; twins share a row and a column. Where even that is too wide (rings, meshes), the
+A table of 64 x 64 distances fits nowhere, but large machines are regular. Two nodes (or devices) are *twins* if
+swapping them would leave the table as it is; twins share a row and a column. Where even that is too wide (rings, meshes), the
 last form counts, for each kind of node, how many others lie at each distance.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
 
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing.box import Cell, Matrix
 from numaware.machine.topology import Machine
-from numaware.machine.words import NOTHING, TIMES, count, printable
+from numaware.machine.words import NOTHING, TIMES, count, id_list, printable
 
 # Beyond these sizes the wider forms would not be shown anyway, and looking for twins is cubic work.
 _FULL_LIMIT = 16
@@ -30,6 +32,7 @@ _LINK_WORDS = {
 }
 
 _Table = dict[int, dict[int, int]]
+_Key = TypeVar("_Key", int, str)
 
 
 def distances(machine: Machine) -> tuple[Matrix, ...]:
@@ -49,20 +52,48 @@ def distances(machine: Machine) -> tuple[Matrix, ...]:
     return tuple(forms)
 
 
-def links(machine: Machine) -> Matrix | None:
-    """How close named devices are to one another."""
-    known = {frozenset((link.a, link.b)): link.type for link in machine.links}
-    names = list(dict.fromkeys(name for link in machine.links for name in (link.a, link.b)))
-    if not names or len(names) > _LINKS_LIMIT:
-        return None
-    rows = tuple(
-        (printable(a, 20), tuple(_link(a, b, known.get(frozenset((a, b)))) for b in names)) for a in names
-    )
-    kinds = set(known.values())
+def links(machine: Machine) -> tuple[Matrix, ...]:
+    """How close named devices are to one another, in full and with twins together."""
+    table: dict[str, dict[str, str]] = {}
+    for link in machine.links:
+        table.setdefault(link.a, {})[link.b] = link.type
+        table.setdefault(link.b, {})[link.a] = link.type
+    if not 0 < len(table) <= _LINKS_LIMIT:
+        return ()
+    kinds = {kind for row in table.values() for kind in row.values()}
     said = [f"{kind}: {_LINK_WORDS[kind]}" for kind in _LINK_WORDS if kind in kinds]
     if any(_is_nvlink(kind) for kind in kinds):
         said.insert(0, "NV#: that many NVLinks")
-    return Matrix("Links", tuple(printable(name, 20) for name in names), rows, "; ".join(said))
+    singles = [[name] for name in table]
+    twins = _twins(table, list(table))
+    forms = [singles] if len(twins) == len(singles) else [singles, twins]
+    return tuple(_links_by_group(table, groups, "; ".join(said)) for groups in forms)
+
+
+def _links_by_group(table: Mapping[str, Mapping[str, str]], groups: list[list[str]], caption: str) -> Matrix:
+    def cell(a: list[str], b: list[str]) -> Cell:
+        if a is b and len(a) == 1:
+            return Cell("·")
+        kind = table[a[0]].get(b[-1])
+        return Cell(NOTHING) if kind is None else Cell(printable(kind, 8), _link_heat(kind))
+
+    names = [_names(group) for group in groups]
+    rows = tuple((name, tuple(cell(a, b) for b in groups)) for name, a in zip(names, groups, strict=True))
+    return Matrix("Links", tuple(names), rows, caption)
+
+
+def _names(group: list[str]) -> str:
+    """`GPU0-3` for names that differ only in their number, else all of them."""
+    stems = {name.rstrip("0123456789") for name in group}
+    stem = min(stems)
+    numbers = [name.removeprefix(stem) for name in group]
+    if (
+        len(group) > 1
+        and len(stems) == 1
+        and all(0 < len(number) < 10 and number.isascii() for number in numbers)
+    ):
+        return printable(stem, 20) + id_list(int(number) for number in numbers)
+    return ", ".join(printable(name, 20) for name in group)
 
 
 def heat(distance: int, local: int) -> int:
@@ -72,12 +103,8 @@ def heat(distance: int, local: int) -> int:
     return next((step for step, tenths in ((1, 16), (2, 24), (3, 35)) if distance * 10 <= local * tenths), 4)
 
 
-def _link(a: str, b: str, kind: str | None) -> Cell:
-    if a == b:
-        return Cell("·")
-    if kind is None:
-        return Cell(NOTHING)
-    return Cell(printable(kind, 8), 0 if _is_nvlink(kind) else _LINK_HEAT.get(kind))
+def _link_heat(kind: str) -> int | None:
+    return 0 if _is_nvlink(kind) else _LINK_HEAT.get(kind)
 
 
 def _is_nvlink(kind: str) -> bool:
@@ -132,9 +159,9 @@ def _by_count(table: _Table, ids: list[int]) -> Matrix:
     return Matrix("Nodes at each distance", tuple(str(value) for value in shown), rows, caption)
 
 
-def _twins(table: _Table, ids: list[int]) -> list[list[int]]:
-    """Nodes grouped by who can be swapped with whom (swaps that change nothing compose, so one member speaks for all)."""
-    groups: list[list[int]] = []
+def _twins(table: Mapping[_Key, Mapping[_Key, Hashable]], ids: list[_Key]) -> list[list[_Key]]:
+    """Members grouped by who can be swapped with whom (swaps that change nothing compose, so one speaks for all)."""
+    groups: list[list[_Key]] = []
     for node in ids:
         for group in groups:
             if _are_twins(table, group[0], node, ids):
@@ -145,7 +172,7 @@ def _twins(table: _Table, ids: list[int]) -> list[list[int]]:
     return groups
 
 
-def _are_twins(table: _Table, a: int, b: int, ids: list[int]) -> bool:
+def _are_twins(table: Mapping[_Key, Mapping[_Key, Hashable]], a: _Key, b: _Key, ids: list[_Key]) -> bool:
     row_a, row_b = table[a], table[b]
     return (
         row_a.get(a) == row_b.get(b)

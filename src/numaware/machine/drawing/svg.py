@@ -46,7 +46,7 @@ _PAGE = 1200
 _MARGIN, _GAP, _PAD = 16, 12, 10
 _CELL, _CELL_GAP = 38, 6
 _DEVICE = 150
-_MAX_MATRIX = 20
+_MAX_MATRIX = 16
 
 
 def render(machine: Machine) -> bytes:
@@ -329,7 +329,7 @@ def _device(box: Box, room: int, height: int) -> Block:
     parts = [
         one_line(box.title, SMALL, inner, "b"),
         paragraph([" · ".join(box.facts)] if box.facts else [], LABEL, inner, "q", 0),
-        one_line(box.aside, MONO, inner, "q") if box.aside else Block(0, 0),
+        paragraph([box.aside] if box.aside else [], MONO, inner, "q", 0),
     ]
     content = column(parts, 0)
     hue = "" if box.hue is None else f"hue{box.hue % 8}"
@@ -349,16 +349,20 @@ def _unplaced(boxes: Sequence[Box], room: int) -> Block:
 
 
 def _matrices(picture: Picture, room: int) -> Block:
-    forms = [form for form in picture.distances if len(form.columns) <= _MAX_MATRIX] or picture.distances[-1:]
     blocks = [
-        _matrix(matrix, room - 2 * _PAD)
-        for matrix in (*forms[:1], *((picture.links,) if picture.links else ()))
+        _matrix(_first_that_fits(forms), room - 2 * _PAD)
+        for forms in (picture.distances, picture.links)
+        if forms
     ]
     if not blocks:
         return Block(0, 0)
     fits = sum(block.width for block in blocks) + 3 * _MARGIN + 2 * _PAD <= room
     content = row(blocks, 3 * _MARGIN) if fits else column(blocks, _MARGIN)
     return padded(content, _PAD, (max(room, content.width + 2 * _PAD), content.height + 2 * _PAD), "package")
+
+
+def _first_that_fits(forms: Sequence[Matrix]) -> Matrix:
+    return next((form for form in forms if len(form.columns) <= _MAX_MATRIX), forms[-1])
 
 
 def _matrix(matrix: Matrix, room: int) -> Block:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numaware.machine.drawing.box import Box, Core, Matrix, Picture
+from numaware.machine.drawing.box import Box, Cell, Core, Matrix, Picture
 from numaware.machine.drawing.lines import (
     DASHED,
     HEAVY,
@@ -38,8 +38,8 @@ def render(picture: Picture, room: int) -> list[Line]:
         _head(picture, room),
         _grid(picture.boxes, room, _columns_of_packages(picture.boxes, room), top=True),
         _section("NUMA node not known", _devices(picture.unplaced, room - 2)),
-        _distances(picture.distances, room),
-        _matrix(picture.links, room) if picture.links else [],
+        _first_that_fits(picture.distances, room),
+        _first_that_fits(picture.links, room),
         _legend(picture, room),
         [_indented(text, "") for note in picture.notes for text in wrap(note, room)],
         [
@@ -177,7 +177,7 @@ def _device(box: Box, room: int, column: int) -> list[Line]:
     return lines
 
 
-def _distances(forms: Sequence[Matrix], room: int) -> list[Line]:
+def _first_that_fits(forms: Sequence[Matrix], room: int) -> list[Line]:
     for form in forms:
         lines = _matrix(form, room, whole=form is not forms[-1])
         if lines:
@@ -188,25 +188,39 @@ def _distances(forms: Sequence[Matrix], room: int) -> list[Line]:
 def _matrix(matrix: Matrix, room: int, *, whole: bool = False) -> list[Line]:
     """A matrix with its numbers on a ground of heat; too many columns continue below, unless it must be `whole`."""
     label = min(max(width(name) for name, _ in matrix.rows), room // 3) + 1
-    texts = [*matrix.columns, *(cell.text for _, cells in matrix.rows for cell in cells)]
-    cell_room = max(width(text) for text in texts) + 2
-    fit = max(1, (room - label) // cell_room)
-    if whole and fit < len(matrix.columns):
+    rooms = [
+        max(width(head), *(width(cells[index].text) for _, cells in matrix.rows)) + 2
+        for index, head in enumerate(matrix.columns)
+    ]
+    chunks = _chunks(rooms, room - label)
+    if whole and len(chunks) > 1:
         return []
     lines: list[Line] = [(Span(matrix.title, "bold"),)]
-    for start in range(0, len(matrix.columns), fit):
-        end = start + fit
-        heads = "".join(_centred(name, cell_room) for name in matrix.columns[start:end])
+    for chunk in chunks:
+        heads = "".join(_centred(matrix.columns[index], rooms[index]) for index in chunk)
         lines.append((Span(" " * label), Span(heads, "quiet")))
         for name, cells in matrix.rows:
             *above, last = wrap(name, label - 1, 2)
             lines += [(Span(text),) for text in above]
             values = [
-                Span(_centred(cell.text, cell_room), "" if cell.heat is None else f"heat-{cell.heat}")
-                for cell in cells[start:end]
+                Span(_centred(cells[index].text, rooms[index]), _heat_style(cells[index])) for index in chunk
             ]
             lines.append((Span(last.ljust(label)), *values))
     return [*lines, *((Span(text, "quiet"),) for text in wrap(matrix.caption, room))]
+
+
+def _heat_style(cell: Cell) -> str:
+    return "" if cell.heat is None else f"heat-{cell.heat}"
+
+
+def _chunks(rooms: Sequence[int], room: int) -> list[list[int]]:
+    """Columns by number, as many together as fit."""
+    chunks: list[list[int]] = [[]]
+    for index, own in enumerate(rooms):
+        if chunks[-1] and sum(rooms[other] for other in chunks[-1]) + own > room:
+            chunks.append([])
+        chunks[-1].append(index)
+    return chunks
 
 
 def _centred(text: str, room: int) -> str:
