@@ -149,6 +149,24 @@ def test_equal_captures_are_equal_bytes() -> None:
     assert {(member.mtime, member.uid, member.gid, member.uname) for member in members} == {(0, 0, 0, "")}
 
 
+def test_the_number_of_the_capturing_process_is_not_kept() -> None:
+    captured = []
+    for process in ("17", "4711"):
+        files = {name.replace("proc/self", f"proc/{process}"): entry for name, entry in FILES.items()}
+        files["proc/self"] = Link(process)
+        captured.append(Capture(ArchiveTree(files, "live")))
+    assert captured[0].entries == captured[1].entries
+    assert captured[0].shown() == captured[1].shown()
+    assert [cpu.allowed for cpu in captured[0].shown().cpus] == [True, False]
+
+
+def test_what_changes_by_the_second_is_not_kept() -> None:
+    content = b"Node 0 MemTotal:  8388608 kB\nNode 0 MemFree:  12 kB\nNode 0 HugePages_Total:  3\n"
+    path = "sys/devices/system/node/node0/meminfo"
+    kept = b"Node 0 MemTotal:  8388608 kB\nNode 0 HugePages_Total:  3\n"
+    assert without_identity({path: content}) == {path: kept}
+
+
 def test_links_stay_inside_an_unpacked_capture() -> None:
     with tarfile.open(fileobj=io.BytesIO(archived(Capture(tree()).entries))) as archive:
         targets = {member.name: member.linkname for member in archive.getmembers() if member.issym()}

@@ -21,12 +21,15 @@ from numaware.machine.archive import Entry, Folder, Link
 from numaware.machine.topology import Machine
 from numaware.machine.tree import ArchiveTree, Kind, Tree
 
-# Of these files only the lines (or words) that match are kept.
-_KEPT_LINES = {
-    "proc/meminfo": re.compile(rb"MemTotal:|Huge|Hugepagesize:"),
-    "proc/mounts": re.compile(rb"\S+ \S+ (cgroup2?|cpuset) "),
-}
-_DROPPED_LINES = {"proc/cpuinfo": re.compile(rb"(?i)(serial|bogomips|cpu mhz)\b")}
+# Of these files only the lines that match (or do not) are kept: the rest is of no use, and changes by the second.
+_LINES = (
+    (
+        re.compile(r"proc/meminfo|sys/devices/system/node/node\d+/meminfo"),
+        re.compile(rb"(Node\s+\d+ )?(MemTotal:|Huge)"),
+    ),
+    (re.compile(r"proc/mounts"), re.compile(rb"\S+ \S+ (cgroup2?|cpuset) ")),
+    (re.compile(r"proc/cpuinfo"), re.compile(rb"(?i)(?!serial\b|bogomips\b|cpu mhz\b)")),
+)
 # Links and folders say what they are by their names; these say who the machine is and are never content.
 _NEVER = re.compile(
     r"(?:^|/)(?:[a-z]+_serial|product_uuid|serial|uuid|wwid|nguid|eui|address|permaddr|phys_port_id|node_guid|"
@@ -113,7 +116,7 @@ class Capture:
         self.unreadable = tuple(recording.unreadable)
         # A file that could not be read here must not look like an empty one there.
         entries = {path: entry for path, entry in recording.recorded().items() if path not in self.unreadable}
-        self.entries = entries if with_identity else without_identity(entries)
+        self.entries = _with_own_process(entries if with_identity else without_identity(entries))
 
     def shown(self) -> Machine:
         """The machine as a reader of the capture will see it."""
@@ -136,14 +139,25 @@ def without_identity(entries: dict[str, Entry]) -> dict[str, Entry]:
     return cleaned
 
 
+def _with_own_process(entries: dict[str, Entry]) -> dict[str, Entry]:
+    """`/proc/self` as a folder: the number of the capturing process is another one every time."""
+    link = entries.get("proc/self")
+    if not isinstance(link, Link):
+        return entries
+    own = f"proc/{link.target}"
+    moved = {
+        f"proc/self{path.removeprefix(own)}": entry
+        for path, entry in entries.items()
+        if path == own or path.startswith(f"{own}/")
+    }
+    rest = {path: entry for path, entry in entries.items() if path != own and not path.startswith(f"{own}/")}
+    return {**rest, "proc/self": Folder(), **moved}
+
+
 def _cut_down(path: str, content: bytes, stand_ins: dict[str, int]) -> bytes:
-    kept, dropped = _KEPT_LINES.get(path), _DROPPED_LINES.get(path)
-    if kept is not None or dropped is not None:
-        content = b"".join(
-            line
-            for line in content.splitlines(keepends=True)
-            if (kept is None or kept.match(line)) and (dropped is None or not dropped.match(line))
-        )
+    for files, lines in _LINES:
+        if files.fullmatch(path):
+            content = b"".join(line for line in content.splitlines(keepends=True) if lines.match(line))
     text = content.decode("utf-8", "surrogateescape")
     return _replaced(text, stand_ins).encode("utf-8", "surrogateescape")
 
