@@ -109,7 +109,8 @@ class CpuSet:
         return isinstance(other, CpuSet) and self.mask == other.mask
 
     def __hash__(self) -> int:
-        return hash(self.mask)
+        # Python hashes integers modulo 2^61-1, so that single CPUs 61 apart would collide; their length differs.
+        return hash((self.mask.bit_length(), self.mask))
 
     def isdisjoint(self, other: CpuSet) -> bool:
         return not self.mask & other.mask

@@ -76,7 +76,8 @@ def _table(lines: Sequence[str], source: str) -> tuple[_Header, dict[str, _Row]]
         if len(header.devices) > _MAX_DEVICES:
             raise InputError(source, f"a table of {len(header.devices)} devices, which no machine has")
         rows: dict[str, _Row] = {}
-        for below in lines[index + 1 :]:
+        for place in range(index + 1, len(lines)):
+            below = lines[place]
             if _header(below) is not None:
                 break
             words = below.split()
