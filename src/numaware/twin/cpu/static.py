@@ -18,7 +18,7 @@ from numaware.twin.errors import StartError, smt_alignment, unexpected
 from numaware.twin.hardware import Layout, mask_order, sums
 from numaware.twin.options import CpuOptions
 from numaware.twin.rules import Rules
-from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints
+from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size
 from numaware.workload.demand import ContainerDemand, Demand
 
 
@@ -134,7 +134,7 @@ class StaticCpus:
                     if mask.bit_count() == smallest or self._socket_aligned(mask, smallest)
                 ],
             )
-        return Hints(masks, [mask for mask in masks if mask.bit_count() == smallest])
+        return Hints(masks, of_size(masks, smallest))
 
     def _socket_aligned(self, mask: int, smallest: int) -> bool:
         per_socket = len(self.layout.numas) // len(self.layout.sockets)

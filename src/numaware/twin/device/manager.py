@@ -15,7 +15,7 @@ from numaware.machine.cpuset import iter_bits
 from numaware.twin.errors import unexpected
 from numaware.twin.hardware import Layout, PluginResource, mask_order, sums
 from numaware.twin.rules import Rules
-from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints
+from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size
 from numaware.workload.demand import ContainerDemand, Demand
 
 # pod uid -> container -> resource -> mask of devices
@@ -158,7 +158,7 @@ class DeviceManager:
         if placed:
             needed = [inventory.nodes[index] for index in iter_bits(placed)]
             masks = [mask for mask in masks if all(mask & device for device in needed)]
-        return Hints(masks, [mask for mask in masks if mask.bit_count() == smallest])
+        return Hints(masks, of_size(masks, smallest))
 
     # Allocation
 

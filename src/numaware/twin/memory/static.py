@@ -13,7 +13,7 @@ from numaware.machine.cpuset import iter_bits
 from numaware.twin.errors import AdmissionError, KubeletPanic, StartError, unexpected
 from numaware.twin.hardware import Layout, NumaHardware, mask_order, sums
 from numaware.twin.rules import Rules
-from numaware.twin.topology.hints import Answer, Hint, Hints
+from numaware.twin.topology.hints import Answer, Hint, Hints, of_size
 from numaware.twin.topology.merge import narrower
 from numaware.workload.demand import Amounts, ContainerDemand, Demand
 
@@ -133,10 +133,15 @@ class StaticMemory:
         for kind, size in wanted:
             index = self.kinds.index(kind)
             free = sums([node.free[index] for node in nodes])
-            candidates = [
-                mask for mask in candidates if (free[mask] + reusable.get((mask, kind), 0)) & _UINT64 >= size
-            ]
-        return Hints(candidates, [mask for mask in candidates if mask.bit_count() == smallest])
+            if reusable:
+                candidates = [
+                    mask
+                    for mask in candidates
+                    if (free[mask] + reusable.get((mask, kind), 0)) & _UINT64 >= size
+                ]
+            else:
+                candidates = [mask for mask in candidates if free[mask] & _UINT64 >= size]
+        return Hints(candidates, of_size(candidates, smallest))
 
     def _crash_on_missing(self, wanted: Amounts) -> None:
         # KUBELET: a huge page size that some node does not have is a nil pointer in its table.

@@ -7,6 +7,7 @@ without masks means "cannot be satisfied".
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 
@@ -22,6 +23,12 @@ class Hints(NamedTuple):
 
     masks: list[int]
     preferred: list[int]
+
+
+def of_size(masks: list[int], size: int) -> list[int]:
+    """The masks of `size` nodes out of a list in the kubelet's order, where they stand side by side."""
+    first = bisect_left(masks, size, key=int.bit_count)
+    return masks[first : bisect_right(masks, size, first, key=int.bit_count)]
 
 
 # One manager's answer: nothing for a resource it has no opinion on, None for "any node will do".

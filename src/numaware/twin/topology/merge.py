@@ -65,7 +65,7 @@ def merge(lists: Iterable[Hints | None], full: int, better: Better, *, equal_mas
     """
     constrained = [hints for hints in lists if hints is not None]
     if isinstance(better, Closest) and better.sparse:
-        _compare_as_the_kubelet_does(constrained, full, better)
+        return _walked(constrained, full, better)
     preferred = preferred_masks(constrained, full, equal_masks=equal_masks)
     if preferred:
         return Hint(min(preferred, key=better), preferred=True)
@@ -95,13 +95,12 @@ def _best_non_preferred(constrained: Sequence[Hints], full: int, better: Better,
     # Hint lists are ordered by size, so the narrowest mask of each comes first.
     target = max((masks[0].bit_count() for masks in satisfiable), default=0)
 
-    def rank(mask: int) -> tuple[int, int]:
-        size = mask.bit_count()
+    def rank(size: int) -> tuple[int, int]:
         # Exactly as wide as the widest narrowest hint; else the widest below it; else the narrowest above it.
         return (0, 0) if size == target else (1, -size) if size < target else (2, size)
 
-    first = min(map(rank, candidates))
-    return min((mask for mask in candidates if rank(mask) == first), key=better)
+    best = min(set(map(int.bit_count, candidates)), key=rank)
+    return min((mask for mask in candidates if mask.bit_count() == best), key=better)
 
 
 def reachable(lists: Sequence[Sequence[int]], full: int) -> list[int]:
@@ -160,9 +159,10 @@ def _kept_butterflies(width: int, lane: int) -> tuple[tuple[int, int], ...]:
     return tuple(_made_butterflies(width, lane))
 
 
-def _compare_as_the_kubelet_does(constrained: Sequence[Hints], full: int, better: Closest) -> None:
-    """Walk the cross product only to find the comparison on which a kubelet with sparse NUMA ids crashes."""
-    best: tuple[bool, int] | None = None
+def _walked(constrained: Sequence[Hints], full: int, better: Closest) -> Hint:
+    """The cross product walked as the kubelet walks it: with sparse NUMA ids, what it compares decides if it crashes."""
+    target = max((hints.masks[0].bit_count() for hints in constrained if hints.masks), default=0)
+    best: Hint | None = None
     # A resource that cannot be satisfied narrows nothing and is never preferred: mask 0 stands for it.
     for choice in product(*(hints.masks or [0] for hints in constrained)):
         mask = full
@@ -173,10 +173,19 @@ def _compare_as_the_kubelet_does(constrained: Sequence[Hints], full: int, better
         preferred = len(set(choice)) <= 1 and all(
             part in hints.preferred for part, hints in zip(choice, constrained, strict=True)
         )
-        if best is None or (preferred and not best[0]):
-            best = preferred, mask
-        elif preferred == best[0] and mask != best[1]:
-            if mask.bit_count() == best[1].bit_count():
-                better(best[1])
-                better(mask)
-            best = preferred, min(best[1], mask, key=narrower)
+        best = _preferable(best, Hint(mask, preferred), target, better)
+    return best or Hint(full, preferred=False)
+
+
+def _preferable(best: Hint | None, other: Hint, target: int, better: Closest) -> Hint:
+    """The one of two hints the kubelet keeps, looking at distances only when nothing else tells them apart."""
+    if best is None or best.mask is None or other.mask is None or (other.preferred and not best.preferred):
+        return other
+    if (best.preferred and not other.preferred) or best.mask == other.mask:
+        return best
+    size, more = best.mask.bit_count(), other.mask.bit_count()
+    if size == more:
+        return min(best, other, key=lambda hint: better(hint.mask or 0))
+    if best.preferred or size > target:
+        return best if size < more else other
+    return other if size < more <= target else best
