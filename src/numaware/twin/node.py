@@ -6,7 +6,7 @@ Nodes are values: nothing here changes, logs, waits or rolls dice, and asking tw
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -92,19 +92,38 @@ class Node:
             ),
         )
 
+    def effective_shared(self) -> int:
+        """The shared CPUs a new pod finds: with those of a pod that is gone but still pending (`Rules.keeps_pending`)."""
+        cpu = self.state.cpu
+        shared = cpu.shared
+        if self.kubelet.rules.keeps_pending:
+            for uid in cpu.owned.keys() - self.state.pods.keys():
+                for cpus in cpu.owned[uid].values():
+                    shared |= cpus
+        return shared
+
     def key(self) -> tuple[object, ...]:
         """Equal keys answer alike to any new pod: what is free counts, not who holds the rest."""
         state = self.state
         return (
             id(self.kubelet),
-            state.cpu.shared,
+            self.effective_shared(),
             state.memory.nodes,
             tuple(sorted(state.device.taken.items())),
         )
 
-    def admit(self, pod: Pod, watch: Callable[[Merge], None] | None = None) -> Verdict:
-        """The kubelet's verdict; `watch` is told of every merge, and only then is all of its evidence worked out."""
-        admission = _Admission(self.kubelet, self.state, pod, watch)
+    def admit(
+        self,
+        pod: Pod,
+        watch: Callable[[Merge], None] | None = None,
+        known: Sequence[Hint] | None = None,
+    ) -> Verdict:
+        """The kubelet's verdict; `watch` is told of every merge, and only then is all of its evidence worked out.
+
+        `known` are the merged hints, in order, of an admission that was worked out before on a node of the same class
+        (`equivalence.node_class`): they are taken as they are, and only the allocation is done.
+        """
+        admission = _Admission(self.kubelet, self.state, pod, watch, known)
         try:
             admission.run()
         except AdmissionError as error:
@@ -178,12 +197,18 @@ class _Admission:
     """One walk through the managers; `state` is what they have handed out so far."""
 
     def __init__(
-        self, kubelet: Kubelet, state: NodeState, pod: Pod, watch: Callable[[Merge], None] | None
+        self,
+        kubelet: Kubelet,
+        state: NodeState,
+        pod: Pod,
+        watch: Callable[[Merge], None] | None,
+        known: Sequence[Hint] | None,
     ) -> None:
         self.kubelet = kubelet
         self.state = state
         self.uid = pod.uid
         self.watch = watch
+        self.known = iter(known) if known is not None else None
         self.demand = demand(pod, sidecars=kubelet.rules.sidecars)
         self.init_count = len(pod.init_containers)
         self.container = ""
@@ -204,6 +229,8 @@ class _Admission:
         if policy is None:
             return NO_HINT
         self._ask_about_pod()
+        if self.known is not None:
+            return next(self.known)
         answers = self._answers(wanted)
         lists: list[Hints | None] = [hints for answer in answers for hints in answer.values()]
         if self.watch is None and policy.refuses(lists):

@@ -1,0 +1,52 @@
+"""When two nodes are as good as one: the part of a node's state that decides every answer and every next state.
+
+`Node.key` compares exact CPU numbers. But packing takes whole units before parts and ties by position, so which of
+several equally free cores is taken changes nothing that a later pod could notice. `node_class` therefore counts, per
+NUMA node, the cores by how many of their threads are free. Fresh machines that took and lost different pods in
+different orders fall into few classes, and one evaluation serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from numaware.twin.cpu.static import StaticCpus
+from numaware.twin.node import Node
+
+
+def node_class(node: Node) -> Hashable:
+    """Nodes of one class give any new pod the same verdict and end up in one class again."""
+    state = node.state
+    cpus = node.kubelet.cpus
+    return (
+        id(node.kubelet),
+        _cpu_class(cpus, node) if cpus else 0,
+        tuple((part.assignments > 0, part.cells, part.free) for part in state.memory.nodes),
+        tuple(sorted(state.device.taken.items())),
+    )
+
+
+def _cpu_class(cpus: StaticCpus, node: Node) -> Hashable:
+    shared = node.effective_shared()
+    options = cpus.options
+    by_number = (
+        options.distribute_across_cores or options.distribute_across_numa or options.prefer_align_uncore
+    )
+    if by_number or not cpus.rules.numa_allocator:
+        # These pick by CPU number, so the numbers themselves are the state.
+        return shared
+    free = shared & ~cpus.reserved
+    counts = tuple(_core_counts(cores, free) for cores in cpus.layout.cores_in_node.values())
+    if options.full_pcpus_only:
+        return counts, (shared & ~cpus.reserved_cores).bit_count()
+    return counts
+
+
+def _core_counts(cores: tuple[int, ...], free: int) -> int:
+    """How many cores have how many free threads, in one number: 16 bits for each number of free threads."""
+    total = 0
+    for core in cores:
+        left = (core & free).bit_count()
+        if left:
+            total += 1 << 16 * (left - 1)
+    return total
