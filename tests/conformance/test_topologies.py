@@ -256,3 +256,35 @@ def test_hybrid_cores_are_told_apart_as_lstopo_ranks_them(name: str) -> None:
 def test_reading_a_good_capture_twice_gives_the_same_machine(name: str) -> None:
     again = to_builtins(sysfs.read(open_tree(shared(*FOLDER, name, expected(name)["archive"]))))
     assert again == actual(name)
+
+
+def lscpu_table(name: str) -> list[dict[str, str]]:
+    """The first parsable table of an lscpu output published beside the capture: one row for each CPU."""
+    found = sorted(shared(*FOLDER, name).glob("lscpu-*.expected"))
+    if not found:
+        return []
+    _, _, rest = found[0].read_text().partition("# CPU,")
+    header, *lines = rest.split("\n\n")[0].splitlines()
+    columns = ["CPU", *header.split(",")]
+    return [dict(zip(columns, line.split(","), strict=False)) for line in lines]
+
+
+def partition(pairs: Iterable[tuple[int, object]]) -> set[frozenset[int]]:
+    """Which CPUs have the same value: lscpu numbers cores and sockets on its own."""
+    parts: dict[object, set[int]] = {}
+    for cpu, value in pairs:
+        parts.setdefault(value, set()).add(cpu)
+    return {frozenset(members) for members in parts.values()}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("ul-")])
+def test_lscpu_puts_the_same_cpus_together(name: str) -> None:
+    rows = lscpu_table(name)
+    found = {cpu["id"]: cpu for cpu in actual(name)["cpus"] if cpu["online"]}
+    assert [int(row["CPU"]) for row in rows] == list(found)
+    for column, key in (("Core", "siblings"), ("Socket", "package")):
+        if all(row.get(column) for row in rows):
+            theirs = partition((int(row["CPU"]), row[column]) for row in rows)
+            assert theirs == partition((cpu, value[key]) for cpu, value in found.items()), column
+    if all(row.get("Node") for row in rows):
+        assert [int(row["Node"]) for row in rows] == [cpu["numa"] for cpu in found.values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -227,6 +228,12 @@ def test_memory_of_a_gpu_is_near_the_gpu(tmp_path: Path) -> None:
     assert (node.kind, str(node.nearest_cpus)) == ("gpu", "1,3,5,7")
 
 
+def test_a_cpu_in_two_nodes_goes_to_the_first_and_is_told(tmp_path: Path) -> None:
+    machine = read(tmp_path, two_nodes() | {f"{NODE}/node1/cpumap": mask([0, 1, 3])})
+    assert machine.cpus[0].numa == 0
+    assert machine.warnings == (f"{NODE}/node1: CPUs 0 are also in an earlier node",)
+
+
 @pytest.mark.parametrize("row", ["10", "10 21 31", "10 x", "10 -1", "10 99999999"])
 def test_a_row_of_distances_that_fits_no_node_is_left_out_and_told(tmp_path: Path, row: str) -> None:
     machine = read(tmp_path, two_nodes() | {f"{NODE}/node0/distance": row})
@@ -262,8 +269,21 @@ def test_a_row_of_distances_that_fits_no_node_is_left_out_and_told(tmp_path: Pat
             "cs/pod/cpuset.mems": "1\n",
             "proc/self/cpuset": "/pod\n",
         },
+        {
+            "proc/mounts": "short line\ncgroup /a cgroup2 rw 0 0\ncgroup /b cgroup2 rw 0 0\n",
+            "b/cgroup.controllers": "cpu cpuset\n",
+            "b/pod/cpuset.cpus.effective": "0-3\n",
+            "b/pod/cpuset.mems.effective": "1\n",
+            STATUS: "0::/pod\n",
+        },
+        {
+            "proc/mounts": "none /cs cgroup rw,cpuset,noprefix 0 0\n",
+            "cs/pod/cpus": "0-3\n",
+            "cs/pod/mems": "1\n",
+            "proc/self/cpuset": "/pod\n",
+        },
     ],
-    ids=["cgroup v2", "cgroup v1", "cpuset", "mounted elsewhere"],
+    ids=["cgroup v2", "cgroup v1", "cpuset", "v1 elsewhere", "v2 elsewhere", "cpuset elsewhere"],
 )
 def test_what_a_cgroup_forbids_is_marked(tmp_path: Path, files: dict[str, str]) -> None:
     machine = read(tmp_path, two_nodes() | files)
@@ -381,6 +401,29 @@ def test_endless_garbage_gives_a_readable_number_of_warnings(tmp_path: Path) -> 
     warnings = read(tmp_path, files).warnings
     assert len(warnings) == 51
     assert warnings[-1] == "150 more warnings of this kind are left out"
+
+
+def test_a_folder_or_file_that_may_not_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = open_tree(write(tmp_path, two_nodes() | {f"{CPU}/isolated": "1\n"}))
+
+    def deny(path: str) -> NoReturn:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(
+        tree, "names", lambda path, names=tree.names: deny(path) if path == NODE else names(path)
+    )
+    read_file = tree.read
+    monkeypatch.setattr(tree, "read", lambda path: deny(path) if "isolated" in path else read_file(path))
+    machine = sysfs.read(tree)
+    assert machine.warnings == (f"{NODE}: Permission denied", f"{CPU}/isolated: Permission denied")
+    assert [node.id for node in machine.numa] == [0]
+
+
+def test_more_nodes_than_a_kernel_can_have_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has 1025 NUMA nodes"):
+        read(tmp_path, two_nodes() | {f"{NODE}/node{node}/uevent": "" for node in range(1025)})
 
 
 def test_a_tree_without_any_cpu_is_refused(tmp_path: Path) -> None:

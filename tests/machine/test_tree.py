@@ -239,6 +239,37 @@ def test_an_extension_header_of_unlikely_size_is_refused(tmp_path: Path) -> None
         open_tree(save(tmp_path, made))
 
 
+def test_a_folder_of_the_oldest_archives_is_an_empty_file_with_a_slash(tmp_path: Path) -> None:
+    tree = open_tree(
+        save(tmp_path, tar(file(f"{CPU}/", b""), file("sys/x/", b""), form=tarfile.USTAR_FORMAT))
+    )
+    assert tree.is_folder(CPU)
+    assert tree.read("sys/x") is None
+
+
+def test_members_of_unknown_kinds_are_passed_over_with_their_content(tmp_path: Path) -> None:
+    tree = open_tree(save(tmp_path, tar((member("sys/odd", b"V"), b"x" * 700), file(ONLINE, b"0-1\n"))))
+    assert tree.read(ONLINE) == b"0-1\n"
+    assert tree.read("sys/odd") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "complaint"),
+    [
+        (tarfile.GNUTYPE_SPARSE, b"", "sparse file"),
+        (tarfile.XHDTYPE, b"999 path=x\n", "damaged pax header"),
+        (tarfile.XHDTYPE, b"x path=x\n", "damaged header"),
+        (tarfile.GNUTYPE_LONGNAME, b"x/" * 3000, "longer than a path may be"),
+    ],
+)
+def test_headers_that_make_no_sense_are_refused(
+    tmp_path: Path, kind: bytes, content: bytes, complaint: str
+) -> None:
+    made = tar((member("odd", kind), content), file(ONLINE), form=tarfile.USTAR_FORMAT)
+    with pytest.raises(InputError, match=complaint):
+        open_tree(save(tmp_path, made))
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [

@@ -36,7 +36,9 @@ _CONTENT = st.one_of(
     _LISTS.map(str.encode),
     st.sampled_from(list(WHOLE.values())).map(str.encode),
 )
-_TARGETS = st.sampled_from([".", "..", "/", "/etc", "../../../../..", "missing", "../cpu0", "x" * 300])
+_TARGETS = st.sampled_from(
+    [".", "..", "/", "/etc", "../../../../..", "missing", "../cpu0", "x" * 300, "../\udcff"]
+)
 _ENTRIES: st.SearchStrategy[Entry | None] = st.one_of(
     st.none(), _CONTENT, _TARGETS.map(Link), st.just(Folder()), st.just(TooLarge())
 )
@@ -50,6 +52,12 @@ _NEW_NAMES = st.sampled_from(
         f"{CPU}/cpu1/cache/index99/level",
         "sys/bus/pci/devices/ffffffff:ff:1f.7/class",
         "sys/class/drm/card0/device",
+        "sys/class/net/\udcff/device",
+        "sys/devices/pci0000:00/0000:00:01.0/driver",
+        "sys/devices/pci0000:00/0000:00:01.0/physfn",
+        "proc/driver/nvidia/gpus/\udcff/numa_status",
+        "sys/bus/dax/drivers/kmem/dax\udcff",
+        "sys/bus/dax/devices/dax\udcff/target_node",
         "sys/devices/cpu_core/cpus",
         "sys/devices/cpu_atom/cpus",
         "sys/devices/virtual/memory_tiering/memory_tier4/nodelist",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from numaware.machine.sysfs.pci import address_on
+from numaware.machine.sysfs.pci import PRINTABLE, address_on
 from numaware.machine.sysfs.source import Source
 from numaware.machine.topology import Device, DeviceKind, PciDevice
 
 _CLASS = "sys/class"
 _CARD = re.compile(r"card\d+\Z")
 _KINDS: tuple[tuple[DeviceKind, str, re.Pattern[str]], ...] = (
-    ("nic", "net", re.compile("")),
-    ("nic", "infiniband", re.compile("")),
+    ("nic", "net", PRINTABLE),
+    ("nic", "infiniband", PRINTABLE),
     ("nvme", "block", re.compile(r"nvme\d+n\d+\Z")),
 )
 _NVIDIA = "10de"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from numaware.errors import InputError
-from numaware.machine.cpuset import CpuSet
+from numaware.machine.cpuset import CpuSet, list_form
 from numaware.machine.sysfs.memory import NODE, gpu_nodes, memory_kinds
 from numaware.machine.sysfs.source import Source, numbered
 from numaware.machine.topology import HugePages, MemoryKind, NumaNode
@@ -30,6 +30,7 @@ def read_nodes(
     if not ids:
         return (_whole_machine(source, CpuSet.from_mask(online)),)
     cpus = {node: _cpus(source, node) & online for node in ids}
+    _warn_of_overlap(source, cpus)
     memory = {node: memory_total(source, f"{NODE}/node{node}/meminfo") for node in ids}
     distances = _distances(source, ids)
     gpus = gpu_nodes(source)
@@ -72,6 +73,15 @@ def _whole_machine(source: Source, cpus: CpuSet) -> NumaNode:
 
 def _cpus(source: Source, node: int) -> int:
     return source.either(f"{NODE}/node{node}/cpumap", f"{NODE}/node{node}/cpulist") or 0
+
+
+def _warn_of_overlap(source: Source, cpus: dict[int, int]) -> None:
+    """Broken firmware lists a CPU in several nodes; each keeps it, and the CPU itself goes to the first."""
+    seen = 0
+    for node, members in cpus.items():
+        if members & seen:
+            source.warn(f"{NODE}/node{node}", f"CPUs {list_form(members & seen)} are also in an earlier node")
+        seen |= members
 
 
 def _huge_pages(source: Source, folder: str) -> tuple[HugePages, ...]:

@@ -14,6 +14,8 @@ PCI = "sys/bus/pci/devices"
 _ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 ADDRESS = re.compile(_ADDRESS + r"\Z")
 _ON_PATH = re.compile(rf"(?<=/){_ADDRESS}(?=/|\Z)")
+# Names of drivers and interfaces, as the kernel allows them.
+PRINTABLE = re.compile(r"[!-~]{1,64}\Z")
 _HEX = re.compile(rb"0x([0-9a-fA-F]{1,6})\s*\Z")
 
 
@@ -67,7 +69,8 @@ def _hex(source: Source, path: str, digits: int) -> str | None:
 
 
 def _basename(target: str | None) -> str | None:
-    return target.rstrip("/").rpartition("/")[2] or None if target else None
+    name = (target or "").rstrip("/").rpartition("/")[2]
+    return name if PRINTABLE.match(name) else None
 
 
 def _physical(target: str | None) -> str | None:

@@ -40,7 +40,8 @@ class Source:
 
     def warn(self, path: str, problem: str) -> None:
         if len(self._warnings) < _MAX_WARNINGS:
-            self._warnings.append(f"{path}: {problem}")
+            # Names in a capture are bytes of anyone's choosing; what is shown must be text.
+            self._warnings.append(f"{path}: {problem}".encode("utf-8", "replace").decode())
         else:
             self._left_out += 1
 
