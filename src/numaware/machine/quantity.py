@@ -4,8 +4,9 @@ A quantity is a whole number of nano-units, the finest grain Kubernetes keeps, t
 suffixes it was written in, because sums and messages are printed back in that family. The rules are those of
 `resource.Quantity` (apimachinery pkg/api/resource, v0.35), checked against a recording of it.
 
-Three things are refused that Kubernetes lets through, since its own arithmetic only yields overflow garbage
-for them: a decimal amount above 2^63-1 units, an exponent beyond 999, and a text of more than 128 characters.
+Three things are refused that Kubernetes lets through. A decimal amount above 2^63-1 units, because its Value() is
+overflow garbage there (`10E` counts as 0). An exponent beyond 999 and a text of more than 128 characters, to bound
+the work: here we do differ, for Kubernetes reads `1e-1000` as one nano and skips any number of leading zeros.
 """
 
 from __future__ import annotations
