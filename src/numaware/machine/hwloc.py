@@ -81,10 +81,14 @@ def _machine(topology: Element) -> Machine:
     version = int(major) if major.isascii() and major.isdecimal() and len(major) < 4 else 1
     nodes = _node_elements(objects)
     homes = _homes(nodes)
+    masks = dict.fromkeys(nodes, 0)
+    for cpu, node in homes.items():
+        masks[node] |= 1 << cpu
+    own = {node: CpuSet.from_mask(mask) for node, mask in masks.items()}
 
     def node_of(cpus: CpuSet) -> int | None:
-        found = {homes.get(cpu) for cpu in cpus}
-        return found.pop() if len(found) == 1 else None
+        node = homes.get(cpus.first()) if cpus else None
+        return node if node is not None and cpus <= own[node] else None
 
     cpus, warnings = _cpus(objects, root, homes, _core_kinds(topology))
     said = {**infos(topology), **infos(root)}
@@ -98,7 +102,7 @@ def _machine(topology: Element) -> Machine:
         model=models.pop() if len(models) == 1 else None,
         cpus=cpus,
         caches=_caches(objects),
-        numa=_numa(nodes, homes, root, _distances(topology, objects, nodes)),
+        numa=_numa(nodes, own, root, _distances(topology, objects, nodes)),
         pci=pci_functions(objects, node_of, warnings),
         devices=devices(objects, version, node_of),
         memory_bytes=None if nodes else number(root, "local_memory"),
@@ -173,16 +177,13 @@ def _homes(nodes: dict[int, Element]) -> dict[int, int]:
 
 
 def _numa(
-    nodes: dict[int, Element], homes: dict[int, int], root: Element, distances: _Distances
+    nodes: dict[int, Element], own: dict[int, CpuSet], root: Element, distances: _Distances
 ) -> tuple[NumaNode, ...]:
     allowed = cpu_set(root, "allowed_nodeset")
-    masks = dict.fromkeys(nodes, 0)
-    for cpu, node in homes.items():
-        masks[node] |= 1 << cpu
     return tuple(
         NumaNode(
             id=node,
-            cpus=CpuSet.from_mask(masks[node]),
+            cpus=own[node],
             memory_bytes=number(element, "local_memory"),
             hugepages=_huge_pages(element),
             distances=tuple(sorted(distances.get(node, {}).items())),
