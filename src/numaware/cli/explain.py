@@ -9,19 +9,23 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.explain_view import lines
-from numaware.cli.node_input import LoadedNode, Options, load_node
+from numaware.cli.explain_view import lines, paragraph
+from numaware.cli.node_input import Options, load_node
 from numaware.diagnose.explanation import Explanation, explain, to_builtins
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
-from numaware.machine.drawing.lines import Line, Span
+from numaware.machine.drawing.lines import Line
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.workload import manifest
 from numaware.workload.manifest import Workload
 
-app = App(name="explain", usage="Usage: numaware explain POD.yaml --node NODE [OPTIONS]")
+app = App(name="explain", usage="Usage: numaware explain FILE --node NODE [OPTIONS]")
+
+Answer = tuple[Workload, list[Explanation]]
 
 _MOST_BYTES = 16 << 20
+# Sentences are hard to follow on lines longer than this.
+_WIDEST = 120
 
 
 @app.default
@@ -29,9 +33,9 @@ def explain_pods(
     file: Annotated[
         str,
         Parameter(
-            name="POD.yaml",
+            name="FILE",
             allow_leading_hyphen=True,
-            help="A Pod, or anything with a pod template; - is stdin.",
+            help="A Pod, or anything with a pod template (Deployment, Job, ...); - is stdin.",
         ),
     ],
     /,
@@ -41,25 +45,33 @@ def explain_pods(
         Parameter(
             name="--node",
             negative="",
-            help="A node's folder, a machine (folder, archive or JSON), / for this one, or a short form; repeatable.",
+            help="A node's folder, / for this machine, a capture or topology JSON, or a short form; repeatable.",
         ),
     ],
     kubelet_config: Annotated[
-        Path | None, Parameter(help="The kubelet's configuration, for nodes that do not bring one.")
+        Path | None, Parameter(help="The kubelet's configuration, instead of the one in the node's folder.")
     ] = None,
     kubelet_flags: Annotated[
         str,
         Parameter(
             allow_leading_hyphen=True,
             show_default=False,
-            help="Kubelet flags in one string; they win over the file.",
+            help="Kubelet flags in one string; they win over every file.",
         ),
     ] = "",
-    kubelet_version: Annotated[str, Parameter(help="The kubelet's version.")] = DEFAULT_VERSION,
+    kubelet_version: Annotated[
+        str,
+        Parameter(
+            show_default=False,
+            help=f"The kubelet's version, such as v1.27.3; {DEFAULT_VERSION} where nothing says another.",
+        ),
+    ] = "",
     state: Annotated[
         tuple[Path, ...],
         Parameter(
-            negative="", show_default=False, help="State files, or the folder they are in; repeatable."
+            negative="",
+            show_default=False,
+            help="State files, or the folder they are in, instead of those in the node's folder; repeatable.",
         ),
     ] = (),
     devices: Annotated[
@@ -67,7 +79,7 @@ def explain_pods(
         Parameter(
             negative="",
             show_default=False,
-            help="RESOURCE=NODE,NODE,...: one device per NUMA node listed, - for none; repeatable.",
+            help="RESOURCE=NODE,NODE,...: one device on each NUMA node listed, - for one on none; repeatable.",
         ),
     ] = (),
     as_json: Annotated[
@@ -77,13 +89,21 @@ def explain_pods(
     """Ask what the kubelet of a node will do with a pod, before it is bound there.
 
     The verdict comes first; then where each container's CPUs, memory and
-    devices would go, or why they cannot, and which single changes would
-    admit the pod, each one tried.
+    devices would go, or why they cannot, and which changes would admit the
+    pod: a smaller request, another policy, pods that would have to leave.
+    Each change was tried before it is shown.
 
-    A node's folder holds what you have of it: a capture (numaware topology
-    capture) or topology.json, kubelet-config.yaml, and the state files
-    cpu_manager_state, memory_manager_state, kubelet_internal_checkpoint.
-    On the node itself, --node / finds all of them in their places.
+    A node's folder holds what you have of the node, each part optional but
+    the first two:
+
+      node7.tar.gz or topology.json     the machine: numaware topology capture
+      kubelet-config.yaml               its kubelet's configuration
+      kubelet-flags, kubelet-version    its flags, what kubelet --version says
+      cpu_manager_state, memory_manager_state, kubelet_internal_checkpoint
+
+    On the node itself, --node / finds all of them in their places. Without
+    state files nothing runs there yet. In a short form, '2x16' is 2 NUMA
+    nodes of 16 CPUs, '2s x 2n x 16c x 2t +gpu@0,2' a larger machine.
 
     Exit code: 0 every pod is admitted by some node, 1 some pod by none,
     2 bad input.
@@ -92,55 +112,61 @@ def explain_pods(
 
       numaware explain pod.yaml --node /
       numaware explain pod.yaml --node nodes/gpu-07 --node nodes/gpu-08
+      kubectl get pod trainer -o yaml | numaware explain - --node nodes/gpu-07
       numaware explain job.yaml --node '2x16 +gpu@0,1' --kubelet-config kubelet.yaml
     """
-    options = Options(kubelet_config, kubelet_flags, state, devices, kubelet_version)
+    if state and len(node) > 1:
+        hint = "put the files into each node's folder"
+        raise InputError("--state", f"is one node's, and {len(node)} nodes are given", hint=hint)
+    options = Options(kubelet_config, kubelet_flags, kubelet_version, state, devices)
     source = "standard input" if file == "-" else file
-    found = manifest.read(_read(file), source)
+    found = manifest.read(_read(file, source), source)
     nodes = [load_node(text, options) for text in node]
     answers = [
         (workload, [explain(loaded.name, loaded.node, workload.pod) for loaded in nodes])
         for workload in found.workloads
     ]
+    notes = [f"{source}:{problem.line}: {problem}" for problem in found.problems]
+    notes += [f"{loaded.name}: {note}" for loaded in nodes for note in loaded.notes]
     if as_json:
-        _write_json(answers, nodes)
+        _write_json(answers, notes)
     else:
-        _write_text(answers, nodes)
+        _write_text(answers, notes)
     return int(not all(any(one.admitted for one in explanations) for _, explanations in answers))
 
 
-def _read(file: str) -> bytes:
+def _read(file: str, source: str) -> bytes:
     if file == "-":
         data = sys.stdin.buffer.read(_MOST_BYTES + 1)
     else:
         with Path(file).open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise InputError(file, f"larger than {_MOST_BYTES >> 20} MiB, which no manifest is")
+        raise InputError(source, f"larger than {_MOST_BYTES >> 20} MiB, which no manifest is")
     return data
 
 
-def _write_json(answers: list[tuple[Workload, list[Explanation]]], nodes: list[LoadedNode]) -> None:
+def _write_json(answers: list[Answer], notes: list[str]) -> None:
     pods: list[dict[str, Any]] = [
         to_builtins(one, workload.spec_path) for workload, explanations in answers for one in explanations
     ]
-    document = {"pods": pods, "notes": [note for loaded in nodes for note in loaded.notes]}
+    document = {"pods": pods, "notes": notes}
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
 
-def _write_text(answers: list[tuple[Workload, list[Explanation]]], nodes: list[LoadedNode]) -> None:
-    room = min(terminal.width_of(sys.stdout), 120)
+def _write_text(answers: list[Answer], notes: list[str]) -> None:
+    room = min(terminal.width_of(sys.stdout), _WIDEST)
     page: list[Line] = []
     for workload, explanations in answers:
         if len(explanations) > 1:
             admitting = [one.name for one in explanations if one.admitted]
             told = f"{workload.namespace}/{workload.pod.name}: {len(admitting)} of {len(explanations)} nodes would admit it"
-            page += [
-                *([()] if page else []),
-                (Span(told + (f": {', '.join(admitting)}" if admitting else ""), "bold"),),
-            ]
+            told += f": {', '.join(admitting)}" if admitting else ""
+            page += [*([()] if page else []), *paragraph(told, room, style="bold")]
         for one in explanations:
             page += [*([()] if page else []), *lines(one, room)]
-    for loaded in nodes:
-        page += [(Span(f"note: {loaded.name}: {note}", "quiet"),) for note in loaded.notes]
+    if notes:
+        page.append(())
+    for note in notes:
+        page += paragraph(f"note: {note}", room, hang=2, style="quiet")
     terminal.write(page, sys.stdout)

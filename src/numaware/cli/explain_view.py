@@ -1,19 +1,24 @@
-"""An explanation as lines for a terminal: the verdict, the node with the pod on it, why, and what would help."""
+"""An explanation as lines for a terminal: the verdict, the node with the pod on it, why, and what would help.
+
+Names in it are a stranger's: whatever they hold, no line is wider than the room, and no terminal command gets through.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from numaware.diagnose.capacity import Zone, resources, zones
 from numaware.diagnose.explanation import Explanation, Placement
 from numaware.diagnose.wording import amount_of, node_list, quantity_of
-from numaware.machine.drawing.lines import Line, Span, wrap
+from numaware.machine.drawing.lines import GLUE, Line, Span, clip, width, wrap
 from numaware.machine.words import printable
 from numaware.twin.node import Node
 
 _BAR = 32
 _MARGIN = 11
+_LONGEST = 1_000
 _HELD, _SYSTEM, _NEW, _FREE = "■", "▨", "◆", "□"
+_LEGEND = ((_SYSTEM, "reserved"), (_HELD, "held"), (_NEW, "this pod"), (_FREE, "free"))
 
 
 def lines(explanation: Explanation, room: int) -> Iterator[Line]:
@@ -27,24 +32,26 @@ def lines(explanation: Explanation, room: int) -> Iterator[Line]:
         yield from _fixes(explanation, room)
     for warning in explanation.warnings:
         yield ()
-        for text in wrap(f"⚠ {warning}", room, 2):
-            yield (Span(text, "warning"),)
+        yield from paragraph(f"⚠ {warning}", room, hang=2, style="warning")
+
+
+def paragraph(text: str, room: int, *, indent: int = 0, hang: int = 0, style: str = "") -> Iterator[Line]:
+    """Safe text in as many lines as it needs; glue between words stays."""
+    safe = GLUE.join(printable(part, _LONGEST) for part in text.split(GLUE))
+    for line in wrap(safe, room - indent, hang):
+        yield (Span(" " * indent + line, style),)
 
 
 def _verdict(explanation: Explanation, room: int) -> Iterator[Line]:
-    pod = printable(f"{explanation.pod.namespace}/{explanation.pod.name}")
-    name = printable(explanation.name)
+    pod = f"{explanation.pod.namespace}/{explanation.pod.name}"
     if explanation.admitted:
-        yield (Span("✓ ", "bold"), Span(f"{pod} would be admitted by {name}", "bold"))
+        yield from paragraph(f"✓ {pod} would be admitted by {explanation.name}", room, hang=2, style="bold")
     else:
-        yield (
-            Span("✗ ", "warning"),
-            Span(f"{pod} would be refused by {name}: {explanation.reason}", "warning"),
-        )
-        for text in wrap(f"the kubelet says: {explanation.message}", room - 2):
-            yield (Span(f"  {text}", "quiet"),)
-    for text in wrap(_kubelet(explanation.node), room - 2):
-        yield (Span(f"  {text}", "quiet"),)
+        always = "" if explanation.admitted_when_empty else ", even if nothing else ran there"
+        told = f"✗ {pod} would be refused by {explanation.name}{always}: {explanation.reason}"
+        yield from paragraph(told, room, hang=2, style="warning")
+        yield from paragraph(f"the kubelet says: {explanation.message}", room, indent=2, style="quiet")
+    yield from paragraph(_kubelet(explanation.node), room, indent=2, style="quiet")
 
 
 def _kubelet(node: Node) -> str:
@@ -58,7 +65,7 @@ def _kubelet(node: Node) -> str:
         f"memory manager {config.memory_policy}",
         *options,
     ]
-    return printable(" · ".join(parts), 400)
+    return " · ".join(part.replace(" ", GLUE) for part in parts)
 
 
 def _picture(explanation: Explanation, room: int) -> Iterator[Line]:
@@ -70,45 +77,54 @@ def _picture(explanation: Explanation, room: int) -> Iterator[Line]:
         return
     yield ()
     mine = {zone.numa: zone.free for zone in zones(after, "cpu")} if explanation.admitted else {}
-    wide = max((zone.total for zone in table.get("cpu", ())), default=0)
+    widest = max((zone.total for zone in table.get("cpu", ())), default=0)
+    cells = min(_BAR, widest, room - _MARGIN)
+    columns = {
+        resource: max(width(_left(resource, zone)) for zone in found) for resource, found in table.items()
+    }
+    drawn: set[str] = set()
     for index, number in enumerate(before.kubelet.layout.ids):
-        cells = []
+        row = []
         if "cpu" in table:
             zone = table["cpu"][index]
-            cells.append(_bar(zone, zone.free - mine.get(zone.numa, zone.free), wide))
+            row.append(_bar(zone, zone.free - mine.get(zone.numa, zone.free), widest, cells))
+            drawn.update(row[0])
         for resource, found in table.items():
-            cells.append(
-                _left(resource, found[index]).ljust(max(len(_left(resource, zone)) for zone in found))
-            )
-        for row, text in enumerate(_rows(cells, room - _MARGIN)):
-            head = f"  NUMA {number}" if row == 0 else ""
+            text = _left(resource, found[index])
+            row.append(text + " " * (columns[resource] - width(text)))
+        for place, text in enumerate(_rows(row, room - _MARGIN)):
+            head = f"  NUMA {number}" if place == 0 else ""
             yield (Span(head.ljust(_MARGIN), f"numa-{number % 8}"), Span(text))
-    if "cpu" in table:
-        used = f"{_NEW} this pod  " if mine else ""
-        legend = f"CPUs: {_HELD} held  {_SYSTEM} reserved  {used}{_FREE} free"
-        yield (Span(" " * _MARGIN + legend, "quiet"),)
+    legend = [f"{glyph} {meaning}".replace(" ", GLUE) for glyph, meaning in _LEGEND if glyph in drawn]
+    if legend:
+        yield from paragraph(f"CPUs: {'  '.join(legend)}", room, indent=_MARGIN, style="quiet")
 
 
-def _rows(cells: list[str], room: int) -> Iterator[str]:
+def _rows(cells: Sequence[str], room: int) -> Iterator[str]:
     """The cells side by side, on as many rows as they need."""
     row = ""
     for cell in cells:
-        if row and len(row) + 2 + len(cell.rstrip()) > room:
+        if row and width(row) + 2 + width(cell.rstrip()) > room:
             yield row
             row = ""
         row += f"  {cell}" if row else cell
-    yield row
+        if width(row.rstrip()) > room:
+            yield from wrap(row.rstrip(), room)
+            row = ""
+    if row:
+        yield row
 
 
 def _left(resource: str, zone: Zone) -> str:
-    name = "CPUs" if resource == "cpu" else resource
+    name = "CPUs" if resource == "cpu" else printable(resource)
+    if not zone.total:
+        return f"no {name}"
     return f"{quantity_of(resource, zone.free)} of {quantity_of(resource, zone.total)} {name} free"
 
 
-def _bar(zone: Zone, new: int, wide: int) -> str:
+def _bar(zone: Zone, new: int, widest: int, cells: int) -> str:
     """CPUs of one node to scale; a part that is not empty shows at least one mark."""
-    cells = min(_BAR, wide)
-    length = max(1, zone.total * cells // wide) if zone.total else 0
+    length = max(1, zone.total * cells // widest) if zone.total else 0
     held = max(0, zone.total - zone.free - zone.reserved)
     marks = ""
     for amount, glyph in ((zone.reserved, _SYSTEM), (held, _HELD), (new, _NEW)):
@@ -118,12 +134,10 @@ def _bar(zone: Zone, new: int, wide: int) -> str:
 
 def _placements(explanation: Explanation, room: int) -> Iterator[Line]:
     yield ()
-    width = max(len(placed.container) for placed in explanation.placements)
-    for placed in explanation.placements:
-        texts = wrap(" · ".join(_parts(explanation.node, placed)), room - width - 4)
-        for number, text in enumerate(texts):
-            name = printable(placed.container) if number == 0 else ""
-            yield (Span(f"  {name.ljust(width)}  ", "bold"), Span(text))
+    table = [
+        (placed.container, " · ".join(_parts(explanation.node, placed))) for placed in explanation.placements
+    ]
+    yield from _table(table, room, "bold")
 
 
 def _parts(node: Node, placed: Placement) -> Iterator[str]:
@@ -157,28 +171,36 @@ def _parts(node: Node, placed: Placement) -> Iterator[str]:
 
 
 def _why(explanation: Explanation, room: int) -> Iterator[Line]:
-    if not explanation.why:
-        return
     yield ()
     yield (Span("why", "bold"),)
-    width = min(24, max(len(cause.resource) for cause in explanation.why))
     for cause in explanation.why:
-        for number, text in enumerate(wrap(printable(cause.text, 1000), room - width - 4)):
-            head = cause.resource if number == 0 else ""
-            yield (Span(f"  {head.ljust(width)}  "), Span(text))
+        yield from _table([(cause.resource, cause.text)], room, margin=_head_width(explanation, room))
         for blocker in cause.blocked_by:
-            for text in wrap(printable(blocker), room - width - 6):
-                yield (Span(f"  {'':{width}}    {text}", "quiet"),)
+            indent = _head_width(explanation, room) + 6
+            yield from paragraph(blocker, room, indent=indent, hang=2, style="quiet")
+
+
+def _head_width(explanation: Explanation, room: int) -> int:
+    return min(room // 4, max(width(printable(cause.resource)) for cause in explanation.why))
+
+
+def _table(rows: Sequence[tuple[str, str]], room: int, style: str = "", margin: int = 0) -> Iterator[Line]:
+    """Heads on the left, texts on the right; a head that is too wide is cut."""
+    margin = margin or min(room // 3, max(width(printable(head)) for head, _ in rows))
+    for head, text in rows:
+        shown = clip(printable(head), margin)
+        for number, line in enumerate(wrap(printable(text, _LONGEST), room - margin - 4)):
+            left = shown if number == 0 else ""
+            yield (Span(f"  {left}{' ' * (margin - width(left))}  ", style), Span(line))
 
 
 def _fixes(explanation: Explanation, room: int) -> Iterator[Line]:
     yield ()
     if not explanation.changes:
-        yield (
-            Span("no single change to request, policy, options or running pods would admit it here", "bold"),
-        )
+        told = "no change to requests, policy, options or running pods was found that would admit it here"
+        yield from paragraph(told, room, style="bold")
         return
-    yield (Span("any one of these would admit it (each was tried on the twin)", "bold"),)
+    told = "any one of these would admit it (each was tried on the twin)"
+    yield from paragraph(told, room, style="bold")
     for number, change in enumerate(explanation.changes, 1):
-        for index, text in enumerate(wrap(printable(change.text, 1000), room - 6)):
-            yield (Span(f"  {number if index == 0 else ' ':>2}  {text}"),)
+        yield from _table([(f"{number}", change.text)], room, margin=2)

@@ -5,6 +5,7 @@ The pieces lie together in one folder, on the live machine under their usual pat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from numaware.cli.machine_input import load_machine
 from numaware.errors import InputError
 from numaware.machine import synthetic
 from numaware.machine.topology import Machine
+from numaware.machine.words import printable
 from numaware.twin import flags, kubelet_config
 from numaware.twin.config import DEFAULT_VERSION, KubeletConfig
 from numaware.twin.errors import StartError
@@ -22,12 +24,17 @@ from numaware.twin.hardware import PluginResource
 from numaware.twin.inventory import hardware_of, plugin_resource, registered_resources
 from numaware.twin.kubelet import start
 from numaware.twin.node import Node
+from numaware.twin.settings import Settings
 from numaware.twin.state import cpu, device, document, memory
 
 _MOST_BYTES = 32 << 20
 _STATE_FILES = (cpu.FILE, memory.FILE, device.FILE)
 # Where kubelets and people keep things, relative to a node's folder; `.` is the folder itself.
-_STATE_FOLDERS = (".", "state", "var/lib/kubelet", "var/lib/kubelet/device-plugins")
+_STATE_NAMES = tuple(
+    f"{place}/{name}"
+    for place in (".", "state", "var/lib/kubelet", "var/lib/kubelet/device-plugins")
+    for name in _STATE_FILES
+)
 _CONFIG_NAMES = (
     "kubelet-config.yaml",
     "kubelet-config.json",
@@ -35,19 +42,28 @@ _CONFIG_NAMES = (
     "config.yaml",
     "var/lib/kubelet/config.yaml",
     "etc/kubernetes/kubelet/kubelet-config.json",
+    "etc/kubernetes/kubelet/config.json",
     "etc/kubernetes/kubelet.conf",
 )
+# Later ones win, as they do on the kubelet's command line.
+_FLAG_NAMES = (
+    "var/lib/kubelet/kubeadm-flags.env",
+    "etc/default/kubelet",
+    "etc/sysconfig/kubelet",
+    "kubelet-flags",
+)
+_VERSION_NAME = "kubelet-version"
 _MACHINE_NAMES = ("topology.json", "machine.json")
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What was said on the command line for every node that does not bring its own."""
+    """What was said on the command line; it wins over what a node's folder says."""
 
     config: Path | None = None
     kubelet_flags: str = ""
+    version: str = ""
     state: tuple[Path, ...] = ()
     devices: tuple[str, ...] = ()
-    version: str = DEFAULT_VERSION
 
 
 class LoadedNode(msgspec.Struct, frozen=True):
@@ -60,10 +76,10 @@ class LoadedNode(msgspec.Struct, frozen=True):
 
 def load_node(text: str, options: Options) -> LoadedNode:
     """The node a person means by `text`: a path, or a machine in short form such as `2x14`."""
-    path = Path(text)
-    folder = path if path.is_dir() else None
+    path = _existing(text)
+    folder = path if path and path.is_dir() else None
     machine = _machine(text, path)
-    config, notes = _config(folder, options)
+    config, notes = _config(text, folder, options)
     files = _state_files(folder, options)
     resources: list[PluginResource] | None = None
     if options.devices:
@@ -71,29 +87,40 @@ def load_node(text: str, options: Options) -> LoadedNode:
     elif device.FILE in files:
         resources, inferred = registered_resources(machine, _device_file(files[device.FILE]))
         notes = (*notes, *inferred)
+    name = _name(text, path)
     try:
         kubelet = start(hardware_of(machine, resources), config)
-        return LoadedNode(_name(text, path), Node(kubelet, load_state(kubelet, files)), notes)
+        return LoadedNode(name, Node(kubelet, load_state(kubelet, files)), notes)
     except StartError as error:
-        raise InputError(text, f"the kubelet would not start: {error.message}") from None
+        raise InputError(name, f"the kubelet would not start: {printable(error.message, 600)}") from None
+    except InputError as error:
+        raise InputError(f"{name}: {error.source}", error.problem, hint=error.hint) from None
     except ValueError as error:
-        raise InputError(text, str(error)) from None
+        raise InputError(name, printable(str(error), 600)) from None
 
 
-def _name(text: str, path: Path) -> str:
-    if not path.exists():
-        return " ".join(text.split())
+def _existing(text: str) -> Path | None:
+    """The path, if there is one; a machine in short form may be longer than any file name."""
+    try:
+        return Path(text) if Path(text).exists() else None
+    except OSError:
+        return None
+
+
+def _name(text: str, path: Path | None) -> str:
+    if path is None:
+        return printable(" ".join(text.split()), 80)
     resolved = path.resolve()
-    return resolved.name.split(".tar")[0].removesuffix(".json") or "this machine"
+    return printable(resolved.name.split(".tar")[0].removesuffix(".json")) or "this machine"
 
 
-def _machine(text: str, path: Path) -> Machine:
-    if not path.exists():
+def _machine(text: str, path: Path | None) -> Machine:
+    if path is None:
         try:
             return synthetic.read(text)
         except InputError as error:
             raise InputError(
-                text, f"no such file, and as a short form: {error.problem}", hint=error.hint
+                printable(text, 80), f"no such file, and as a short form: {error.problem}", hint=error.hint
             ) from None
     if path.is_dir():
         for name in _MACHINE_NAMES:
@@ -105,18 +132,19 @@ def _machine(text: str, path: Path) -> Machine:
     return load_machine(path)
 
 
-def _config(folder: Path | None, options: Options) -> tuple[KubeletConfig, tuple[str, ...]]:
-    path = options.config or next(iter(_present(folder, _CONFIG_NAMES)), None)
-    over = flags.read(options.kubelet_flags) if options.kubelet_flags else None
+def _config(text: str, folder: Path | None, options: Options) -> tuple[KubeletConfig, tuple[str, ...]]:
+    version = options.version or _version(folder)
+    over = _flags(folder, options)
+    path = options.config or next(_present(folder, _CONFIG_NAMES), None)
     if path is not None:
-        found = kubelet_config.read(_bytes(path), str(path), options.version, over)
         source = str(path)
-    elif over is not None:
-        found = kubelet_config.of_settings(over, options.version)
-        source = "--kubelet-flags"
+        found = kubelet_config.read(_bytes(path), source, version, over)
+    elif over != Settings():
+        source = "kubelet flags"
+        found = kubelet_config.of_settings(over, version)
     else:
         raise InputError(
-            str(folder or "node"),
+            printable(text, 80),
             "no kubelet configuration, and the verdict depends on it",
             hint="give --kubelet-config FILE or --kubelet-flags '--topology-manager-policy=...'",
         )
@@ -126,31 +154,47 @@ def _config(folder: Path | None, options: Options) -> tuple[KubeletConfig, tuple
     return found.config, tuple(f"{source}: {problem}" for problem in found.problems)
 
 
+def _version(folder: Path | None) -> str:
+    """What `kubelet --version` printed, where somebody kept it."""
+    for path in _present(folder, (_VERSION_NAME,)):
+        found = re.search(rb"v1\.[0-9]{1,3}[^\s]{0,40}", _bytes(path))
+        if found is None:
+            raise InputError(str(path), "holds no kubelet version", hint="kubelet --version prints one")
+        return found[0].decode(errors="replace")
+    return DEFAULT_VERSION
+
+
+def _flags(folder: Path | None, options: Options) -> Settings:
+    over = Settings()
+    for path in _present(folder, _FLAG_NAMES):
+        over = over.overridden(flags.read(_bytes(path).decode(errors="replace"), str(path)))
+    if options.kubelet_flags:
+        over = over.overridden(flags.read(options.kubelet_flags, "--kubelet-flags"))
+    return over
+
+
 def _state_files(folder: Path | None, options: Options) -> dict[str, bytes]:
-    """State files by the kubelet's own names; what is named on the command line comes first."""
+    """State files by the kubelet's own names."""
     found: dict[str, bytes] = {}
     for given in options.state:
-        paths = [given / name for name in _STATE_FILES] if given.is_dir() else [given]
+        paths = list(_present(given, _STATE_NAMES)) if given.is_dir() else [given]
+        if not paths:
+            raise InputError(str(given), "holds no state file", hint=f"such as {cpu.FILE}")
         for path in paths:
-            if path.is_file():
-                found.setdefault(_kind(path), _bytes(path))
-            elif not given.is_dir():
-                raise InputError(str(given), "no such file")
+            data = _bytes(path)
+            found.setdefault(_kind(path, data), data)
     if not options.state:
-        for path in _present(
-            folder, [f"{place}/{name}" for place in _STATE_FOLDERS for name in _STATE_FILES]
-        ):
+        for path in _present(folder, _STATE_NAMES):
             found.setdefault(path.name, _bytes(path))
     return found
 
 
-def _kind(path: Path) -> str:
+def _kind(path: Path, data: bytes) -> str:
     """Which state file a copy under any name is, by its name or else by its content."""
     for name in _STATE_FILES:
         if name in path.name:
             return name
-    content = _bytes(path)
-    return device.FILE if b'"Data"' in content else memory.FILE if b'"machineState"' in content else cpu.FILE
+    return device.FILE if b'"Data"' in data else memory.FILE if b'"machineState"' in data else cpu.FILE
 
 
 def _present(folder: Path | None, names: Sequence[str]) -> Iterator[Path]:
@@ -171,22 +215,27 @@ def _devices(texts: Sequence[str], machine: Machine) -> list[PluginResource]:
     known = {node.id for node in machine.numa}
     found: dict[str, PluginResource] = {}
     for text in texts:
+        source = f"--devices {printable(text, 80)}"
         name, equals, listed = text.partition("=")
         nodes = [part.strip() for part in listed.split(",")]
-        if not equals or not name or not all(part == "-" or part.isdecimal() for part in nodes):
+        if not equals or not name or not all(part == "-" or _is_number(part) for part in nodes):
             raise InputError(
-                f"--devices {text}",
-                "not of the form RESOURCE=NODE,NODE,...",
-                hint="such as nvidia.com/gpu=0,0,1,1",
+                source, "not of the form RESOURCE=NODE,NODE,...", hint="such as nvidia.com/gpu=0,0,1,1"
             )
         strange = [part for part in nodes if part != "-" and int(part) not in known]
         if strange:
-            raise InputError(f"--devices {text}", f"the machine has no NUMA node {strange[0]}")
+            raise InputError(source, f"the machine has no NUMA node {strange[0]}")
+        if name in found:
+            raise InputError(source, f"{name} is given twice", hint="list all its devices at once")
         found[name] = plugin_resource(
             name,
             {f"device-{index:04}": () if part == "-" else (int(part),) for index, part in enumerate(nodes)},
         )
     return [found[name] for name in sorted(found)]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10
 
 
 def _device_file(data: bytes) -> device.DeviceCheckpoint:

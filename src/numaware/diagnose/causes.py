@@ -7,19 +7,23 @@ that each fit, but on different nodes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
-from numaware.diagnose.capacity import Zone, zones
-from numaware.diagnose.wording import amount_of, quantity_of, some
+from numaware.diagnose.capacity import Zone, fewest_nodes, free_in_all, tied_to, zones
+from numaware.diagnose.wording import amount_of, node_list, quantity_of, some
+from numaware.machine.words import count as counted
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.twin.topology.hints import Hints
-from numaware.workload.demand import Demand, is_memory
+from numaware.workload.demand import ContainerDemand, Demand, demand, is_memory
+from numaware.workload.pod import Pod
 
 _MOST_HOLDERS = 6
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One resource's part in a refusal: the NUMA node sets it would accept, and what keeps it from others."""
+    """One resource's part in a refusal: the NUMA node sets it would prefer, and what keeps it from others."""
 
     resource: str
     wants: tuple[tuple[int, ...], ...]
@@ -27,165 +31,242 @@ class Cause(msgspec.Struct, frozen=True):
     text: str
 
 
-def causes(node: Node, wanted: Demand, verdict: Verdict, merges: list[Merge]) -> tuple[Cause, ...]:
+def causes(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> tuple[Cause, ...]:
     """Why `node` refused; `merges` is the evidence the twin gave with its verdict."""
-    if verdict.reason == "TopologyAffinityError" and merges:
-        return _no_common_node(node, wanted, merges[-1])
-    if verdict.reason == "SMTAlignmentError":
-        return (_broken_cores(node, wanted, verdict),)
-    if verdict.resource:
-        return (_not_enough(node, wanted, verdict),)
-    return ()
+    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
+    # What earlier containers of the pod got is part of what stood in the way of a later one.
+    refusal = _Refusal(Node(node.kubelet, verdict.held), pod.uid, requested_by(wanted, verdict.container))
+    match verdict.reason:
+        case "TopologyAffinityError":
+            return tuple(refusal.failed_merge(merges[-1]))
+        case "SMTAlignmentError":
+            return (refusal.broken_cores(),)
+        case "KubeletPanic":
+            return (refusal.crash(),)
+        case _:
+            return (refusal.not_enough(verdict),)
 
 
-def _no_common_node(node: Node, wanted: Demand, merge: Merge) -> tuple[Cause, ...]:
-    requested = requested_by(wanted, merge.container)
-    answers = {
-        resource: hints
-        for answer in (merge.cpu, merge.memory, merge.device)
-        for resource, hints in answer.items()
-        if hints is not None
-    }
-    single = node.kubelet.config.topology_policy == "single-numa-node"
-    accepted = {
-        resource: [mask for mask in hints.preferred if not (single and mask & (mask - 1))]
-        for resource, hints in answers.items()
-    }
-    return tuple(
-        _one_resource(node, resource, requested.get(resource, 0), hints, accepted)
-        for resource, hints in answers.items()
-    )
-
-
-def requested_by(wanted: Demand, container: str | None) -> dict[str, int]:
+def requested_by(wanted: Demand, container: str) -> dict[str, int]:
     """What one container, or the pod as a whole, asks of each resource."""
-    part = next((one for one in wanted.containers if one.name == container), None) if container else wanted
-    if part is None:
-        return {}
-    return {"cpu": part.cpus, **dict(part.memory), **dict(part.devices)}
+    found = [one for one in wanted.containers if one.name == container]
+    part: ContainerDemand | Demand = found[0] if found else wanted
+    return {**dict(part.devices), **dict(part.memory), "cpu": part.cpus}
 
 
-def _one_resource(
-    node: Node, resource: str, count: int, hints: Hints, accepted: dict[str, list[int]]
-) -> Cause:
-    """One resource in a failed merge; `accepted` are the masks of every resource that the policy would take."""
-    ids = node.kubelet.layout.node_ids
-    policy = node.kubelet.config.topology_policy
-    here = zones(node, resource)
-    asked = amount_of(resource, count)
-    if not hints.masks:
-        free = quantity_of(resource, _free_everywhere(node, resource, here))
-        text = f"{asked} cannot be had on any set of NUMA nodes: {free} free in all."
-    elif accepted[resource]:
-        text = f"{asked} would fit on {some([ids(mask) for mask in accepted[resource]])}"
-        text += f", {_elsewhere(node, resource, accepted)}."
-    elif hints.preferred:
-        largest = quantity_of(resource, max((zone.total for zone in here), default=0))
-        fewest = hints.preferred[0].bit_count()
-        text = (
-            f"{asked} need {fewest} NUMA nodes even on an empty machine (the largest has {largest}), "
-            f"and {policy} gives one."
+class _Refusal:
+    """The node at the moment of refusal, whose pod it was, and what was asked for."""
+
+    def __init__(self, node: Node, uid: str, requested: dict[str, int]) -> None:
+        self.node = node
+        self.uid = uid
+        self.requested = requested
+        self.policy = node.kubelet.config.topology_policy
+        self.merging = False
+
+    def failed_merge(self, merge: Merge) -> Iterator[Cause]:
+        self.merging = True
+        answers = {
+            resource: hints
+            for answer in (merge.cpu, merge.memory, merge.device)
+            for resource, hints in answer.items()
+            if hints is not None
+        }
+        accepted = {resource: self._accepted(hints) for resource, hints in answers.items()}
+        for resource, hints in answers.items():
+            here = self._zones(resource)
+            if not hints.masks:
+                free = quantity_of(resource, free_in_all(self.node, resource, self.uid))
+                text = f"{self._asked(resource)} cannot be had on any set of NUMA nodes: {free} free in all"
+            elif accepted[resource]:
+                text = self._elsewhere(resource, accepted)
+            elif hints.preferred:
+                text = self._too_wide(resource, hints, here)
+            else:
+                text = self._fragmented(resource, hints, here)
+            wants = tuple(self._ids(mask) for mask in hints.preferred)
+            yield Cause(resource, wants, self._blockers(resource), f"{text}.")
+
+    def _accepted(self, hints: Hints) -> list[int]:
+        """The masks that the policy would take."""
+        single = self.policy == "single-numa-node"
+        return [mask for mask in hints.preferred if not (single and mask & (mask - 1))]
+
+    def _elsewhere(self, resource: str, accepted: dict[str, list[int]]) -> str:
+        """It fits by itself; what of the others does not fit there."""
+        mine = accepted[resource]
+        text = f"{self._asked(resource)} would fit on {self._some(mine)}"
+        apart = [
+            f"{other} only on {self._some(masks)}"
+            for other, masks in accepted.items()
+            if masks and set(mine).isdisjoint(masks)
+        ]
+        stuck = [other for other, masks in accepted.items() if not masks]
+        if apart:
+            return f"{text}, but {' and '.join(apart)}"
+        if stuck:
+            return f"{text} if {' and '.join(stuck)} did too"
+        return f"{text}, but not together with all the others"
+
+    def _too_wide(self, resource: str, hints: Hints, here: tuple[Zone, ...]) -> str:
+        largest = quantity_of(resource, max((zone.most for zone in here), default=0))
+        fewest = counted(hints.preferred[0].bit_count(), "NUMA node")
+        return (
+            f"{self._asked(resource)} need {fewest} even on an empty machine "
+            f"(the largest has {largest}), and {self.policy} gives one"
         )
-    else:
+
+    def _fragmented(self, resource: str, hints: Hints, here: tuple[Zone, ...]) -> str:
+        count = self.requested[resource]
+        fewest = counted(fewest_nodes(self.node, resource, count), "NUMA node")
         text = (
-            f"{asked} would fit in fewer NUMA nodes on an empty machine, but now only on "
-            f"{some([ids(mask) for mask in hints.masks])}, which {policy} does not accept: "
-            f"{_shortages(resource, count, here)}."
+            f"{self._asked(resource)} belong on {fewest} by the size of the machine, but now fit only on "
+            f"{self._some(hints.masks)}, which {self.policy} does not accept: {_free(resource, here, count)}"
         )
-    wants = tuple(ids(mask) for mask in hints.preferred)
-    return Cause(resource, wants, _blockers(resource, count, here), text)
+        tied = tied_to(self.node, resource, self.uid)
+        if tied:
+            text += f"; an init container of this pod had its own on {node_list(tied)}, so this one must go there too"
+        if is_memory(resource):
+            text += self._memory_rules(resource, here)
+        return text
+
+    def broken_cores(self) -> Cause:
+        """`full-pcpus-only` gives whole cores, and none that the system uses a thread of."""
+        count = self.requested["cpu"]
+        kubelet, shared = self.node.kubelet, self.node.state.cpu.shared
+        per_core = kubelet.layout.cpus_per_core
+        if count % per_core:
+            text = (
+                f"{self._asked('cpu')} cannot be whole cores: a core has {counted(per_core, 'thread')}, and "
+                "full-pcpus-only gives whole cores only."
+            )
+            return Cause("cpu", (), (), text)
+        left = (shared & ~kubelet.cpus.reserved_cores).bit_count() if kubelet.cpus else 0
+        text = f"{self._asked('cpu')} asked for, {left} left on cores that the system does not use (full-pcpus-only)."
+        return Cause("cpu", (), self._blockers("cpu"), text)
+
+    def crash(self) -> Cause:
+        """The two ways to crash a kubelet that are known: a huge page size some node lacks, and sparse NUMA ids."""
+        kubelet = self.node.kubelet
+        for kind in filter(is_memory, self.requested):
+            without = [
+                number
+                for number, totals in zip(
+                    kubelet.layout.ids, kubelet.memory.totals if kubelet.memory else (), strict=False
+                )
+                if kind not in totals
+            ]
+            if without:
+                text = (
+                    f"{node_list(without)} has no {kind} at all, not even a pool of 0 pages, "
+                    "and the Memory Manager does not expect that."
+                )
+                return Cause(kind, (), (), text)
+        numbers = ", ".join(map(str, kubelet.layout.ids))
+        text = (
+            "prefer-closest-numa-nodes looks up distances by NUMA number and expects 0, 1, 2 and so on; "
+            f"here they are {numbers}."
+        )
+        return Cause("topology", (), (), text)
+
+    def not_enough(self, verdict: Verdict) -> Cause:
+        """A manager could not give what it was told to give."""
+        resource = verdict.resource
+        if is_memory(resource):
+            # The Memory Manager judges all kinds together; name the one that is short, else plain memory.
+            short = (
+                kind
+                for kind, count in sorted(self.requested.items())
+                if is_memory(kind) and free_in_all(self.node, kind, self.uid) < count
+            )
+            resource = next(short, resource)
+        here = self._zones(resource)
+        free = free_in_all(self.node, resource, self.uid)
+        text = f"{self._asked(resource)} asked for, {quantity_of(resource, free)} free in all"
+        if sum(zone.total > 0 for zone in here) > 1:
+            text += f": {_free(resource, here)}"
+        if is_memory(resource):
+            text += self._memory_rules(resource, here)
+        return Cause(resource, (), self._blockers(resource), f"{text}.")
+
+    def _memory_rules(self, kind: str, here: tuple[Zone, ...]) -> str:
+        """Why memory that is free still cannot be had: groups of nodes, or another kind that goes with it."""
+        count = self.requested[kind]
+        if sum(zone.free for zone in here) < count:
+            return ""
+        groups, single = self._memory_groups(kind)
+        told = [f"{node_list(group)} are one group and serve only requests for all of it" for group in groups]
+        if single:
+            told.append(f"{node_list(single)} already serve requests for one node and cannot join a group")
+        short = [
+            other
+            for other, asked in self.requested.items()
+            if is_memory(other) and other != kind and any(zone.free < asked for zone in self._zones(other))
+        ]
+        if short and all(zone.free >= count for zone in here):
+            told.append(f"all kinds of memory come from the same nodes, and {' and '.join(short)} is short")
+        return "".join(f"; {text}" for text in told)
+
+    def _memory_groups(self, kind: str) -> tuple[list[tuple[int, ...]], list[int]]:
+        """Groups of nodes that serve as one, and nodes that can be in no group because they serve alone.
+
+        The latter are in the way of a request that fits no node alone, or that was told to take several.
+        """
+        nodes = self.node.state.memory.nodes
+        groups = sorted({self._ids(node.cells) for node in nodes if node.cells & (node.cells - 1)})
+        grouped = {number for group in groups for number in group}
+        count = self.requested[kind]
+        if self.merging and any(
+            zone.free >= count and zone.numa not in grouped for zone in self._zones(kind)
+        ):
+            return groups, []
+        alone = [
+            number
+            for number, node in zip(self.node.kubelet.layout.ids, nodes, strict=True)
+            if node.assignments and not node.cells & (node.cells - 1)
+        ]
+        return groups, alone
+
+    def _blockers(self, resource: str) -> tuple[str, ...]:
+        """Who holds the resource on nodes where the request does not fit, the largest first."""
+        count = self.requested.get(resource, 0)
+        unusable: set[int] = set()
+        if is_memory(resource):
+            groups, alone = self._memory_groups(resource)
+            unusable.update(alone, *groups)
+        lines: set[tuple[int, str]] = set()
+        for zone in self._zones(resource):
+            if zone.free >= count and zone.numa not in unusable:
+                continue
+            if zone.reserved:
+                text = f"the system keeps {amount_of(resource, zone.reserved)} on NUMA {zone.numa}"
+                lines.add((-zone.reserved, text))
+            for holder in zone.holders:
+                what = f"{amount_of(resource, holder.amount)} on {node_list(holder.nodes)}"
+                lines.add((-holder.amount, f"{holder.pod} ({holder.container}) holds {what}"))
+        shown = [text for _, text in sorted(lines)[:_MOST_HOLDERS]]
+        if len(lines) > _MOST_HOLDERS:
+            shown.append(f"and {len(lines) - _MOST_HOLDERS} more")
+        return tuple(shown)
+
+    def _zones(self, resource: str) -> tuple[Zone, ...]:
+        return zones(self.node, resource, self.uid)
+
+    def _asked(self, resource: str) -> str:
+        return amount_of(resource, self.requested.get(resource, 0))
+
+    def _ids(self, mask: int) -> tuple[int, ...]:
+        return self.node.kubelet.layout.node_ids(mask)
+
+    def _some(self, masks: list[int]) -> str:
+        return some([self._ids(mask) for mask in masks])
 
 
-def _elsewhere(node: Node, resource: str, accepted: dict[str, list[int]]) -> str:
-    """Which other resources do not fit where this one does."""
-    mine = set(accepted[resource])
-    ids = node.kubelet.layout.node_ids
-    apart = [
-        f"{other} only on {some([ids(mask) for mask in masks])}"
-        for other, masks in accepted.items()
-        if masks and mine.isdisjoint(masks)
-    ]
-    if apart:
-        return f"but {' and '.join(apart)}"
-    stuck = [other for other, masks in accepted.items() if not masks]
-    return f"if {' and '.join(stuck)} did" if stuck else "but not together with all the others"
-
-
-def _free_everywhere(node: Node, resource: str, here: tuple[Zone, ...]) -> int:
-    """What is free in all; a device on two nodes, or on none, counts once."""
-    if resource != "cpu" and not is_memory(resource):
-        return node.kubelet.devices.free(node.state.device, resource).bit_count()
-    return sum(zone.free for zone in here)
-
-
-def _shortages(resource: str, count: int, here: tuple[Zone, ...]) -> str:
+def _free(resource: str, here: tuple[Zone, ...], count: int = 0) -> str:
+    """What is free where; with a `count`, how much is missing there."""
     return ", ".join(
         f"NUMA {zone.numa} has {quantity_of(resource, zone.free)} free"
         + (f" ({quantity_of(resource, count - zone.free)} short)" if zone.free < count else "")
         for zone in here
         if zone.total
     )
-
-
-def _blockers(resource: str, count: int, here: tuple[Zone, ...]) -> tuple[str, ...]:
-    """Who holds the resource on nodes where the request does not fit, the largest first."""
-    lines: list[tuple[int, str]] = []
-    for zone in here:
-        if zone.free >= count:
-            continue
-        if zone.reserved:
-            text = f"the system keeps {amount_of(resource, zone.reserved)} on NUMA {zone.numa}"
-            lines.append((zone.reserved, text))
-        lines += [
-            (
-                holder.amount,
-                f"{holder.pod} ({holder.container}) holds {amount_of(resource, holder.amount)} on NUMA {zone.numa}",
-            )
-            for holder in zone.holders
-        ]
-    lines.sort(key=lambda line: (-line[0], line[1]))
-    shown = [text for _, text in lines[:_MOST_HOLDERS]]
-    if len(lines) > _MOST_HOLDERS:
-        shown.append(f"and {len(lines) - _MOST_HOLDERS} more")
-    return tuple(shown)
-
-
-def _broken_cores(node: Node, wanted: Demand, verdict: Verdict) -> Cause:
-    count = requested_by(wanted, verdict.container).get("cpu", 0)
-    per_core = node.kubelet.layout.cpus_per_core
-    here = zones(node, "cpu")
-    if count % per_core:
-        text = (
-            f"{amount_of('cpu', count)} cannot be whole cores: each core has {per_core} threads and "
-            "full-pcpus-only gives whole cores only."
-        )
-        return Cause("cpu", (), (), text)
-    cpus = node.kubelet.cpus
-    left = (node.state.cpu.shared & ~cpus.reserved_cores).bit_count() if cpus else 0
-    text = (
-        f"{amount_of('cpu', count)} asked for, {left} left that are not threads of a reserved core "
-        "(full-pcpus-only)."
-    )
-    return Cause("cpu", (), _blockers("cpu", count, here), text)
-
-
-def _not_enough(node: Node, wanted: Demand, verdict: Verdict) -> Cause:
-    requested = requested_by(wanted, verdict.container)
-    resource = verdict.resource
-    if resource == "memory":
-        # The Memory Manager judges all kinds together; name the one that is short, else plain memory.
-        kinds = [kind for kind in requested if is_memory(kind)]
-        resource = next((kind for kind in kinds if _short(node, kind, requested[kind])), "memory")
-    count = requested.get(resource, 0)
-    here = zones(node, resource)
-    free = _free_everywhere(node, resource, here)
-    text = f"{amount_of(resource, count)} asked for, {quantity_of(resource, free)} free in all"
-    if here:
-        text += f": {_shortages(resource, count, here)}"
-    if is_memory(resource) and free >= count:
-        text += "; a NUMA node serves either single-node allocations or one group of nodes, never both"
-    return Cause(resource, (), _blockers(resource, count, here), text + ".")
-
-
-def _short(node: Node, kind: str, count: int) -> bool:
-    return sum(zone.free for zone in zones(node, kind)) < count

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 
 from numaware.diagnose.causes import Cause, causes
-from numaware.diagnose.counterfactual import Change, changes
+from numaware.diagnose.caveats import caveats
+from numaware.diagnose.change import Change, admits
+from numaware.diagnose.counterfactual import changes
 from numaware.machine.cpuset import CpuSet
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.files import devices_by_node
 from numaware.twin.memory.static import Block
 from numaware.twin.node import Merge, Node, NodeState, Verdict
-from numaware.twin.topology.cost import combinations, kubelet_seconds
 from numaware.twin.topology.hints import Hint
-from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
 
 
@@ -30,13 +30,17 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """The whole answer. `node` is the node before the pod came, `after` what it is afterwards."""
+    """The whole answer. `node` is the node before the pod came, `after` what it is afterwards.
+
+    `admitted_when_empty` tells a node that is too full from one that is too small, or too strict, for the pod.
+    """
 
     name: str
     pod: Pod
     node: Node
     after: Node
     admitted: bool
+    admitted_when_empty: bool
     reason: str
     message: str
     placements: tuple[Placement, ...]
@@ -52,7 +56,6 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
         verdict = node.admit(pod, merges.append)
     except KubeletPanic as crash:
         verdict = Verdict(False, "KubeletPanic", f"the kubelet itself would crash: {crash}", node, node.state)
-    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
     refused = not verdict.admitted
     return Explanation(
         name=name,
@@ -60,12 +63,13 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
         node=node,
         after=verdict.node,
         admitted=verdict.admitted,
+        admitted_when_empty=admits(Node.fresh(node.kubelet.hardware, node.kubelet.config), pod),
         reason=verdict.reason,
         message=verdict.message,
         placements=_placements(node, pod, verdict.held, merges),
-        why=causes(node, wanted, verdict, merges) if refused else (),
+        why=causes(node, pod, verdict, merges) if refused else (),
         changes=changes(node, pod, verdict) if refused else (),
-        warnings=tuple(_warnings(node, merges)),
+        warnings=tuple(caveats(node, pod, merges, admitted=verdict.admitted)),
     )
 
 
@@ -91,30 +95,6 @@ def _placements(node: Node, pod: Pod, state: NodeState, merges: list[Merge]) -> 
     )
 
 
-def _warnings(node: Node, merges: list[Merge]) -> list[str]:
-    """What works, but not well: a merge that would keep a real kubelet busy."""
-    single = node.kubelet.config.topology_policy == "single-numa-node"
-    found = []
-    for merge in merges:
-        lists = [hints for answer in (merge.device, merge.cpu, merge.memory) for hints in answer.values()]
-        count = combinations(lists, single_nodes=single)
-        seconds = kubelet_seconds(count)
-        if seconds:
-            who = f"container {merge.container}" if merge.container else "this pod"
-            found.append(
-                f"a real kubelet would try {count:,} combinations of hints for {who}, about {_duration(seconds)}; "
-                "fewer NUMA nodes (BIOS: NPS, SNC) or fewer resources with topology keep it quick"
-            )
-    return found
-
-
-def _duration(seconds: int) -> str:
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} seconds" if seconds > 1 else "1 second"
-
-
 def to_builtins(explanation: Explanation, spec_path: str = "spec") -> dict[str, Any]:
     """The documented JSON shape; `spec_path` is where the pod spec stands in the user's document."""
     layout = explanation.node.kubelet.layout
@@ -129,6 +109,7 @@ def to_builtins(explanation: Explanation, spec_path: str = "spec") -> dict[str, 
         "pod": {"namespace": explanation.pod.namespace, "name": explanation.pod.name},
         "node": explanation.name,
         "admitted": explanation.admitted,
+        "admittedWhenEmpty": explanation.admitted_when_empty,
         "reason": explanation.reason,
         "message": explanation.message,
         "containers": [
