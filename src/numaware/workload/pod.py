@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from numaware.workload.scheduling import NO_SCHEDULING, Scheduling
+
 Qos = Literal["Guaranteed", "Burstable", "BestEffort"]
 # (resource name, nano-units), ascending by name, no name twice.
 Resources = tuple[tuple[str, int], ...]
@@ -32,7 +34,8 @@ class Pod(msgspec.Struct, frozen=True):
     """One pod after API defaulting (a limit without a request is also the request).
 
     `qos` is `status.qosClass` where the manifest carries it. `pod_level` says that the pod has resources of its
-    own (`spec.resources`); `pod_requests` and `pod_limits` hold them.
+    own (`spec.resources`); `pod_requests` and `pod_limits` hold them. `scheduling` is what decides about the node before
+    any manager sees the pod, and so is no part of its shape.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Pod(msgspec.Struct, frozen=True):
     overhead: Resources = ()
     pod_requests: Resources = ()
     pod_limits: Resources = ()
+    scheduling: Scheduling = NO_SCHEDULING
 
     @property
     def pod_level(self) -> bool:

@@ -1,0 +1,65 @@
+"""What a scheduler knows of a node besides its NUMA nodes, and what a pod takes from it in all.
+
+Amounts are counted as kube-scheduler does: CPU in thousandths, everything else in whole units, and pods themselves as
+a resource called `pods`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from numaware.workload.demand import Amounts
+from numaware.workload.pod import Container, Pod, Resources, amount, milli, units
+from numaware.workload.qos import peak
+from numaware.workload.scheduling import Effect, Labels
+
+
+class Taint(msgspec.Struct, frozen=True):
+    """What keeps pods off a node unless they tolerate it."""
+
+    key: str
+    value: str
+    effect: Effect
+
+
+class NodeFacts(msgspec.Struct, frozen=True, cache_hash=True):
+    """One node as the API server describes it: labels and amounts ascending by name, taints in the order they stand.
+
+    The two policies are the kubelet's, None where nobody has told.
+    """
+
+    name: str
+    labels: Labels = ()
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: Amounts = ()
+    topology_policy: str | None = None
+    cpu_policy: str | None = None
+
+
+def pod_requests(pod: Pod) -> Amounts:
+    """All that a pod takes from a node's allocatable, ascending by resource; amounts of zero are left out."""
+    return _requests(pod.containers, pod.init_containers, pod.pod_requests, pod.overhead)
+
+
+@lru_cache(maxsize=8192)
+def _requests(
+    containers: tuple[Container, ...],
+    init_containers: tuple[Container, ...],
+    own: Resources,
+    overhead: Resources,
+) -> Amounts:
+    pod = Pod("", containers=containers, init_containers=init_containers)
+
+    def at_peak(name: str) -> int:
+        return peak(pod, lambda container: amount(container.requests, name))
+
+    total = {name: at_peak(name) for container in pod.in_order for name, _ in container.requests}
+    # What the pod asks for as a whole (pod-level resources) replaces the sum; the overhead comes on top of either.
+    total.update(own)
+    for name, nano in overhead:
+        total[name] = total.get(name, 0) + nano
+    counted = {name: milli(nano) if name == "cpu" else units(nano) for name, nano in total.items() if nano}
+    return tuple(sorted({**counted, "pods": 1}.items()))

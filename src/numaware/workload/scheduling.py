@@ -1,0 +1,212 @@
+"""What a scheduler must honour about a pod besides its amounts: where it may go, and beside whom.
+
+Plain values, normalised while they are read: selectors are sorted requirements, defaults are filled in, a term's
+namespaces name the pod's own where nothing else was written. So two pods that ask for the same compare equal, and
+whoever answers one can reuse the answer for the other. `node` is kept apart from the rest because it alone decides
+which nodes are possible at all, and is shared by pods whose labels differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+# (key, value), ascending by key, no key twice.
+Labels = tuple[tuple[str, str], ...]
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+DEFAULT_SCHEDULER = "default-scheduler"
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the name of a host port's address, nothing is bound to it
+VOLCANO_POLICY = "volcano.sh/numa-topology-policy"
+OWN_ANNOTATIONS = "numaware.io/"
+
+# strconv.ParseInt with base 10: no blanks, no underscores, and it has to fit into 64 bits.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+
+
+class Requirement(msgspec.Struct, frozen=True, order=True):
+    """One condition on labels; `values` ascending."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt" | "Lt":
+                return self._compares(value)
+
+    def _compares(self, value: str | None) -> bool:
+        """Whether the label is the larger or the smaller number; what is no number never compares."""
+        has = _integer(value)
+        wants = _integer(self.values[0]) if len(self.values) == 1 else None
+        if has is None or wants is None:
+            return False
+        return has > wants if self.operator == "Gt" else has < wants
+
+
+class Selector(msgspec.Struct, frozen=True):
+    """Labels that fulfil every requirement; without any it takes everything. (One that is missing takes nothing.)"""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+
+class NodeTerm(msgspec.Struct, frozen=True):
+    """One way to be the right node: all of its labels and, for `names`, its own name. Never empty."""
+
+    labels: tuple[Requirement, ...] = ()
+    names: tuple[Requirement, ...] = ()
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.labels) and all(
+            requirement.matches({"metadata.name": name}) for requirement in self.names
+        )
+
+
+class PreferredNodes(msgspec.Struct, frozen=True):
+    """Nodes that are worth `weight` more than others."""
+
+    weight: int
+    term: NodeTerm
+
+
+class Toleration(msgspec.Struct, frozen=True):
+    """A taint that does not keep the pod away; without `key` any, without `effect` every effect."""
+
+    key: str = ""
+    exists: bool = False
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, key: str, value: str, effect: str) -> bool:
+        return (
+            (not self.effect or self.effect == effect)
+            and (not self.key or self.key == key)
+            and (self.exists or self.value == value)
+        )
+
+
+class NodeRules(msgspec.Struct, frozen=True, cache_hash=True):
+    """Which nodes the pod may go to, whatever runs on them.
+
+    `required` are the terms of which one must match: None if there is no such rule, while no terms at all match nothing.
+    """
+
+    node_name: str = ""
+    selector: Labels = ()
+    required: tuple[NodeTerm, ...] | None = None
+    preferred: tuple[PreferredNodes, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class PodTerm(msgspec.Struct, frozen=True, cache_hash=True):
+    """Some pods, and how near is near: those that `selector` finds in the namespaces, on nodes that share `topology_key`.
+
+    The namespaces are those listed and those that `namespace_selector` finds; an absent selector finds none.
+    """
+
+    topology_key: str
+    selector: Selector | None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: Selector | None = None
+
+
+class PreferredPods(msgspec.Struct, frozen=True):
+    """Pods that are worth `weight` to have near, or, in an anti-affinity, to have elsewhere."""
+
+    weight: int
+    term: PodTerm
+
+
+class PodRules(msgspec.Struct, frozen=True, cache_hash=True):
+    """Beside which pods this one must or would like to be (`near`), and which it must or would like to avoid (`apart`)."""
+
+    near: tuple[PodTerm, ...] = ()
+    apart: tuple[PodTerm, ...] = ()
+    rather_near: tuple[PreferredPods, ...] = ()
+    rather_apart: tuple[PreferredPods, ...] = ()
+
+
+class SpreadRule(msgspec.Struct, frozen=True, cache_hash=True):
+    """How evenly pods of a kind are to be spread over the values of a node label.
+
+    `hard` is whenUnsatisfiable: DoNotSchedule. `heed_affinity` and `heed_taints` say whether nodes that the pod cannot
+    use for that reason are left out of the count.
+    """
+
+    topology_key: str
+    max_skew: int
+    hard: bool
+    selector: Selector | None
+    min_domains: int = 1
+    heed_affinity: bool = True
+    heed_taints: bool = False
+
+
+class HostPort(msgspec.Struct, frozen=True, order=True):
+    """A port of the node itself that the pod occupies."""
+
+    protocol: str
+    address: str
+    port: int
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """An object the pod belongs to."""
+
+    kind: str
+    name: str
+    controller: bool = False
+
+
+class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
+    """The scheduling part of a pod. `claims` are volumes to be bound first, `resource_claims` devices of DRA.
+
+    Annotations are kept only where this program heeds them: its own, and Volcano's topology policy. `priority` is None
+    where neither a number nor one of Kubernetes' own classes was named.
+    """
+
+    labels: Labels = ()
+    annotations: Labels = ()
+    node: NodeRules = NodeRules()
+    pods: PodRules = PodRules()
+    spread: tuple[SpreadRule, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    gates: tuple[str, ...] = ()
+    priority: int | None = None
+    priority_class: str = ""
+    preempts: bool = True
+    scheduler: str = DEFAULT_SCHEDULER
+    claims: tuple[str, ...] = ()
+    resource_claims: tuple[str, ...] = ()
+    owners: tuple[Owner, ...] = ()
+
+    def annotation(self, key: str) -> str:
+        """One annotation, empty where there is none."""
+        return next((value for known, value in self.annotations if known == key), "")
+
+
+NO_SCHEDULING = Scheduling()
+
+
+def _integer(text: str | None) -> int | None:
+    if text is None or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None
