@@ -2,7 +2,7 @@
 
 `Node.key` compares exact CPU numbers. But packing takes whole units before parts and ties by position, so which of
 several equally free cores is taken changes nothing that a later pod could notice. `node_class` therefore counts, per
-NUMA node, the cores by how many of their threads are free. Fresh machines that took and lost different pods in
+NUMA node and socket, the cores by how many of their threads are free. Fresh machines that took and lost different pods in
 different orders fall into few classes, and one evaluation serves them all.
 """
 
@@ -19,7 +19,7 @@ def node_class(node: Node) -> Hashable:
     state = node.state
     cpus = node.kubelet.cpus
     return (
-        id(node.kubelet),
+        node.kubelet,
         _cpu_class(cpus, node) if cpus else 0,
         tuple((part.assignments > 0, part.cells, part.free) for part in state.memory.nodes),
         tuple(sorted(state.device.taken.items())),
@@ -36,14 +36,23 @@ def _cpu_class(cpus: StaticCpus, node: Node) -> Hashable:
         # These pick by CPU number, so the numbers themselves are the state.
         return shared
     free = shared & ~cpus.reserved
-    counts = tuple(_core_counts(cores, free) for cores in cpus.layout.cores_in_node.values())
+    counts = tuple(_core_counts(layout, cores, free) for layout, cores in cpus.layout.threads_of_node)
     if options.full_pcpus_only:
         return counts, (shared & ~cpus.reserved_cores).bit_count()
     return counts
 
 
-def _core_counts(cores: tuple[int, ...], free: int) -> int:
-    """How many cores have how many free threads, in one number: 16 bits for each number of free threads."""
+def _core_counts(planes: tuple[tuple[int, int], ...], cores: tuple[int, ...], free: int) -> int:
+    """How many cores have how many free threads, in one number: 16 bits for each number of free threads.
+
+    Where all cores number their threads alike (`planes`), counting is a few operations on whole masks.
+    """
+    if len(planes) == 1:
+        return (free & planes[0][0]).bit_count()
+    if len(planes) == 2:
+        first = free & planes[0][0]
+        second = free >> planes[1][1] & planes[0][0]
+        return (first ^ second).bit_count() | (first & second).bit_count() << 16
     total = 0
     for core in cores:
         left = (core & free).bit_count()

@@ -159,6 +159,13 @@ class Layout:
         self.cores_in_socket = {
             socket: tuple(core for core in self.cores if core & cpus) for socket, cpus in self.sockets
         }
+        # Cores that nothing but their number tells apart: those of one size on one NUMA node and socket.
+        alike: dict[tuple[int, int, int], list[int]] = {}
+        for (position, socket, _), core in sorted(cores.items()):
+            alike.setdefault((position, socket, core.bit_count()), []).append(core)
+        self.threads_of_node = tuple(
+            (_planes(tuple(group)), tuple(group)) for _, group in sorted(alike.items())
+        )
         self.cpu_count = self.all_cpus.bit_count()
         # KUBELET: sizes are integer divisions of totals, wrong on asymmetric machines, and used all the same.
         self.cpus_per_core = self.cpu_count // len(self.cores) if self.cores else 0
@@ -219,6 +226,21 @@ def sums(values: tuple[int, ...] | list[int]) -> list[int]:
     for value in values:
         table += [entry + value for entry in table] if value else table
     return table
+
+
+def _planes(cores: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """The threads of equal cores layer by layer: (mask of all nth threads, distance from the first ones).
+
+    Empty when the cores differ in threads or in how they are numbered.
+    """
+    offsets = {tuple(thread - _low(core) for thread in iter_bits(core)) for core in cores}
+    if len(offsets) != 1:
+        return ()
+    return tuple((_mask(_low(core) + offset for core in cores), offset) for offset in offsets.pop())
+
+
+def _low(mask: int) -> int:
+    return (mask & -mask).bit_length() - 1
 
 
 def _mask(numbers: Iterable[int]) -> int:

@@ -106,7 +106,7 @@ class Node:
         """Equal keys answer alike to any new pod: what is free counts, not who holds the rest."""
         state = self.state
         return (
-            id(self.kubelet),
+            self.kubelet,
             self.effective_shared(),
             state.memory.nodes,
             tuple(sorted(state.device.taken.items())),
