@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import gzip
 import sys
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from io import BufferedReader
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import msgspec
 from cyclopts import App, Parameter
 
+from numaware.cli.recordings import SHOWN, Progress, RecordedFiles, as_text, lines, parting, progress_of
 from numaware.errors import InputError
-from numaware.machine.textfile import MAX_TEXT_BYTES
 from numaware.machine.words import printable
 from numaware.twin.agreement import differences
 from numaware.twin.recording import Recording
 from numaware.twin.recording import replay as ask_twin
 
 app = App(name="twin", help="Ask the model of the kubelet, and hold it against recorded kubelets.")
-
-_SHOWN = 5
-_WIDTH = 160
-_GZIP = b"\x1f\x8b"
-
-# Told how many bytes of the files were read.
-Progress = Callable[[int], None]
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -54,10 +43,7 @@ class Tally(msgspec.Struct, rename="camel"):
 
 @app.command
 def replay(
-    files: Annotated[
-        list[Path],
-        Parameter(name="PATH", allow_leading_hyphen=True, help=".jsonl or .jsonl.gz; - is standard input."),
-    ],
+    files: RecordedFiles,
     /,
     *,
     check: Annotated[
@@ -95,15 +81,15 @@ def replay(
       numaware twin replay scenarios.jsonl
       numaware twin replay --check vectors/kubelet/*.jsonl.gz
     """
-    with _progress(files, visible=check or not sys.stdout.isatty()) as progress:
+    with progress_of(files, visible=check or not sys.stdout.isatty()) as progress:
         if not check:
             for file in files:
                 for recording, answer in _answers(file, progress):
-                    sys.stdout.write(_json({"id": recording.scenario.id, "result": answer}) + "\n")
+                    sys.stdout.write(as_text({"id": recording.scenario.id, "result": answer}) + "\n")
             return 0
         tallies = [_compare(file, progress) for file in files]
     if as_json:
-        sys.stdout.write(_json({"files": tallies}) + "\n")
+        sys.stdout.write(as_text({"files": tallies}) + "\n")
     else:
         sys.stdout.writelines(f"{line}\n" for tally in tallies for line in _told(tally))
     return int(any(tally.disagreements for tally in tallies))
@@ -112,7 +98,7 @@ def replay(
 def _answers(file: Path, progress: Progress) -> Iterator[tuple[Recording, dict[str, object]]]:
     """Each scenario of a file with the twin's answer, read as it is needed."""
     decoder = msgspec.json.Decoder(Recording)
-    for number, line in enumerate(_lines(file, progress), 1):
+    for number, line in enumerate(lines(file, progress), 1):
         if not line.strip():
             continue
         place = f"{file}:{number}"
@@ -138,7 +124,7 @@ def _compare(file: Path, progress: Progress) -> Tally:
         if found:
             tally.disagreeing_scenarios += 1
             tally.disagreements += len(found)
-            room = _SHOWN - len(tally.first)
+            room = SHOWN - len(tally.first)
             tally.first += [Shown(recording.scenario.id, *difference) for difference in found[:room]]
     if tally.unrecorded == tally.scenarios:
         # Agreement with nothing must not look like agreement.
@@ -155,88 +141,10 @@ def _told(tally: Tally) -> Iterator[str]:
         counts += f", {tally.unrecorded} scenarios without a result"
     yield printable(f"{tally.file}: {counts}", 1000)
     for shown in tally.first:
-        recorded, twin = _around_the_difference(_json(shown.recorded), _json(shown.twin))
+        recorded, twin = parting(as_text(shown.recorded), as_text(shown.twin))
         yield printable(f"  {shown.id} {shown.path}", 1000)
         yield f"    recorded  {printable(recorded, 1000)}"
         yield f"    twin      {printable(twin, 1000)}"
     hidden = tally.disagreements - len(tally.first)
     if hidden:
         yield f"  and {hidden} more"
-
-
-def _around_the_difference(one: str, other: str) -> tuple[str, str]:
-    """Both texts, long ones cut down to where they part."""
-    if max(len(one), len(other)) <= _WIDTH:
-        return one, other
-    parting = next(
-        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )
-    begin = max(0, parting - _WIDTH // 3)
-
-    def cut(text: str) -> str:
-        part = text[begin : begin + _WIDTH]
-        return f"{'...' if begin else ''}{part}{'...' if begin + _WIDTH < len(text) else ''}"
-
-    return cut(one), cut(other)
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-# Reading
-
-
-def _lines(file: Path, progress: Progress) -> Iterator[bytes]:
-    """The lines of a plain or compressed file; what is not one of these is an `InputError`."""
-    source = str(file)
-    with contextlib.ExitStack() as stack:
-        raw = (
-            cast("BufferedReader", sys.stdin.buffer)
-            if source == "-"
-            else stack.enter_context(file.open("rb"))
-        )
-        stream: BufferedReader | gzip.GzipFile = raw
-        if raw.peek(2)[:2] == _GZIP:
-            stream = stack.enter_context(gzip.GzipFile(fileobj=raw))
-        while line := _next_line(stream, source):
-            if raw.seekable():
-                progress(raw.tell())
-            yield line
-
-
-def _next_line(stream: BufferedReader | gzip.GzipFile, source: str) -> bytes:
-    try:
-        line = stream.readline(MAX_TEXT_BYTES + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(source, f"damaged gzip data: {error}") from None
-    if len(line) > MAX_TEXT_BYTES:
-        raise InputError(source, f"a line of more than {MAX_TEXT_BYTES >> 20} MiB, which no scenario is")
-    return line
-
-
-@contextlib.contextmanager
-def _progress(files: Sequence[Path], *, visible: bool) -> Iterator[Progress]:
-    """A bar on the terminal for the one who waits; nothing where nobody looks."""
-    if not visible or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only a terminal pays for the import
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-
-    sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
-    done = 0
-    last = 0
-
-    def moved(position: int) -> None:
-        # A position that goes back is the beginning of the next file.
-        nonlocal done, last
-        if position < last:
-            done += last
-        last = position
-        bar.update(task, completed=done + last)
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("replaying", total=sum(sizes) or None)
-        yield moved

@@ -1,0 +1,106 @@
+"""Files of recorded cases, one JSON object per line: reading them, and showing where a model and a recording part."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from io import BufferedReader
+from pathlib import Path
+from typing import Annotated, cast
+
+import msgspec
+from cyclopts import Parameter
+
+from numaware.errors import InputError
+from numaware.machine.textfile import MAX_TEXT_BYTES
+
+# How many disagreements of a file are shown.
+SHOWN = 5
+_WIDTH = 160
+_GZIP = b"\x1f\x8b"
+
+# Told how many bytes of the files were read.
+Progress = Callable[[int], None]
+
+_PATH = Parameter(name="PATH", allow_leading_hyphen=True, help=".jsonl or .jsonl.gz; - is standard input.")
+RecordedFile = Annotated[Path, _PATH]
+RecordedFiles = Annotated[list[Path], _PATH]
+
+
+def parting(one: str, other: str) -> tuple[str, str]:
+    """Both texts, long ones cut down to where they part."""
+    if max(len(one), len(other)) <= _WIDTH:
+        return one, other
+    place = next(
+        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
+    begin = max(0, place - _WIDTH // 3)
+
+    def cut(text: str) -> str:
+        part = text[begin : begin + _WIDTH]
+        return f"{'...' if begin else ''}{part}{'...' if begin + _WIDTH < len(text) else ''}"
+
+    return cut(one), cut(other)
+
+
+def as_text(value: object) -> str:
+    """One line of JSON."""
+    return msgspec.json.encode(value).decode()
+
+
+def lines(file: Path, progress: Progress) -> Iterator[bytes]:
+    """The lines of a plain or compressed file; what is not one of these is an `InputError`."""
+    source = str(file)
+    with contextlib.ExitStack() as stack:
+        raw = (
+            cast("BufferedReader", sys.stdin.buffer)
+            if source == "-"
+            else stack.enter_context(file.open("rb"))
+        )
+        stream: BufferedReader | gzip.GzipFile = raw
+        if raw.peek(2)[:2] == _GZIP:
+            stream = stack.enter_context(gzip.GzipFile(fileobj=raw))
+        while line := _next_line(stream, source):
+            if raw.seekable():
+                progress(raw.tell())
+            yield line
+
+
+def _next_line(stream: BufferedReader | gzip.GzipFile, source: str) -> bytes:
+    try:
+        line = stream.readline(MAX_TEXT_BYTES + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(source, f"damaged gzip data: {error}") from None
+    if len(line) > MAX_TEXT_BYTES:
+        raise InputError(source, f"a line of more than {MAX_TEXT_BYTES >> 20} MiB, which no recording has")
+    return line
+
+
+@contextlib.contextmanager
+def progress_of(files: Sequence[Path], *, visible: bool) -> Iterator[Progress]:
+    """A bar on the terminal for the one who waits; nothing where nobody looks."""
+    if not visible or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only a terminal pays for the import
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
+    done = 0
+    last = 0
+
+    def moved(position: int) -> None:
+        # A position that goes back is the beginning of the next file.
+        nonlocal done, last
+        if position < last:
+            done += last
+        last = position
+        bar.update(task, completed=done + last)
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("replaying", total=sum(sizes) or None)
+        yield moved
