@@ -16,6 +16,7 @@ from numaware.machine.words import printable
 from numaware.workload.pod import Pod
 from numaware.workload.podspec import PodReader
 from numaware.workload.problem import Problem
+from numaware.workload.schedulingspec import PodSource, read_scheduling
 from numaware.workload.template import Template, required_spec, templates
 from numaware.workload.yamlfile import Node, documents
 
@@ -139,6 +140,16 @@ def _workload(owner: Node, kind: str, template: Template, document: int, reader:
     own_uid = metadata.get("uid").text if template.node is owner else None
     status = owner.get("status") if template.node is owner else Node(None, owner.line)
     pod = reader.pod(pod_name, namespace, own_uid or made_up, status)
+    source = PodSource(
+        node=template.node,
+        path=template.path,
+        holder=template.holder,
+        kind=kind,
+        owner=name or "unnamed",
+        pod=pod_name,
+        namespace=namespace,
+    )
+    pod = msgspec.structs.replace(pod, scheduling=read_scheduling(source, reader.problems))
     replicas = _replicas(kind, template, reader)
     return Workload(
         kind=kind,

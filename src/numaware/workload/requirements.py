@@ -26,7 +26,7 @@ _STANDARD = ("cpu", "memory", "ephemeral-storage")
 _NANO_PER_MILLI = 10**6
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
-_QUALIFIED = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?{_NAME}")
+QUALIFIED = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?{_NAME}")
 
 
 class Requirements(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ def _whole_pages(name: str, amount: Quantity) -> bool:
 
 
 def _container_name_refusal(name: str) -> str:
-    if not _QUALIFIED.fullmatch(name):
+    if not QUALIFIED.fullmatch(name):
         return f'Invalid value: "{shown(name)}": must be a name such as nvidia.com/gpu'
     if "/" not in name and name not in _STANDARD and not name.startswith(HUGEPAGES):
         return f'Invalid value: "{shown(name)}": must be a standard resource type or fully qualified'
