@@ -15,17 +15,16 @@ from typing import NamedTuple
 from numaware.twin.cpu.packed import NotEnoughCpusError, take
 from numaware.twin.hardware import Layout
 
-# A slice that Go grows one element at a time doubles its capacity: 1, 2, 4, 8. A chosen combination of k
-# nodes shares the elements beyond its last full capacity with the combinations tried after it.
-_SHARED_FROM = {4: 3, 6: 5, 7: 5, 8: 5}
+# A NUMA node and its place in the sorted list: a node that spans sockets is listed once for each.
+Listed = tuple[int, int]
 
 
 class _Plan(NamedTuple):
     """How evenly the nodes would be filled, which nodes to use, and which of them take the remainder."""
 
     balance: float
-    nodes: tuple[int, ...]
-    remainder: tuple[int, ...]
+    nodes: tuple[Listed, ...]
+    remainder: tuple[Listed, ...]
 
 
 class AccountingError(Exception):
@@ -41,12 +40,12 @@ def take_distributed(layout: Layout, free: int, count: int, group: int, *, sprea
     if count > free.bit_count():
         raise NotEnoughCpusError(count, free.bit_count())
     nodes = {node: cpus & free for node, cpus in layout.numas if cpus & free}
-    ordered = _by_hierarchy(layout, nodes)
-    available = {node: nodes[node].bit_count() for node in ordered}
+    ordered = list(enumerate(_by_hierarchy(layout, nodes)))
+    available = {node: cpus.bit_count() for node, cpus in nodes.items()}
     groups = -(-layout.cpu_count // group)
     per_node = -(-groups // len(layout.numas))
     wanted = -(-count // group)
-    for size in range(-(-wanted // per_node), min(wanted, len(ordered)) + 1):
+    for size in range(-(-wanted // per_node), min(wanted, len(nodes)) + 1):
         plan = _best_plan(ordered, available, size, count, group)
         if plan is not None:
             return _deal(layout, nodes, plan, count // size // group * group, count, group, spread=spread)
@@ -72,66 +71,67 @@ def _by_hierarchy(layout: Layout, nodes: dict[int, int]) -> list[int]:
 
 
 def _best_plan(
-    ordered: Sequence[int], available: dict[int, int], size: int, count: int, group: int
+    ordered: Sequence[Listed], available: dict[int, int], size: int, count: int, group: int
 ) -> _Plan | None:
     """The combination of `size` nodes with the lowest imbalance, the first among equals."""
     best: _Plan | None = None
     share = count // size // group * group
+    remainder = count - share * size
     for nodes in combinations(ordered, size):
         if best is not None:
             best = best._replace(nodes=_overwritten(best.nodes, nodes))
             if best.balance == 0:
                 break
-        if sum(available[node] for node in nodes) < count:
+        if sum(available[node] for node in {node for _, node in nodes}) < count:
             continue
-        if sum(available[node] // group for node in nodes) * group < count:
+        if sum(available[node] // group for _, node in nodes) * group < count:
             continue
-        if any(available[node] < share for node in nodes):
+        if any(available[node] < share for _, node in nodes):
             continue
-        after = {node: left - share if node in nodes else left for node, left in available.items()}
-        remainder = count - share * size
-        plan = _Plan(_imbalance(after.values()), nodes, ())
+        after = available.copy()
+        for _, node in nodes:
+            after[node] -= share
+        plan = _Plan(math.inf if remainder else _imbalance(after.values()), nodes, ())
         if remainder:
             plan = _with_remainder(plan, after, remainder, group)
-        if best is None or plan.balance < best.balance:
+        if plan.balance < (math.inf if best is None else best.balance):
             best = plan
     return best
 
 
 def _with_remainder(plan: _Plan, after: dict[int, int], remainder: int, group: int) -> _Plan:
     """Choose who takes what does not divide evenly, group by group."""
-    candidates = [node for node in plan.nodes if after[node] >= group]
-    best: tuple[float, tuple[int, ...]] | None = None
+    candidates = [listed for listed in plan.nodes if after[listed[1]] >= group]
+    best = plan
     for size in range(len(candidates), 0, -1):
         # Each size fills a fresh buffer, so only subsets of the same size overwrite each other.
         for subset in combinations(candidates, size):
-            if best is not None and len(best[1]) == size:
-                best = best[0], _overwritten(best[1], subset)
-            if sum(after[node] for node in subset) < remainder:
+            if len(best.remainder) == size:
+                best = best._replace(remainder=_overwritten(best.remainder, subset))
+            if sum(after[node] for _, node in subset) < remainder:
                 continue
-            left = dict(after)
+            left = after.copy()
             missing = remainder
-            while missing > 0 and any(left[node] >= group for node in subset):
-                for node in subset:
+            while missing > 0 and any(left[node] >= group for _, node in subset):
+                for _, node in subset:
                     if missing > 0 and left[node] >= group:
                         left[node] -= group
                         missing -= group
             balance = _imbalance(left.values())
-            if best is None or balance < best[0]:
-                best = balance, subset
-    if best is None:
-        return plan._replace(balance=math.inf)
-    return plan._replace(balance=best[0], remainder=best[1])
+            if balance < best.balance:
+                best = plan._replace(balance=balance, remainder=subset)
+    return best
 
 
-def _overwritten(kept: tuple[int, ...], current: tuple[int, ...]) -> tuple[int, ...]:
+def _overwritten(kept: tuple[Listed, ...], current: tuple[Listed, ...]) -> tuple[Listed, ...]:
     """What a remembered combination looks like once a later one was written into its shared buffer.
 
     KUBELET: the kubelet keeps a slice, not a copy, while it goes on generating combinations in place
-    (iterateCombinations); only tails behind an equal prefix share memory.
+    (iterateCombinations). Go doubles the buffer of a slice that outgrows it (1, 2, 4, 8), so what was appended after the
+    last doubling is shared by all combinations that begin alike.
     """
-    shared = _SHARED_FROM.get(len(kept))
-    if shared is None or kept[:shared] != current[:shared]:
+    shared = (1 << (len(kept) - 1).bit_length() >> 1) + 1
+    if kept[:shared] != current[:shared]:
         return kept
     return kept[:shared] + current[shared:]
 
@@ -140,19 +140,25 @@ def _deal(
     layout: Layout, nodes: dict[int, int], plan: _Plan, share: int, count: int, group: int, *, spread: bool
 ) -> int:
     taken = 0
-
-    def take_from(node: int, amount: int) -> int:
-        return take(layout, nodes[node] & ~taken, amount, spread=spread)
-
     missing = count
-    for node in plan.nodes:
-        taken |= take_from(node, share)
-        missing -= share
-    while missing > 0 and any((nodes[node] & ~taken).bit_count() >= group for node in plan.remainder):
-        for node in plan.remainder:
-            if missing > 0 and (nodes[node] & ~taken).bit_count() >= group:
-                taken |= take_from(node, group)
-                missing -= group
+
+    def take_from(node: int, amount: int) -> None:
+        nonlocal taken, missing
+        free = nodes[node] & ~taken
+        # KUBELET: a node that cannot give its part is passed over without a word; the sum at the end tells.
+        if amount <= free.bit_count():
+            cpus = take(layout, free, amount, spread=spread)
+            taken |= cpus
+            missing -= cpus.bit_count()
+
+    for _, node in plan.nodes:
+        take_from(node, share)
+    remainder = count - share * len(plan.nodes)
+    while remainder > 0 and any((nodes[node] & ~taken).bit_count() >= group for _, node in plan.remainder):
+        for _, node in plan.remainder:
+            if remainder > 0 and (nodes[node] & ~taken).bit_count() >= group:
+                take_from(node, group)
+                remainder -= group
     if missing > 0:
         raise AccountingError(f"accounting error, not enough CPUs allocated, remaining: {missing}")
     if missing < 0:

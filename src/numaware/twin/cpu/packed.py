@@ -59,6 +59,8 @@ class _Taking:
         self.taken = 0
 
     def _take(self, cpus: int) -> None:
+        # KUBELET: a unit that lies in two parents is listed under both, and its CPUs count as often as it is taken, so on
+        # machines whose sockets and NUMA nodes overlap fewer CPUs than asked for can come out (cpuAccumulator.take).
         self.taken |= cpus
         self.free &= ~cpus
         self.missing -= cpus.bit_count()
@@ -153,7 +155,7 @@ class _Taking:
             core for group in self._core_groups() for core in group if (core & self.free).bit_count() == size
         ]
         for core in whole:
-            if self.missing >= core.bit_count() and core & self.free:
+            if self.missing >= core.bit_count():
                 self._take(core)
 
     def single_cpus(self, *, spread: bool) -> None:

@@ -115,7 +115,7 @@ class StaticMemory:
 
     def _hints(self, state: MemoryState, uid: str, wanted: Amounts) -> Hints:
         """One list for all kinds: a mask counts only if every kind fits."""
-        self._crash_on_missing(wanted)
+        self._crash_on_missing(wanted, self.layout.full)
         nodes = state.nodes
         candidates: list[int] = list(mask_order(len(nodes)))
         for kind, size in wanted:
@@ -143,10 +143,10 @@ class StaticMemory:
                 candidates = [mask for mask in candidates if free[mask] & _UINT64 >= size]
         return Hints(candidates, of_size(candidates, smallest))
 
-    def _crash_on_missing(self, wanted: Amounts) -> None:
-        # KUBELET: a huge page size that some node does not have is a nil pointer in its table.
+    def _crash_on_missing(self, wanted: Amounts, nodes: int) -> None:
+        # KUBELET: a huge page size that one of the nodes looked at does not have is a nil pointer in its table.
         for kind, _ in wanted:
-            if any(kind not in totals for totals in self.totals):
+            if any(kind not in self.totals[position] for position in iter_bits(nodes)):
                 raise KubeletPanic("runtime error: invalid memory address or nil pointer dereference")
 
     # Allocation
@@ -197,7 +197,7 @@ class StaticMemory:
         return nodes or 0
 
     def _fits(self, state: MemoryState, nodes: int, wanted: Amounts) -> bool:
-        self._crash_on_missing(wanted)
+        self._crash_on_missing(wanted, nodes)
         return all(
             sum(state.nodes[position].free[self.kinds.index(kind)] for position in iter_bits(nodes)) & _UINT64
             >= size

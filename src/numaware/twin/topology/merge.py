@@ -19,9 +19,12 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
+from math import prod
 
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.topology.hints import Hint, Hints
+
+_MOST_STEPS = 1 << 20
 
 # Ranks a mask among others: the smallest key wins.
 Better = Callable[[int], tuple[int, ...]]
@@ -64,7 +67,7 @@ def merge(lists: Iterable[Hints | None], full: int, better: Better, *, equal_mas
     their masks differed.
     """
     constrained = [hints for hints in lists if hints is not None]
-    if isinstance(better, Closest) and better.sparse:
+    if isinstance(better, Closest) and better.sparse and _is_walkable(constrained):
         return _walked(constrained, full, better)
     preferred = preferred_masks(constrained, full, equal_masks=equal_masks)
     if preferred:
@@ -157,6 +160,11 @@ def _made_butterflies(width: int, lane: int) -> Iterator[tuple[int, int]]:
 @lru_cache(maxsize=64)
 def _kept_butterflies(width: int, lane: int) -> tuple[tuple[int, int], ...]:
     return tuple(_made_butterflies(width, lane))
+
+
+def _is_walkable(constrained: Sequence[Hints]) -> bool:
+    """Whether the walk ends within seconds; a kubelet that takes longer has other troubles than its distances."""
+    return prod(len(hints.masks) or 1 for hints in constrained) <= _MOST_STEPS
 
 
 def _walked(constrained: Sequence[Hints], full: int, better: Closest) -> Hint:
