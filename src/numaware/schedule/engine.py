@@ -1,0 +1,205 @@
+"""Which node: the decision engine. Pure: it reads no clock, rolls no dice and talks to nobody.
+
+Nodes in equal state share one evaluation, and `pool.py` keeps the best class of nodes for every kind of pod, so one more
+pod of a known kind costs a few look-ups however large the cluster is. Only pods whose place depends on other pods, on
+ports or on preferences make the engine ask every node.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from numaware.schedule.cluster import Cluster, Member
+from numaware.schedule.constraints import (
+    Neighbours,
+    Question,
+    cannot_judge,
+    neighbour_scores,
+    node_affinity_scores,
+    ports_reason,
+    static_reason,
+    taint_scores,
+    volcano_reason,
+)
+from numaware.schedule.evaluation import Evaluation, Evaluator
+from numaware.schedule.kinds import Kind
+from numaware.schedule.pool import Pool
+from numaware.schedule.profile import DEFAULT_PROFILE, Profile
+from numaware.schedule.shares import Share
+from numaware.schedule.stranding import Mix, Need
+from numaware.schedule.zones import gpu_resource
+from numaware.twin.node import Verdict
+from numaware.twin.topology.hints import Hint
+from numaware.workload.pod import Pod
+from numaware.workload.scheduling import VOLCANO_POLICY, NodeRules
+
+# Distinct rules about nodes whose pools are kept; the oldest goes first.
+_MOST_POOLS = 64
+# A point of a preference (0 to 100) against a point of the engine's own score (0 to 1000).
+_PREFERENCE = 3
+GATED = "Scheduling is blocked due to non-empty scheduling gates"
+
+
+class Decision(NamedTuple):
+    """Where a pod goes, with the hints its kubelet will arrive at; or, with no node, how many nodes refuse and why."""
+
+    pod: Pod
+    node: str | None
+    score: int
+    hints: tuple[Hint, ...] = ()
+    share: Share | None = None
+    reasons: tuple[tuple[str, int], ...] = ()
+
+
+class Engine:
+    """Decides for pods one by one, in the order they are given.
+
+    Without a `mix` the engine learns from the pods it sees which kinds come. `cached=False` asks the twin every time.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        profile: Profile = DEFAULT_PROFILE,
+        *,
+        mix: Mix | None = None,
+        cached: bool = True,
+    ) -> None:
+        self.cluster = cluster
+        self.cached = cached
+        self.neighbours = Neighbours(member.facts for member in cluster)
+        self._evaluator = Evaluator(profile, cached=cached)
+        if mix is not None:
+            self._evaluator.learn(mix)
+        self._learns = mix is None
+        self._seen: Counter[Need] = Counter()
+        self._count = 0
+        self._gpu = next((name for member in cluster if (name := gpu_resource(member.node))), "")
+        self._soft_taints = any(
+            taint.effect == "PreferNoSchedule" for member in cluster for taint in member.facts.taints
+        )
+        self._pools: dict[tuple[NodeRules, str], Pool] = {}
+
+    # Deciding
+
+    def decide(self, pod: Pod) -> Decision:
+        """The best node for the pod as things stand; nothing is changed but what the engine has learned."""
+        self._learn(pod)
+        hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
+        if hindrance:
+            return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
+        kind = Kind.of(pod)
+        question = self.neighbours.ask(pod)
+        if question or pod.scheduling.host_ports or pod.scheduling.node.preferred or self._soft_taints:
+            best = self._best_of_all(pod, kind, question)
+        else:
+            best = self._pool(pod).best(pod, kind)
+        if best is None:
+            return Decision(pod, None, 0, reasons=self.reasons(pod))
+        member, found = best
+        return Decision(pod, member.name, found.score, found.hints, found.share)
+
+    def reasons(self, pod: Pod) -> tuple[tuple[str, int], ...]:
+        """Why nodes refuse the pod, and how many each; most first, then by text."""
+        kind = Kind.of(pod)
+        question = self.neighbours.ask(pod)
+        counts: Counter[str] = Counter()
+        for member in self.cluster:
+            counts.update(set(self._why_not(member, pod, kind, question)))
+        return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+    def why_not(self, member: Member, pod: Pod) -> tuple[str, ...]:
+        """What keeps the pod off one node, empty if nothing does."""
+        return self._why_not(member, pod, Kind.of(pod), self.neighbours.ask(pod))
+
+    def _why_not(self, member: Member, pod: Pod, kind: Kind, question: Question | None) -> tuple[str, ...]:
+        outside = _outside_reason(member, pod, question)
+        return (outside,) if outside else self._evaluate(member, pod, kind).reasons
+
+    def _evaluate(self, member: Member, pod: Pod, kind: Kind) -> Evaluation:
+        return self._evaluator.evaluate(self._evaluator.number_of(member), member, pod, kind)
+
+    def _pool(self, pod: Pod) -> Pool:
+        rules = pod.scheduling.node, pod.scheduling.annotation(VOLCANO_POLICY)
+        pool = self._pools.get(rules)
+        if pool is None:
+            if len(self._pools) >= _MOST_POOLS:
+                del self._pools[next(iter(self._pools))]
+            positions = [
+                member.index
+                for member in self.cluster
+                if not (static_reason(pod.scheduling, member.facts) or volcano_reason(pod, member.facts))
+            ]
+            pool = self._pools[rules] = Pool(self.cluster, self._evaluator, positions)
+        return pool
+
+    def _best_of_all(
+        self, pod: Pod, kind: Kind, question: Question | None
+    ) -> tuple[Member, Evaluation] | None:
+        """Ask every node; what the twin says is still shared by nodes of a class."""
+        fitting = []
+        for member in self.cluster:
+            if not _outside_reason(member, pod, question):
+                found = self._evaluate(member, pod, kind)
+                if not found.reasons:
+                    fitting.append((member, found))
+        if not fitting:
+            return None
+        facts = [member.facts for member, _ in fitting]
+        liked = zip(
+            node_affinity_scores(pod.scheduling, facts),
+            taint_scores(pod.scheduling, facts),
+            neighbour_scores(question, [one.name for one in facts]),
+            strict=True,
+        )
+        totals = [
+            found.score + _PREFERENCE * sum(points) for (_, found), points in zip(fitting, liked, strict=True)
+        ]
+        best = max(range(len(fitting)), key=lambda index: (totals[index], -index))
+        return fitting[best]
+
+    # Acting
+
+    def bind(self, decision: Decision) -> Verdict:
+        """Carry a decision out; the verdict is the kubelet's own."""
+        if decision.node is None:
+            raise ValueError(f"{decision.pod.name} has no node to be bound to")
+        known = decision.hints if self.cached else None
+        verdict = self.cluster.bind(decision.pod, decision.node, known, decision.share)
+        if verdict.admitted:
+            self.neighbours.place(decision.pod, decision.node)
+        return verdict
+
+    def release(self, uid: str) -> None:
+        """The pod is gone."""
+        self.neighbours.remove(uid)
+        self.cluster.release(uid)
+
+    # Learning
+
+    def _learn(self, pod: Pod) -> None:
+        """Count the pod's kind.
+
+        The mix that scores use is renewed when the number of pods has doubled, so that scoring everything anew stays
+        a small part of all work.
+        """
+        if not self._learns:
+            return
+        self._count += 1
+        self._seen[Need.of(pod, self._gpu)] += 1
+        if self._count & (self._count - 1) == 0:
+            self._evaluator.learn(Mix(self._seen))
+            for pool in self._pools.values():
+                pool.forget_scores()
+
+
+def _outside_reason(member: Member, pod: Pod, question: Question | None) -> str | None:
+    """What has nothing to do with amounts: selectors, taints, policies, ports, neighbours."""
+    reason = static_reason(pod.scheduling, member.facts) or volcano_reason(pod, member.facts)
+    if reason is None and pod.scheduling.host_ports:
+        taken = [port for other in member.pods.values() for port in other.scheduling.host_ports]
+        reason = ports_reason(pod.scheduling.host_ports, taken)
+    if reason is None and question is not None:
+        reason = question.reason(member.name)
+    return reason

@@ -1,0 +1,143 @@
+"""One kind of pod on one kind of node: does it fit, where would it go, how good is that.
+
+The answer depends on the node's class only, so it is worked out once per class and kind of pod. With 5,000 nodes in a
+few hundred classes, almost every question has been answered before. What the twin says is kept apart from the score:
+the first never changes, the second does when the engine learns which pods come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from numaware.schedule.cluster import Member
+from numaware.schedule.constraints import capacity_reasons
+from numaware.schedule.kinds import Kind
+from numaware.schedule.profile import Profile
+from numaware.schedule.score import Outcome
+from numaware.schedule.shares import Share, choices, with_shared
+from numaware.schedule.stranding import Mix
+from numaware.schedule.zones import Zone, zones
+from numaware.twin.equivalence import node_class
+from numaware.twin.errors import KubeletPanic
+from numaware.twin.node import Merge, Node
+from numaware.twin.topology.hints import Hint
+from numaware.workload.pod import Pod
+
+
+class Fit(NamedTuple):
+    """What the node says to the pod: the merged hints and every way to place it, or the reasons why not."""
+
+    hints: tuple[Hint, ...]
+    ways: tuple[tuple[Share | None, Outcome], ...]
+    reasons: tuple[str, ...]
+
+
+class Evaluation(NamedTuple):
+    """A fit with its best way and the score of it, or the reasons why not."""
+
+    score: int
+    hints: tuple[Hint, ...]
+    share: Share | None
+    reasons: tuple[str, ...]
+
+
+class Evaluator:
+    """Answers with a memory. `cached=False` remembers nothing, to prove that remembering changes nothing."""
+
+    def __init__(self, profile: Profile, *, cached: bool = True) -> None:
+        self.profile = profile
+        self.mix = Mix()
+        self.cached = cached
+        self._numbers: dict[Hashable, int] = {}
+        self._fits: dict[tuple[int, Kind], Fit] = {}
+        self._scores: dict[tuple[int, Kind], Evaluation] = {}
+        self._empty: dict[int, tuple[Zone, ...]] = {}
+
+    def learn(self, mix: Mix) -> None:
+        """Score by another mix of pods from now on."""
+        self.mix = mix
+        self._scores.clear()
+
+    def number_of(self, member: Member) -> int:
+        """The number of the member's class; members with one number are interchangeable."""
+        load = member.load
+        key = (
+            node_class(load.node),
+            member.facts.taints,
+            member.facts.unschedulable,
+            member.facts.allocatable,
+            tuple(sorted(load.used.items())),
+            tuple(sorted(load.shares.items())) if load.shares else (),
+        )
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Evaluation:
+        """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""
+        place = number, kind
+        found = self._scores.get(place)
+        if found is None:
+            fit = self._fits.get(place)
+            if fit is None:
+                fit = self._fit(member, pod, kind)
+            found = self._score(fit, kind)
+            if self.cached:
+                self._fits[place] = fit
+                self._scores[place] = found
+        return found
+
+    def _fit(self, member: Member, pod: Pod, kind: Kind) -> Fit:
+        node, used, shares, _ = member.load
+        short = capacity_reasons(kind.requests, member.allocatable, used)
+        if short:
+            return Fit((), (), short)
+        merges: list[Merge] = []
+        try:
+            verdict = node.admit(pod, merges.append)
+        except KubeletPanic as crash:
+            return Fit((), (), (f"the kubelet would crash: {crash}",))
+        if not verdict.admitted:
+            return Fit((), (), (_numa_reason(node, verdict.reason, verdict.message),))
+        before = zones(node, shares)
+        empty, far = self._empty_zones(node), tuple(numa.distances for numa in node.kubelet.hardware.numa)
+        ways = []
+        for share, after in choices(verdict.node, shares, pod):
+            # A device that goes into shared use is still free to the twin that admitted the pod.
+            left = zones(with_shared(verdict.node, after), after)
+            ways.append((share, Outcome(before, left, empty, far, _together(node))))
+        if not ways:
+            return Fit((), (), ("Insufficient GPU share",))
+        return Fit(tuple(merge.best for merge in merges), tuple(ways), ())
+
+    def _score(self, fit: Fit, kind: Kind) -> Evaluation:
+        if fit.reasons:
+            return Evaluation(0, (), None, fit.reasons)
+        scored = [
+            (self.profile.weigh(kind.workload, outcome, self.mix), share) for share, outcome in fit.ways
+        ]
+        score, share = max(scored, key=lambda way: way[0])
+        return Evaluation(score, fit.hints, share, ())
+
+    def _empty_zones(self, node: Node) -> tuple[Zone, ...]:
+        number = id(node.kubelet)
+        if number not in self._empty:
+            self._empty[number] = zones(Node.fresh(node.kubelet.hardware, node.kubelet.config), {})
+        return self._empty[number]
+
+
+def _together(node: Node) -> bool:
+    """Whether this kubelet lets a pod span NUMA nodes freely."""
+    return node.kubelet.config.topology_policy in ("none", "best-effort")
+
+
+def _numa_reason(node: Node, reason: str, message: str) -> str:
+    """A kubelet's refusal as a reason that counts over many nodes: no numbers of one node in it."""
+    if reason == "TopologyAffinityError":
+        return f"node(s) could not align the pod on NUMA nodes ({node.kubelet.config.topology_policy})"
+    if reason == "SMTAlignmentError":
+        return "node(s) could not give whole cores (SMTAlignmentError)"
+    if "[memorymanager]" in message:
+        return "node(s) had too little memory on any usable set of NUMA nodes"
+    if "cpus" in message:
+        return "node(s) had too few exclusive CPUs"
+    return "node(s) had too few devices"

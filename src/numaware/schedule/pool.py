@@ -1,0 +1,111 @@
+"""The members that may take a pod at all, sorted into classes, and the best of them for each kind of pod.
+
+A bind moves one member from one class to another. A board (one kind of pod) holds classes, not members, best score
+first; it only ever looks at a class once, when the class first has a member. So a decision costs the few classes that
+appeared since the last one of its kind, whatever the number of members.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+from numaware.schedule.cluster import Cluster, Member
+from numaware.schedule.evaluation import Evaluation, Evaluator
+from numaware.schedule.kinds import Kind
+from numaware.workload.pod import Pod
+
+
+class _Board:
+    """Classes that fit one kind of pod, as a heap of (-score, class), and how far it has read the pool's news."""
+
+    __slots__ = ("heap", "read")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[int, int]] = []
+        self.read = 0
+
+
+class Pool:
+    """Some members of a cluster by class. Lags behind the cluster until it is asked."""
+
+    def __init__(self, cluster: Cluster, evaluator: Evaluator, positions: Iterable[int]) -> None:
+        self.cluster = cluster
+        self.evaluator = evaluator
+        self._number: dict[int, int] = {}
+        # Class -> positions of its members, lowest first; those that have moved on are dropped when they surface.
+        self._members: dict[int, list[int]] = {}
+        # Classes in the order in which they came to have members.
+        self._news: list[int] = []
+        self._boards: dict[Kind, _Board] = {}
+        self._seen = len(cluster.changes)
+        for position in positions:
+            self._enter(position)
+
+    def best(self, pod: Pod, kind: Kind) -> tuple[Member, Evaluation] | None:
+        """The best member for the pod: highest score, then lowest position."""
+        self._catch_up()
+        board = self._boards.get(kind)
+        if board is None:
+            board = self._boards[kind] = _Board()
+        for number in self._news[board.read :]:
+            first = self._first(number)
+            if first is not None:
+                found = self.evaluator.evaluate(number, first, pod, kind)
+                if not found.reasons:
+                    heapq.heappush(board.heap, (-found.score, number))
+        board.read = len(self._news)
+        return self._top(board, pod, kind)
+
+    def forget_scores(self) -> None:
+        """The scores have changed: boards start again from the classes there are."""
+        self._boards.clear()
+        self._news = [number for number in sorted(self._members) if self._first(number) is not None]
+
+    def _top(self, board: _Board, pod: Pod, kind: Kind) -> tuple[Member, Evaluation] | None:
+        """The lowest position among the classes that share the best score."""
+        tied: list[tuple[int, int]] = []
+        best: tuple[int, int] | None = None
+        while board.heap and (not tied or board.heap[0][0] == tied[0][0]):
+            entry = heapq.heappop(board.heap)
+            if tied and entry == tied[-1]:
+                continue
+            first = self._first(entry[1])
+            if first is None:
+                continue
+            tied.append(entry)
+            if best is None or first.index < best[0]:
+                best = first.index, entry[1]
+        for entry in tied:
+            heapq.heappush(board.heap, entry)
+        if best is None:
+            return None
+        member = self.cluster.members[best[0]]
+        return member, self.evaluator.evaluate(best[1], member, pod, kind)
+
+    def _catch_up(self) -> None:
+        changes = self.cluster.changes
+        if self._seen == len(changes):
+            return
+        for position in sorted(set(changes[self._seen :])):
+            if position in self._number:
+                self._enter(position)
+        self._seen = len(changes)
+
+    def _enter(self, position: int) -> None:
+        """Sort a member into its class."""
+        number = self.evaluator.number_of(self.cluster.members[position])
+        if self._number.get(position) == number:
+            return
+        self._number[position] = number
+        if self._first(number) is None:
+            self._news.append(number)
+        heapq.heappush(self._members.setdefault(number, []), position)
+
+    def _first(self, number: int) -> Member | None:
+        positions = self._members.get(number)
+        while positions:
+            if self._number[positions[0]] == number:
+                return self.cluster.members[positions[0]]
+            heapq.heappop(positions)
+        return None

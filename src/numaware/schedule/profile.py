@@ -1,0 +1,67 @@
+"""What counts how much: weights of scores per kind of workload. The default needs no file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from numaware.errors import InputError
+from numaware.schedule.kinds import WorkloadClass
+from numaware.schedule.score import SCORES, TOP, Outcome
+from numaware.schedule.stranding import Mix
+
+_MOST_BYTES = 1 << 20
+
+Weights = tuple[tuple[str, int], ...]
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """Weights of the scores for each class of workload, ascending by name of score."""
+
+    high: Weights = (("distance", 3), ("most-allocated", 1), ("stranding", 8))
+    medium: Weights = (("distance", 4), ("most-allocated", 1), ("stranding", 8))
+    low: Weights = (("distance", 1), ("least-allocated", 2), ("stranding", 1))
+
+    def weigh(self, kind: WorkloadClass, outcome: Outcome, mix: Mix) -> int:
+        """The weighted mean of the scores, 0 to TOP."""
+        weights: Weights = getattr(self, kind)
+        total = sum(weight for _, weight in weights)
+        return sum(weight * SCORES[name](outcome, mix) for name, weight in weights) // max(1, total)
+
+
+DEFAULT_PROFILE = Profile()
+
+
+def read(data: bytes, source: str) -> Profile:
+    """A profile in YAML: `high: {stranding: 8, distance: 3}`; classes that are not named keep their default."""
+    if len(data) > _MOST_BYTES:
+        raise InputError(source, "larger than 1 MiB, which no profile is")
+    try:
+        content: Any = yaml.safe_load(data)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(source, f"not YAML: {' '.join(str(error).split())[:200]}") from None
+    if not isinstance(content, dict):
+        raise InputError(
+            source, "not a profile", hint="expected high, medium or low, each with scores and weights"
+        )
+    fields: dict[str, Weights] = {}
+    for kind, weights in content.items():
+        if kind not in Profile.__struct_fields__:
+            raise InputError(source, f"{kind!r} is no class of workload", hint="known: high, medium, low")
+        fields[kind] = _weights(kind, weights, source)
+    return Profile(**fields)
+
+
+def _weights(kind: str, weights: object, source: str) -> Weights:
+    if not isinstance(weights, dict) or not weights:
+        raise InputError(
+            source, f"{kind}: expected scores and weights", hint=f"known scores: {', '.join(SCORES)}"
+        )
+    for name, weight in weights.items():
+        if name not in SCORES:
+            raise InputError(source, f"{kind}: {name!r} is no score", hint=f"known: {', '.join(SCORES)}")
+        if not isinstance(weight, int) or isinstance(weight, bool) or not 0 <= weight <= TOP:
+            raise InputError(source, f"{kind}: the weight of {name} is not a whole number from 0 to {TOP}")
+    return tuple(sorted(weights.items()))

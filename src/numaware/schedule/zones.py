@@ -1,0 +1,70 @@
+"""What is free on each NUMA node of a twin, as plain numbers for scores.
+
+A device may be shared by pods in thousandths (GPU sharing, which kubelets know nothing of), so devices are counted in
+thousandths, one by one; CPUs and memory are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from numaware.machine.cpuset import iter_bits
+from numaware.twin.node import Node
+
+WHOLE = 1000
+# A share of one device of the node's GPU resource, in thousandths.
+SHARE_RESOURCE = "numaware.io/gpu-milli"
+
+
+class Zone(NamedTuple):
+    """One NUMA node: free CPUs, free bytes, and what is left of each GPU, ascending; used-up ones are left out."""
+
+    cpus: int
+    memory: int
+    gpus: tuple[int, ...]
+
+
+def gpu_resource(node: Node) -> str | None:
+    """The device resource that counts as the node's GPUs: the first by name that has `gpu` in it."""
+    return next((name for name in sorted(node.kubelet.devices.inventories) if "gpu" in name), None)
+
+
+def zones(node: Node, shares: Mapping[int, int]) -> tuple[Zone, ...]:
+    """The zones of a node; `shares` is what is left of devices in shared use (device index -> thousandths)."""
+    kubelet, state = node.kubelet, node.state
+    free_cpus = kubelet.cpus.available(state.cpu) if kubelet.cpus else kubelet.layout.all_cpus
+    name = gpu_resource(node)
+    inventory = kubelet.devices.inventories[name] if name else None
+    free_gpus = kubelet.devices.free(state.device, name) if name else 0
+    memory = kubelet.memory
+    index = memory.kinds.index("memory") if memory else 0
+    found = []
+    for position, cpus in enumerate(kubelet.layout.node_cpus):
+        gpus: tuple[int, ...] = ()
+        if inventory is not None:
+            on = inventory.on_node[position]
+            whole = (free_gpus & on).bit_count()
+            parts = sorted(left for device, left in shares.items() if left and on >> device & 1)
+            gpus = (*parts, *(WHOLE,) * whole)
+        found.append(
+            Zone(
+                (free_cpus & cpus).bit_count(),
+                state.memory.nodes[position].free[index]
+                if memory
+                else kubelet.hardware.numa[position].memory_bytes,
+                gpus,
+            )
+        )
+    if inventory is not None:
+        return _with_unplaced(found, inventory.placed, free_gpus, shares)
+    return tuple(found)
+
+
+def _with_unplaced(found: list[Zone], placed: int, free: int, shares: Mapping[int, int]) -> tuple[Zone, ...]:
+    """Devices without topology count with the first zone: they are as near to any."""
+    loose = (*sorted(left for device, left in shares.items() if left and not placed >> device & 1),)
+    loose += (WHOLE,) * sum(1 for _ in iter_bits(free & ~placed))
+    if loose:
+        found[0] = found[0]._replace(gpus=tuple(sorted((*found[0].gpus, *loose))))
+    return tuple(found)
