@@ -50,7 +50,7 @@ class Tally(msgspec.Struct):
     first: list[Shown] = []
 
 
-@app.command
+@app.command(usage="Usage: numaware peers replay [OPTIONS] PEER PATH...")
 def replay(
     peer: Annotated[
         Literal["scheduler-plugins", "volcano"], Parameter(name="PEER", help="Whose cases they are.")

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from itertools import combinations
-from math import comb
 from typing import NamedTuple
 
 from numaware.schedule.peers.crash import CrashError
+from numaware.schedule.peers.placement import subsets
 from numaware.schedule.peers.zones import Topology, Zone
 from numaware.workload.pod import Resources
 
 # The SLIT's word for "unknown"; also the most that counts as a distance worth having.
 _UNKNOWN = 255
 _TOO_FAR = 256
-# More than any machine asks for; the plugin itself lists them all in memory.
-_MOST_COMBINATIONS = 1_000_000
 
 
 class _Found(NamedTuple):
@@ -81,8 +78,6 @@ def _closest(
     size: int,
 ) -> _Found | None:
     """The fitting combination of this size with the least distance, the first of equals."""
-    if comb(len(zones), size) > _MOST_COMBINATIONS:
-        raise ValueError(f"{len(zones)} zones taken {size} at a time are too many combinations to try")
     costs = [dict(zone.costs) for zone in zones]
     ids = [zone.id for zone in zones]
 
@@ -90,10 +85,10 @@ def _closest(
         total = sum(costs[one].get(ids[other], _UNKNOWN) for one in positions for other in positions)
         return _single(_single(total) / (len(positions) * len(positions)))
 
-    least = min(map(distance, combinations(range(len(zones)), size)))
+    least = min(map(distance, subsets(range(len(zones)), size)))
     best: tuple[int, ...] | None = None
     best_distance: float = _TOO_FAR
-    for positions in combinations(listing, size):
+    for positions in subsets(listing, size):
         if any(sum(left[position][name] for position in positions) < wanted for name, wanted in request):
             continue
         far = distance(positions)

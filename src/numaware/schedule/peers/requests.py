@@ -1,8 +1,9 @@
-"""What a pod asks for, in the way scheduler-plugins adds it up, and which resources it ties to NUMA nodes."""
+"""What a pod asks for, as the peers add it up, and which resources they tie to NUMA nodes."""
 
 from __future__ import annotations
 
-from numaware.workload.pod import Container, Pod, Resources
+from numaware.workload.pod import Container, Pod, Resources, amount
+from numaware.workload.qos import peak
 from numaware.workload.requirements import HUGEPAGES, is_extended, is_native
 
 _ALWAYS_REPORTED = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
@@ -29,6 +30,19 @@ def _summed(containers: tuple[Container, ...]) -> dict[str, int]:
         for name, nano in container.requests:
             total[name] = total.get(name, 0) + nano
     return total
+
+
+def pod_request(pod: Pod) -> Resources:
+    """What Kubernetes itself counts for a pod: its peak with sidecars running on, or its own request, plus overhead."""
+
+    def at_peak(name: str) -> int:
+        return peak(pod, lambda container: amount(container.requests, name))
+
+    total = {name: at_peak(name) for container in pod.in_order for name, _ in container.requests}
+    total.update(pod.pod_requests)
+    for name, nano in pod.overhead:
+        total[name] = total.get(name, 0) + nano
+    return tuple(sorted(total.items()))
 
 
 def names_a_device(pod: Pod) -> bool:
