@@ -109,11 +109,20 @@ class _Refusal:
         return f"{text}, but not together with all the others"
 
     def _too_wide(self, resource: str, hints: Hints, here: tuple[Zone, ...]) -> str:
+        count = self.requested[resource]
+        width = hints.preferred[0].bit_count()
+        needed = f"{counted(width, 'NUMA node')} even on an empty machine"
+        if fewest_nodes(self.node, resource, count) < width:
+            # All kinds of memory come from the same nodes, so that one can widen the others.
+            wide = [
+                kind
+                for kind, size in self.requested.items()
+                if is_memory(kind) and fewest_nodes(self.node, kind, size) == width
+            ]
+            return f"{self._asked(resource)} come from the same nodes as {' and '.join(wide)}, which takes {needed}"
         largest = quantity_of(resource, max((zone.most for zone in here), default=0))
-        fewest = counted(hints.preferred[0].bit_count(), "NUMA node")
         return (
-            f"{self._asked(resource)} need {fewest} even on an empty machine "
-            f"(the largest has {largest}), and {self.policy} gives one"
+            f"{self._asked(resource)} need {needed} (the largest has {largest}), and {self.policy} gives one"
         )
 
     def _fragmented(self, resource: str, hints: Hints, here: tuple[Zone, ...]) -> str:
@@ -197,7 +206,7 @@ class _Refusal:
         groups, single = self._memory_groups(kind)
         told = [f"{node_list(group)} are one group and serve only requests for all of it" for group in groups]
         if single:
-            told.append(f"{node_list(single)} already serve requests for one node and cannot join a group")
+            told.append(f"requests for one node already use {node_list(single)}, so no group can")
         short = [
             other
             for other, asked in self.requested.items()
