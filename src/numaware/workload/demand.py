@@ -83,6 +83,8 @@ def _demand(
         )
         for index, container in enumerate(pod.in_order)
     )
+    # KUBELET: for a pod as a whole only kinds of memory count that an app container asks for; what init containers alone
+    # want is first looked at when it is allocated (getPodRequestedResources).
     kinds = sorted({name for container in pod.containers for name, _ in _memory(container)}) if pinned else []
     resources = sorted({name for container in pod.in_order for name, _ in container.limits})
     return Demand(

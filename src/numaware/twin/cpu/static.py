@@ -114,7 +114,8 @@ class StaticCpus:
 
     def _hints(self, available: int, reusable: int, count: int) -> Hints:
         nodes = self.layout.node_cpus
-        # The narrowest mask that could ever hold the request: the largest nodes together, whatever is taken.
+        # KUBELET: "preferred" is as narrow as the request could ever be held, all CPUs counted, even reserved and taken
+        # ones; on a busy machine no hint may be preferred (generateCPUTopologyHints).
         smallest = next(
             (size for size, total in enumerate(self._largest, 1) if total >= count), len(self._largest)
         )
@@ -188,7 +189,7 @@ class StaticCpus:
             if hint.mask is not None:
                 aligned = candidates & self._aligned(hint.mask)
                 picked = self.take(aligned, min(count, aligned.bit_count()))
-            # The message of a shortage counts only what is still missing here.
+            # KUBELET: the message of a shortage counts only what is still missing here (allocateCPUs).
             return picked | self.take(candidates & ~picked, count - picked.bit_count())
         except NotEnoughCpusError as error:
             numbers = (
@@ -230,7 +231,10 @@ class StaticCpus:
         )
 
     def asked(self, state: CpuState, uid: str, active: Container[str]) -> CpuState:
-        """The pod is asked about: whoever is neither it nor on the node loses what it still held."""
+        """The pod is asked about: whoever is neither it nor on the node loses what it still held.
+
+        KUBELET: from v1.22 to v1.33 the pod last asked about counts as active, even refused or gone (setPodPendingAdmission).
+        """
         state = state._replace(pending=uid)
         for other in state.owned:
             if other != uid and other not in active:

@@ -115,9 +115,7 @@ class DeviceManager:
     def container_hints(self, state: DeviceState, uid: str, wanted: ContainerDemand) -> Answer:
         mine = state.owned.get(uid, {}).get(wanted.name, {})
         return {
-            name: self._hints(
-                state, name, count, mine.get(name, 0), state.reusable(uid, name), reuse_counts=True
-            )
+            name: self._hints(state, name, count, mine.get(name, 0), state.reusable(uid, name))
             for name, count in wanted.devices
             if name in self.inventories
         }
@@ -127,15 +125,14 @@ class DeviceManager:
         for containers in state.owned.get(uid, {}).values():
             for name, devices in containers.items():
                 held[name] = held.get(name, 0) | devices
+        # KUBELET: what the pod's init containers left does not count for the pod as a whole (GetPodTopologyHints).
         return {
-            name: self._hints(state, name, count, held.get(name, 0), 0, reuse_counts=False)
+            name: self._hints(state, name, count, held.get(name, 0), 0)
             for name, count in wanted.devices
             if name in self.inventories
         }
 
-    def _hints(
-        self, state: DeviceState, name: str, count: int, held: int, reusable: int, *, reuse_counts: bool
-    ) -> Hints | None:
+    def _hints(self, state: DeviceState, name: str, count: int, held: int, reusable: int) -> Hints | None:
         inventory = self.inventories[name]
         if not inventory.has_topology:
             return None
@@ -144,11 +141,13 @@ class DeviceManager:
                 return IMPOSSIBLE
             return self._masks(inventory, held, 0, count)
         free = self.free(state, name)
-        if (free | reusable if reuse_counts else free).bit_count() < count:
+        if (free | reusable).bit_count() < count:
             return IMPOSSIBLE
         return self._masks(inventory, free, reusable, count)
 
     def _masks(self, inventory: Inventory, devices: int, reusable: int, count: int) -> Hints:
+        # KUBELET: devices without topology are in no set of nodes, so with some of them among others a request may be
+        # called impossible although enough devices are free (generateDeviceTopologyHints).
         nodes = len(self.layout.ids)
         smallest = inventory.smallest(count, nodes)
         inside = inventory.count_by_mask(devices & ~reusable)

@@ -237,7 +237,11 @@ class StaticMemory:
         return state._replace(blocks={other: mine for other, mine in state.blocks.items() if other != uid})
 
     def start_container(self, state: MemoryState, uid: str, finished: tuple[str, ...]) -> MemoryState:
-        """A container starts: the init containers before it are over and their memory is freed."""
+        """A container starts: the init containers before it are over and their memory is freed.
+
+        KUBELET: a restarted kubelet admits them again and wants memory for them once more, which can cost a running pod
+        its admission.
+        """
         for name in finished:
             blocks = state.blocks.get(uid, {}).get(name)
             if blocks is not None:
