@@ -23,7 +23,7 @@ from numaware.schedule.constraints import (
     volcano_reason,
 )
 from numaware.schedule.evaluation import Evaluation, Evaluator
-from numaware.schedule.kinds import Kind
+from numaware.schedule.kinds import Kind, kind_of
 from numaware.schedule.pool import Pool
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.schedule.shares import Share
@@ -89,7 +89,7 @@ class Engine:
         hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
         if hindrance:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
-        kind = Kind.of(pod)
+        kind = kind_of(pod)
         question = self.neighbours.ask(pod)
         if question or pod.scheduling.host_ports or pod.scheduling.node.preferred or self._soft_taints:
             best = self._best_of_all(pod, kind, question)
@@ -102,7 +102,7 @@ class Engine:
 
     def reasons(self, pod: Pod) -> tuple[tuple[str, int], ...]:
         """Why nodes refuse the pod, and how many each; most first, then by text."""
-        kind = Kind.of(pod)
+        kind = kind_of(pod)
         question = self.neighbours.ask(pod)
         counts: Counter[str] = Counter()
         for member in self.cluster:
@@ -111,7 +111,7 @@ class Engine:
 
     def why_not(self, member: Member, pod: Pod) -> tuple[str, ...]:
         """What keeps the pod off one node, empty if nothing does."""
-        return self._why_not(member, pod, Kind.of(pod), self.neighbours.ask(pod))
+        return self._why_not(member, pod, kind_of(pod), self.neighbours.ask(pod))
 
     def _why_not(self, member: Member, pod: Pod, kind: Kind, question: Question | None) -> tuple[str, ...]:
         outside = _outside_reason(member, pod, question)

@@ -6,7 +6,9 @@ share CPUs are spread by load and left to run-time affinity. Each pod is handled
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from numaware.schedule.facts import pod_requests
 from numaware.workload.demand import demand
@@ -39,13 +41,26 @@ def is_exclusive(pod: Pod) -> bool:
     return any(part.cpus or any("/" in name for name, _ in part.devices) for part in wanted.containers)
 
 
-class Kind(NamedTuple):
+class Kind(msgspec.Struct, frozen=True, cache_hash=True):
     """What decides the answer for a pod, besides its constraints: pods of one kind are asked about once."""
 
     shape: tuple[object, ...]
     requests: tuple[tuple[str, int], ...]
     workload: WorkloadClass
 
-    @classmethod
-    def of(cls, pod: Pod) -> Kind:
-        return cls(pod.shape, pod_requests(pod), workload_class(pod))
+
+def kind_of(pod: Pod) -> Kind:
+    """The kind of a pod; pods of one kind share one object, whose hash is worked out once."""
+    scheduling = pod.scheduling
+    key = (pod.containers, pod.init_containers, pod.qos, pod.pod_requests, pod.pod_limits, pod.overhead)
+    place = key, scheduling.annotations, scheduling.priority_class
+    known = _KINDS.get(place)
+    if known is None:
+        if len(_KINDS) >= _MOST_KINDS:
+            _KINDS.clear()
+        known = _KINDS[place] = Kind(pod.shape, pod_requests(pod), workload_class(pod))
+    return known
+
+
+_MOST_KINDS = 8192
+_KINDS: dict[tuple[object, ...], Kind] = {}

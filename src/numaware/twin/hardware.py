@@ -172,6 +172,17 @@ class Layout:
         self.cpus_per_socket = self.cpu_count // len(self.sockets) if self.sockets else 0
         self.cpus_per_uncore = self.cpu_count // len(self.uncores) if self.uncores else 0
         self.numa_first = len(self.sockets) >= len(self.numas)
+        # One kind of core, sockets of one size, no NUMA node in two of them: what nearly every machine is.
+        self.planes = tuple(
+            (node, planes)
+            for (_, node), (planes, _) in zip(self.numas, self.threads_of_node, strict=False)
+            if len(planes) in (1, 2)
+        )
+        self.regular = (
+            len(self.planes) == len(self.numas) == len(self.threads_of_node)
+            and len({core.bit_count() for core in self.cores}) == 1
+            and len({cpus.bit_count() for _, cpus in self.sockets}) == 1
+        )
         self.sockets_of_node = tuple(
             _mask(index for index, (_, cpus) in enumerate(self.sockets) if cpus & node)
             for node in self.node_cpus

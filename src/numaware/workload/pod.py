@@ -21,7 +21,7 @@ NANO = 10**9
 _NANO_PER_MILLI = 10**6
 
 
-class Container(msgspec.Struct, frozen=True):
+class Container(msgspec.Struct, frozen=True, cache_hash=True):
     """One container; `restartable` marks an init container with restartPolicy Always (a sidecar)."""
 
     name: str

@@ -33,6 +33,10 @@ def take(layout: Layout, free: int, count: int, *, by_uncore: bool = False, spre
         return 0
     if count > free.bit_count():
         raise NotEnoughCpusError(count, free.bit_count())
+    if layout.regular and not by_uncore and not spread:
+        for node, planes in layout.planes:
+            if not free & ~node:
+                return _take_in_node(planes, free, count)
     taking = _Taking(layout, free, count)
     levels = (
         (taking.whole_nodes, taking.whole_sockets)
@@ -47,6 +51,43 @@ def take(layout: Layout, free: int, count: int, *, by_uncore: bool = False, spre
         taking.whole_cores()
     taking.single_cpus(spread=spread)
     return taking.taken
+
+
+def _take_in_node(planes: tuple[tuple[int, int], ...], free: int, count: int) -> int:
+    """The same choice where all candidates lie in one NUMA node of a regular machine, as nearly always: whole cores by
+    number, then threads of broken cores, then of whole ones.
+    """
+    if count == free.bit_count():
+        return free
+    if len(planes) == 1:
+        return _lowest(free, count)
+    (first, _), (_, offset) = planes
+    low, high = free & first, free >> offset & first
+    whole = _lowest(low & high, count // 2)
+    taken = whole | whole << offset
+    left = free & ~taken
+    missing = count - taken.bit_count()
+    if missing:
+        low, high = left & first, left >> offset & first
+        broken = (low & ~high) | (high & ~low) << offset
+        for core in iter_bits(low ^ high):
+            if not missing:
+                return taken
+            taken |= broken & (1 << core | 1 << core + offset)
+            missing -= 1
+        taken |= _lowest(left & ~taken, missing)
+    return taken
+
+
+def _lowest(mask: int, count: int) -> int:
+    """The `count` lowest bits, all of them if there are fewer."""
+    taken = 0
+    while count and mask:
+        low = mask & -mask
+        taken |= low
+        mask ^= low
+        count -= 1
+    return taken
 
 
 class _Taking:
