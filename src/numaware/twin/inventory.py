@@ -96,22 +96,22 @@ def _last_level_caches(machine: Machine) -> dict[int, int]:
 def registered_resources(
     machine: Machine, checkpoint: DeviceCheckpoint
 ) -> tuple[list[PluginResource], list[str]]:
-    """The resources a kubelet's device file lists, and what had to be inferred about them.
+    """The resources a kubelet's device file lists, and what had to be assumed about them.
 
-    The file tells the NUMA node of devices that are in use only. The GPUs of the machine say how many there are on each
-    node, so the free devices of a GPU resource are dealt to what is left of that count; which is which does not matter to
-    any verdict.
+    The file tells the NUMA node of devices that are in use only. Of free ones, those that are called by their PCI address
+    are found in the machine. Free GPUs are dealt to the nodes where the machine has GPUs left; which is which does not
+    matter to any verdict. Where that does not work out, no device of the resource is taken to have a NUMA node: half of
+    them without one would be refused by the Topology Manager for no reason.
     """
     notes: list[str] = []
     found = []
     guesses = {resource.name: resource for resource in gpu_resources(machine)}
+    functions = {function.address: function for function in machine.pci}
     for name, ids in sorted(checkpoint.registered.items()):
-        nodes: dict[str, tuple[int, ...]] = {}
-        for entry in checkpoint.entries:
-            if entry.resource == name:
-                for node, listed in sorted(entry.devices.items()):
-                    for device in listed:
-                        nodes[device] = (*nodes.get(device, ()), node) if node >= 0 else ()
+        nodes = _nodes_in_use(name, checkpoint)
+        for device in set(ids) - nodes.keys() & functions.keys():
+            numa = functions[device].numa
+            nodes[device] = () if numa is None else (numa,)
         unknown = sorted(set(ids) - nodes.keys())
         left = sorted(device.numa for device in guesses[name].devices) if name in guesses else []
         for used in nodes.values():
@@ -123,9 +123,21 @@ def registered_resources(
                 f"{name}: NUMA nodes of {len(unknown)} free devices inferred from the machine's GPUs"
             )
         elif unknown:
-            nodes.update((device, ()) for device in unknown)
             notes.append(
-                f"{name}: NUMA nodes of {len(unknown)} free devices are not known; --devices tells them"
+                f"{name}: the NUMA nodes of {len(unknown)} free devices are not known, so all its {len(nodes) + len(unknown)} "
+                "are taken to have none; --devices tells them"
             )
+            nodes = dict.fromkeys((*nodes, *unknown), ())
         found.append(plugin_resource(name, nodes))
     return found, notes
+
+
+def _nodes_in_use(name: str, checkpoint: DeviceCheckpoint) -> dict[str, tuple[int, ...]]:
+    """Device -> NUMA nodes, for the devices that somebody holds; a device on two nodes is listed under both."""
+    nodes: dict[str, tuple[int, ...]] = {}
+    for entry in checkpoint.entries:
+        if entry.resource == name:
+            for node, listed in sorted(entry.devices.items()):
+                for device in listed:
+                    nodes[device] = (*nodes.get(device, ()), node) if node >= 0 else ()
+    return nodes

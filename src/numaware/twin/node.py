@@ -267,14 +267,14 @@ class _Admission:
     def _allocate(self, index: int, wanted: ContainerDemand, hint: Hint) -> None:
         """Devices, CPUs, memory; what an earlier one gave stays given when a later one refuses."""
         kubelet, uid = self.kubelet, self.uid
-        state = self.state
-        self.state = state = state._replace(device=kubelet.devices.allocate(state.device, uid, wanted, hint))
+        cpu, memory, device, pods = self.state
+        device = kubelet.devices.allocate(device, uid, wanted, hint)
+        self.state = NodeState(cpu, memory, device, pods)
         if kubelet.cpus:
             self._ask_about_pod()
-            state = self.state
-            self.state = state = state._replace(cpu=kubelet.cpus.allocate(state.cpu, uid, wanted, hint))
+            cpu = kubelet.cpus.allocate(self.state.cpu, uid, wanted, hint)
+            self.state = NodeState(cpu, memory, device, pods)
         if kubelet.memory:
             earlier = self.demand.containers[: min(index, self.init_count)]
-            self.state = state._replace(
-                memory=kubelet.memory.allocate(state.memory, uid, wanted, earlier, hint)
-            )
+            memory = kubelet.memory.allocate(memory, uid, wanted, earlier, hint)
+            self.state = NodeState(cpu, memory, device, pods)

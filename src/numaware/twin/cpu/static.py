@@ -163,8 +163,9 @@ class StaticCpus:
         if cpus is None:
             cpus = self._pick(self.available(state) | reusable, count, hint)
             mine = {**state.owned.get(uid, {}), wanted.name: cpus}
-            state = state._replace(shared=state.shared & ~cpus, owned={**state.owned, uid: mine})
-        return state._replace(reuse=(uid, reusable | cpus if wanted.ends else reusable & ~cpus))
+            state = CpuState(state.shared & ~cpus, {**state.owned, uid: mine}, state.reuse, state.pending)
+        reuse = uid, reusable | cpus if wanted.ends else reusable & ~cpus
+        return CpuState(state.shared, state.owned, reuse, state.pending)
 
     def _check_whole_cores(self, state: CpuState, count: int) -> None:
         # KUBELET: this looks at the free pool before it looks at what the container already has, so a running pod can

@@ -6,7 +6,7 @@ one group of nodes (`cells`), never to both. Sizes are unsigned 64-bit as in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from numaware.machine.cpuset import iter_bits
@@ -18,6 +18,8 @@ from numaware.twin.topology.merge import narrower
 from numaware.workload.demand import Amounts, ContainerDemand, Demand
 
 _UINT64 = (1 << 64) - 1
+# Distinct requests whose answer on an empty machine is remembered; machines beyond 8 nodes have long answers.
+_MOST_REQUESTS = 64
 
 
 class Block(NamedTuple):
@@ -63,6 +65,12 @@ class StaticMemory:
         self.totals = tuple({**dict(node.hugepages), "memory": node.memory_bytes} for node in numa)
         self.kinds = tuple(sorted({kind for totals in self.totals for kind in totals}))
         self.allocatable = tuple(self._allocatable(position) for position in range(len(numa)))
+        # Kind -> the nodes that do not have it.
+        self._lacking = {
+            kind: sum(1 << position for position, totals in enumerate(self.totals) if kind not in totals)
+            for kind in self.kinds
+        }
+        self._fitting: dict[Amounts, tuple[list[int], int]] = {}
         self._allocatable_sums = {
             kind: sums([amounts[index] for amounts in self.allocatable])
             for index, kind in enumerate(self.kinds)
@@ -117,11 +125,7 @@ class StaticMemory:
         """One list for all kinds: a mask counts only if every kind fits."""
         self._crash_on_missing(wanted, self.layout.full)
         nodes = state.nodes
-        candidates: list[int] = list(mask_order(len(nodes)))
-        for kind, size in wanted:
-            allocatable = self._allocatable_sums[kind]
-            candidates = [mask for mask in candidates if allocatable[mask] & _UINT64 >= size]
-        smallest = min((mask.bit_count() for mask in candidates[:1]), default=len(nodes))
+        candidates, smallest = self._ever_fitting(wanted)
         used = sum(1 << position for position, node in enumerate(nodes) if node.assignments)
         grouped = sum(1 << position for position, node in enumerate(nodes) if node.cells & (node.cells - 1))
         candidates = [
@@ -143,10 +147,23 @@ class StaticMemory:
                 candidates = [mask for mask in candidates if free[mask] & _UINT64 >= size]
         return Hints(candidates, of_size(candidates, smallest))
 
+    def _ever_fitting(self, wanted: Amounts) -> tuple[list[int], int]:
+        """The masks that could hold the request on an empty machine, and how many nodes the narrowest of them has."""
+        known = self._fitting.get(wanted)
+        if known is None:
+            masks: Sequence[int] = mask_order(len(self.totals))
+            for kind, size in wanted:
+                allocatable = self._allocatable_sums[kind]
+                masks = [mask for mask in masks if allocatable[mask] & _UINT64 >= size]
+            if len(self._fitting) >= _MOST_REQUESTS:
+                self._fitting.clear()
+            known = self._fitting[wanted] = list(masks), masks[0].bit_count() if masks else len(self.totals)
+        return known
+
     def _crash_on_missing(self, wanted: Amounts, nodes: int) -> None:
         # KUBELET: a huge page size that one of the nodes looked at does not have is a nil pointer in its table.
         for kind, _ in wanted:
-            if any(kind not in self.totals[position] for position in iter_bits(nodes)):
+            if self._lacking.get(kind, self.layout.full) & nodes:
                 raise KubeletPanic("runtime error: invalid memory address or nil pointer dereference")
 
     # Allocation
@@ -169,8 +186,9 @@ class StaticMemory:
             state = self._charge(state, uid, blocks)
             mine = {**state.blocks.get(uid, {}), wanted.name: blocks}
             _take_over(mine, blocks, earlier)
-            state = state._replace(blocks={**state.blocks, uid: mine})
-        return state._replace(reuse=(uid, _reusable_after(state.reusable(uid), blocks, ends=wanted.ends)))
+            state = MemoryState(state.nodes, {**state.blocks, uid: mine}, state.reuse)
+        reuse = uid, _reusable_after(state.reusable(uid), blocks, ends=wanted.ends)
+        return MemoryState(state.nodes, state.blocks, reuse)
 
     def _choose(self, state: MemoryState, uid: str, wanted: Amounts, hint: Hint) -> int:
         nodes = hint.mask
@@ -224,7 +242,7 @@ class StaticMemory:
                 nodes[position] = NodeMemory(
                     node.assignments + 1, block.nodes, _changed(node.free, index, -used)
                 )
-        return state._replace(nodes=tuple(nodes))
+        return MemoryState(tuple(nodes), state.blocks, state.reuse)
 
     # Release
 
