@@ -27,7 +27,7 @@ from numaware.schedule.kinds import Kind, kind_of
 from numaware.schedule.pool import Pool
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.schedule.shares import Share
-from numaware.schedule.stranding import Mix, Need
+from numaware.schedule.stranding import Mix, Need, need_of
 from numaware.schedule.zones import gpu_resource
 from numaware.twin.node import Verdict
 from numaware.twin.topology.hints import Hint
@@ -105,8 +105,12 @@ class Engine:
         kind = kind_of(pod)
         question = self.neighbours.ask(pod)
         counts: Counter[str] = Counter()
-        for member in self.cluster:
-            counts.update(set(self._why_not(member, pod, kind, question)))
+        if question or pod.scheduling.host_ports:
+            for member in self.cluster:
+                counts.update(set(self._why_not(member, pod, kind, question)))
+        else:
+            pool = self._pool(pod)
+            counts = pool.reasons(pod, kind) + pool.outside
         return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def why_not(self, member: Member, pod: Pod) -> tuple[str, ...]:
@@ -126,12 +130,10 @@ class Engine:
         if pool is None:
             if len(self._pools) >= _MOST_POOLS:
                 del self._pools[next(iter(self._pools))]
-            positions = [
-                member.index
-                for member in self.cluster
-                if not (static_reason(pod.scheduling, member.facts) or volcano_reason(pod, member.facts))
-            ]
-            pool = self._pools[rules] = Pool(self.cluster, self._evaluator, positions)
+            outside = [_node_reason(member, pod) for member in self.cluster]
+            positions = [position for position, reason in enumerate(outside) if reason is None]
+            pool = Pool(self.cluster, self._evaluator, positions, Counter(filter(None, outside)))
+            self._pools[rules] = pool
         return pool
 
     def _best_of_all(
@@ -187,7 +189,7 @@ class Engine:
         if not self._learns:
             return
         self._count += 1
-        self._seen[Need.of(pod, self._gpu)] += 1
+        self._seen[need_of(pod, self._gpu)] += 1
         if self._count & (self._count - 1) == 0:
             self._evaluator.learn(Mix(self._seen))
             for pool in self._pools.values():
@@ -196,10 +198,15 @@ class Engine:
 
 def _outside_reason(member: Member, pod: Pod, question: Question | None) -> str | None:
     """What has nothing to do with amounts: selectors, taints, policies, ports, neighbours."""
-    reason = static_reason(pod.scheduling, member.facts) or volcano_reason(pod, member.facts)
+    reason = _node_reason(member, pod)
     if reason is None and pod.scheduling.host_ports:
         taken = [port for other in member.pods.values() for port in other.scheduling.host_ports]
         reason = ports_reason(pod.scheduling.host_ports, taken)
     if reason is None and question is not None:
         reason = question.reason(member.name)
     return reason
+
+
+def _node_reason(member: Member, pod: Pod) -> str | None:
+    """What about the node itself keeps the pod off, whatever runs there."""
+    return static_reason(pod.scheduling, member.facts) or volcano_reason(pod, member.facts)

@@ -8,6 +8,7 @@ appeared since the last one of its kind, whatever the number of members.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable
 
 from numaware.schedule.cluster import Cluster, Member
@@ -29,12 +30,17 @@ class _Board:
 class Pool:
     """Some members of a cluster by class. Lags behind the cluster until it is asked."""
 
-    def __init__(self, cluster: Cluster, evaluator: Evaluator, positions: Iterable[int]) -> None:
+    def __init__(
+        self, cluster: Cluster, evaluator: Evaluator, positions: Iterable[int], outside: Counter[str]
+    ) -> None:
         self.cluster = cluster
+        # Why the other members are not in the pool, and how many each.
+        self.outside = outside
         self.evaluator = evaluator
         self._number: dict[int, int] = {}
         # Class -> positions of its members, lowest first; those that have moved on are dropped when they surface.
         self._members: dict[int, list[int]] = {}
+        self._sizes: Counter[int] = Counter()
         # Classes in the order in which they came to have members.
         self._news: list[int] = []
         self._boards: dict[Kind, _Board] = {}
@@ -57,10 +63,21 @@ class Pool:
         board.read = len(self._news)
         return self._top(board, pod, kind)
 
+    def reasons(self, pod: Pod, kind: Kind) -> Counter[str]:
+        """Why members refuse the pod, and how many each."""
+        self._catch_up()
+        counts: Counter[str] = Counter()
+        for number, size in self._sizes.items():
+            first = self._first(number)
+            if size and first is not None:
+                for reason in set(self.evaluator.evaluate(number, first, pod, kind).reasons):
+                    counts[reason] += size
+        return counts
+
     def forget_scores(self) -> None:
         """The scores have changed: boards start again from the classes there are."""
         self._boards.clear()
-        self._news = [number for number in sorted(self._members) if self._first(number) is not None]
+        self._news = sorted(number for number, size in self._sizes.items() if size)
 
     def _top(self, board: _Board, pod: Pod, kind: Kind) -> tuple[Member, Evaluation] | None:
         """The lowest position among the classes that share the best score."""
@@ -95,11 +112,15 @@ class Pool:
     def _enter(self, position: int) -> None:
         """Sort a member into its class."""
         number = self.evaluator.number_of(self.cluster.members[position])
-        if self._number.get(position) == number:
+        before = self._number.get(position)
+        if before == number:
             return
+        if before is not None:
+            self._sizes[before] -= 1
         self._number[position] = number
-        if self._first(number) is None:
+        if not self._sizes[number]:
             self._news.append(number)
+        self._sizes[number] += 1
         heapq.heappush(self._members.setdefault(number, []), position)
 
     def _first(self, number: int) -> Member | None:

@@ -8,12 +8,13 @@ what the node wastes. A placement is good if it leaves less of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, Zone
 from numaware.workload.demand import demand
-from numaware.workload.pod import Pod, amount, milli, units
+from numaware.workload.pod import Container, Pod, amount, milli, units
 
 
 class Need(NamedTuple):
@@ -24,14 +25,19 @@ class Need(NamedTuple):
     gpus: int
     milli: int
 
-    @classmethod
-    def of(cls, pod: Pod, gpu: str) -> Need:
-        wanted = demand(pod)
-        share = sum(units(amount(container.limits, SHARE_RESOURCE)) for container in pod.containers)
-        whole = dict(wanted.devices).get(gpu, 0)
-        cpus = sum(milli(amount(container.requests, "cpu")) for container in pod.containers)
-        memory = sum(units(amount(container.requests, "memory")) for container in pod.containers)
-        return cls(-(-cpus // 1000), memory, 1 if share else whole, share or WHOLE)
+
+def need_of(pod: Pod, gpu: str) -> Need:
+    """What a pod takes of CPUs, memory and the device resource `gpu`."""
+    return _need(pod.containers, pod.init_containers, gpu)
+
+
+@lru_cache(maxsize=8192)
+def _need(containers: tuple[Container, ...], init_containers: tuple[Container, ...], gpu: str) -> Need:
+    wanted = demand(Pod("", containers=containers, init_containers=init_containers))
+    share = sum(units(amount(container.limits, SHARE_RESOURCE)) for container in containers)
+    cpus = sum(milli(amount(container.requests, "cpu")) for container in containers)
+    memory = sum(units(amount(container.requests, "memory")) for container in containers)
+    return Need(-(-cpus // 1000), memory, 1 if share else dict(wanted.devices).get(gpu, 0), share or WHOLE)
 
 
 class Mix:

@@ -7,7 +7,7 @@ August 2026). Reading never fails: what it cannot use it passes over without a w
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, get_args
 
 import msgspec
@@ -85,8 +85,8 @@ def read(nrt: NodeResourceTopology) -> Topology:
         tuple(
             Zone(
                 number,
-                amounts({entry.name: entry.available for entry in zone.resources or ()}),
-                amounts({entry.name: entry.allocatable for entry in zone.resources or ()}),
+                exact({entry.name: entry.available for entry in zone.resources or ()}),
+                exact({entry.name: entry.allocatable for entry in zone.resources or ()}),
                 costs[number],
             )
             for number, zone in found
@@ -131,7 +131,7 @@ def zone_id(name: str) -> int | None:
     return number if number is not None and 0 <= number <= _HIGHEST_ID else None
 
 
-def amounts(texts: dict[str, Amount]) -> Resources:
+def exact(texts: Mapping[str, Amount]) -> Resources:
     """Quantities as exact nano-units, sorted by name."""
     return tuple(sorted((name, quantity(text).nano) for name, text in texts.items()))
 

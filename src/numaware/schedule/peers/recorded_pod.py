@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from numaware.machine.words import printable
-from numaware.schedule.peers.nrt import Amount, quantity
+from numaware.schedule.peers.nrt import Amount, exact
 from numaware.workload.pod import Container, Pod, Resources
 from numaware.workload.podspec import MAX_CONTAINERS, MAX_RESOURCES
 from numaware.workload.requirements import HUGEPAGES
@@ -75,14 +74,10 @@ def _container(recorded: RecordedContainer, *, init: bool) -> Container:
 
 
 def amounts(texts: Mapping[str, Amount] | None) -> Resources:
-    """Exact amounts, sorted by name."""
-    texts = texts or {}
-    if len(texts) > MAX_RESOURCES:
+    """Exact amounts, sorted by name; ValueError where there are more than any pod or node has."""
+    if texts and len(texts) > MAX_RESOURCES:
         raise ValueError(f"more than {MAX_RESOURCES} resources in one place")
-    try:
-        return tuple(sorted((name, quantity(text).nano) for name, text in texts.items()))
-    except ValueError as error:
-        raise ValueError(printable(str(error))) from None
+    return exact(texts or {})
 
 
 def _of_the_pod(resource: str) -> bool:

@@ -60,12 +60,12 @@ def predicate(node: NumaInfo | None, task: Task) -> Fit:
     if qos_class(task.pod) != "Guaranteed":
         return _ANYWHERE
     if task.has_policy:
+        if node is None:
+            return _refused("Error", "numa info is empty")
         problem = _mismatch(node, task.policy)
         if problem:
-            return Fit(fits=False, code="Error", reason=problem)
+            return _refused("Error", problem)
     elif node is None or node.cpu_policy != "static" or node.topology_policy in ("", "none"):
-        return _ANYWHERE
-    if node is None:
         return _ANYWHERE
     return _assign(node, task.pod.containers)
 
@@ -96,9 +96,11 @@ def _nodes_touched(node: NumaInfo | None, fit: Fit) -> int:
     return len({cpu.numa for cpu in node.cpus if fit.cpus >> cpu.id & 1})
 
 
-def _mismatch(node: NumaInfo | None, policy: str) -> str:
-    if node is None:
-        return "numa info is empty"
+def _refused(code: Code, reason: str) -> Fit:
+    return Fit(fits=False, code=code, reason=reason)
+
+
+def _mismatch(node: NumaInfo, policy: str) -> str:
     if node.cpu_policy != "static":
         return "cpu manager policy isn't static"
     if policy != node.topology_policy:
@@ -117,10 +119,8 @@ def _assign(node: NumaInfo, containers: Sequence[Container]) -> Fit:
         count = exclusive_cpus(container)
         hint = _hint(plan, free & ~reserved, count if known else 0, node.topology_policy)
         if hint is None:
-            return Fit(
-                fits=False,
-                code="UnschedulableAndUnresolvable",
-                reason=f"container {container.name} cannot be assigned by numa",
+            return _refused(
+                "UnschedulableAndUnresolvable", f"container {container.name} cannot be assigned by numa"
             )
         cpus = _cpus(plan, free & ~reserved, count, hint)
         assigned |= cpus
