@@ -100,6 +100,7 @@ def explain_pods(
       kubelet-config.yaml               its kubelet's configuration
       kubelet-flags, kubelet-version    its flags, what kubelet --version says
       cpu_manager_state, memory_manager_state, kubelet_internal_checkpoint
+      pods.json                         kubectl get pods -A -o json, for names
 
     On the node itself, --node / finds all of them in their places. Without
     state files nothing runs there yet. In a short form, '2x16' is 2 NUMA

@@ -152,7 +152,7 @@ def _parts(node: Node, placed: Placement) -> Iterator[str]:
             if cpus & placed.cpus.mask
         ]
         touched.update(nodes)
-        yield f"CPUs {placed.cpus} on {node_list(nodes)}"
+        yield f"{'CPU' if len(placed.cpus) == 1 else 'CPUs'} {placed.cpus} on {node_list(nodes)}"
     for block in placed.memory:
         numbers = layout.node_ids(block.nodes)
         touched.update(numbers)

@@ -5,8 +5,7 @@ The pieces lie together in one folder, on the live machine under their usual pat
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,8 +23,11 @@ from numaware.twin.hardware import PluginResource
 from numaware.twin.inventory import hardware_of, plugin_resource, registered_resources
 from numaware.twin.kubelet import start
 from numaware.twin.node import Node
+from numaware.twin.rules import rules_for
 from numaware.twin.settings import Settings
 from numaware.twin.state import cpu, device, document, memory
+from numaware.workload import manifest
+from numaware.workload.pod import Pod
 
 _MOST_BYTES = 32 << 20
 _STATE_FILES = (cpu.FILE, memory.FILE, device.FILE)
@@ -53,6 +55,7 @@ _FLAG_NAMES = (
     "kubelet-flags",
 )
 _VERSION_NAME = "kubelet-version"
+_POD_NAMES = ("pods.json", "pods.yaml")
 _MACHINE_NAMES = ("topology.json", "machine.json")
 
 
@@ -81,22 +84,21 @@ def load_node(text: str, options: Options) -> LoadedNode:
     machine = _machine(text, path)
     config, notes = _config(text, folder, options)
     files = _state_files(folder, options)
-    resources: list[PluginResource] | None = None
-    if options.devices:
-        resources = _devices(options.devices, machine)
-    elif device.FILE in files:
-        resources, inferred = registered_resources(machine, _device_file(files[device.FILE]))
-        notes = (*notes, *inferred)
     name = _name(text, path)
     try:
+        resources, more = _resources(machine, files, options)
         kubelet = start(hardware_of(machine, resources), config)
-        return LoadedNode(name, Node(kubelet, load_state(kubelet, files)), notes)
+        state = load_state(kubelet, files)
     except StartError as error:
         raise InputError(name, f"the kubelet would not start: {printable(error.message, 600)}") from None
     except InputError as error:
-        raise InputError(f"{name}: {error.source}", error.problem, hint=error.hint) from None
+        source = error.source if error.source.startswith("--") else f"{name}: {error.source}"
+        raise InputError(source, error.problem, hint=error.hint) from None
     except ValueError as error:
         raise InputError(name, printable(str(error), 600)) from None
+    known = _pods(folder)
+    pods = {uid: known.get(uid, pod) for uid, pod in state.pods.items()}
+    return LoadedNode(name, Node(kubelet, state._replace(pods=pods)), (*notes, *more))
 
 
 def _existing(text: str) -> Path | None:
@@ -111,6 +113,8 @@ def _name(text: str, path: Path | None) -> str:
     if path is None:
         return printable(" ".join(text.split()), 80)
     resolved = path.resolve()
+    if resolved.name in _MACHINE_NAMES:
+        resolved = resolved.parent
     return printable(resolved.name.split(".tar")[0].removesuffix(".json")) or "this machine"
 
 
@@ -133,7 +137,7 @@ def _machine(text: str, path: Path | None) -> Machine:
 
 
 def _config(text: str, folder: Path | None, options: Options) -> tuple[KubeletConfig, tuple[str, ...]]:
-    version = options.version or _version(folder)
+    version, notes = _version(folder, options)
     over = _flags(folder, options)
     path = options.config or next(_present(folder, _CONFIG_NAMES), None)
     if path is not None:
@@ -151,17 +155,23 @@ def _config(text: str, folder: Path | None, options: Options) -> tuple[KubeletCo
     for problem in found.problems:
         if problem.severity == "error":
             raise InputError(source, f"the kubelet would not start: {problem}")
-    return found.config, tuple(f"{source}: {problem}" for problem in found.problems)
+    return found.config, (*notes, *(f"{source}: {problem}" for problem in found.problems))
 
 
-def _version(folder: Path | None) -> str:
-    """What `kubelet --version` printed, where somebody kept it."""
-    for path in _present(folder, (_VERSION_NAME,)):
-        found = re.search(rb"v1\.[0-9]{1,3}[^\s]{0,40}", _bytes(path))
-        if found is None:
-            raise InputError(str(path), "holds no kubelet version", hint="kubelet --version prints one")
-        return found[0].decode(errors="replace")
-    return DEFAULT_VERSION
+def _version(folder: Path | None, options: Options) -> tuple[str, tuple[str, ...]]:
+    """The version that was given, or what `kubelet --version` printed where somebody kept it."""
+    source, text = "--kubelet-version", options.version or DEFAULT_VERSION
+    if not options.version:
+        for path in _present(folder, (_VERSION_NAME,)):
+            source, text = str(path), _bytes(path)[:400].decode(errors="replace")
+            text = text.removeprefix("Kubernetes ").strip()
+    try:
+        minor = rules_for(text).minor
+    except ValueError as error:
+        raise InputError(source, str(error)) from None
+    if minor > rules_for(DEFAULT_VERSION).minor:
+        return text, (f"{source}: {text} is newer than {DEFAULT_VERSION}, whose rules are taken for it",)
+    return text, ()
 
 
 def _flags(folder: Path | None, options: Options) -> Settings:
@@ -238,6 +248,26 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 10
 
 
-def _device_file(data: bytes) -> device.DeviceCheckpoint:
-    """A corrupt one is believed as far as its list of devices: the kubelet drops it, but the devices are there."""
-    return device.parse(document.read(data, device.FILE).fields)
+def _resources(
+    machine: Machine, files: Mapping[str, bytes], options: Options
+) -> tuple[list[PluginResource] | None, list[str]]:
+    """What the device plugins offer, if anything says it, and what had to be assumed."""
+    if options.devices:
+        return _devices(options.devices, machine), []
+    if device.FILE not in files:
+        return None, []
+    found = device.parse(document.read(files[device.FILE], device.FILE).fields)
+    resources, notes = registered_resources(machine, found)
+    if not found.stamp.accepted:
+        # The devices are there all the same, so its list of them is believed.
+        notes.append(f"{device.FILE}: the checksum is wrong: the kubelet forgets who holds which device")
+    return resources, notes
+
+
+def _pods(folder: Path | None) -> dict[str, Pod]:
+    """The pods of the node by uid, where somebody kept what `kubectl get pods` printed: state files have no names."""
+    found: dict[str, Pod] = {}
+    for path in _present(folder, _POD_NAMES):
+        for workload in manifest.scan(_bytes(path), str(path)).workloads:
+            found[workload.pod.uid] = workload.pod
+    return found

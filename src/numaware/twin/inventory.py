@@ -109,7 +109,7 @@ def registered_resources(
     functions = {function.address: function for function in machine.pci}
     for name, ids in sorted(checkpoint.registered.items()):
         nodes = _nodes_in_use(name, checkpoint)
-        for device in set(ids) - nodes.keys() & functions.keys():
+        for device in (set(ids) - nodes.keys()) & functions.keys():
             numa = functions[device].numa
             nodes[device] = () if numa is None else (numa,)
         unknown = sorted(set(ids) - nodes.keys())
