@@ -323,6 +323,25 @@ def test_many_numa_nodes_are_fine_where_nobody_asks_for_hints(
     assert line["result"]["events"][0]["admitted"] is True
 
 
+def test_a_bar_on_the_terminal_leaves_the_answers_to_the_file(
+    capsys: pytest.CaptureFixture[str], write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard output goes to a file here, the bar to the terminal."""
+    name = write({"scenario": SCENARIO})
+    expected = answer(capsys, name)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert answer(capsys, name) == expected
+
+
+def test_a_file_is_told_of_before_the_next_one_is_read(
+    capsys: pytest.CaptureFixture[str], write: Write
+) -> None:
+    good = write(recorded(capsys, write), name="good.jsonl")
+    bad = write("rubbish", name="bad.jsonl")
+    assert main(["twin", "replay", "--check", good, bad]) == 2
+    assert capsys.readouterr().out == "good.jsonl: 1 scenarios, 2 events, 0 disagreements\n"
+
+
 def test_a_bar_is_drawn_for_the_one_who_waits(
     capsys: pytest.CaptureFixture[str], write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

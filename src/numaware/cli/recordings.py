@@ -101,6 +101,12 @@ def progress_of(files: Sequence[Path], *, visible: bool) -> Iterator[Progress]:
         last = position
         bar.update(task, completed=done + last)
 
-    with Bar(console=Console(stderr=True), transient=True) as bar:
+    # Answers that go to the same terminal are put above the bar; those that go to a file are none of its business.
+    with Bar(
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),
+        redirect_stderr=False,
+    ) as bar:
         task = bar.add_task("replaying", total=sum(sizes) or None)
         yield moved

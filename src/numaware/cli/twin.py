@@ -87,11 +87,14 @@ def replay(
                 for recording, answer in _answers(file, progress):
                     sys.stdout.write(as_text({"id": recording.scenario.id, "result": answer}) + "\n")
             return 0
-        tallies = [_compare(file, progress) for file in files]
+        tallies = []
+        for file in files:
+            tallies.append(_compare(file, progress))
+            if not as_json:
+                sys.stdout.writelines(f"{line}\n" for line in _told(tallies[-1]))
+                sys.stdout.flush()
     if as_json:
         sys.stdout.write(as_text({"files": tallies}) + "\n")
-    else:
-        sys.stdout.writelines(f"{line}\n" for tally in tallies for line in _told(tally))
     return int(any(tally.disagreements for tally in tallies))
 
 
