@@ -1,6 +1,6 @@
 """The cluster as the engine sees it: nodes that are twins, what their pods ask for in total, and a way back.
 
-Every change touches one node and is written into a journal, so that a plan can be tried and taken back exactly.
+Every change touches one node. A plan can be tried and taken back exactly: see `mark` and `undo`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from numaware.schedule.zones import WHOLE
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
+
+
+# Changes remembered for readers that lag behind; one that lags further looks at every member.
+_MOST_CHANGES = 1 << 17
 
 
 class Load(NamedTuple):
@@ -58,9 +62,10 @@ class Cluster:
         self.members = [Member(index, facts, node) for index, (facts, node) in enumerate(ordered)]
         self.by_name = {member.name: member for member in self.members}
         self.where: dict[str, Member] = {}
-        # Positions of members in the order they changed; readers keep their own place in it.
-        self.changes: list[int] = []
-        self._journal: list[tuple[Member, Load, str, bool]] = []
+        self._changes: list[int] = []
+        self._forgotten = 0
+        # What to put back, while somebody may want to; None when nobody does.
+        self._journal: list[tuple[Member, Load, str, bool]] | None = None
 
     def __len__(self) -> int:
         return len(self.members)
@@ -111,13 +116,16 @@ class Cluster:
         return member
 
     def mark(self) -> int:
-        """A point to come back to with `undo`."""
+        """A point to come back to with `undo`; until then, or until `keep`, every change is written down."""
+        if self._journal is None:
+            self._journal = []
         return len(self._journal)
 
     def undo(self, mark: int) -> None:
         """Take back everything since the mark, last change first."""
-        while len(self._journal) > mark:
-            member, load, uid, arrived = self._journal.pop()
+        journal = self._journal or []
+        while len(journal) > mark:
+            member, load, uid, arrived = journal.pop()
             if arrived:
                 del self.where[uid]
             else:
@@ -125,15 +133,31 @@ class Cluster:
             member.load = load
             self._changed(member)
 
-    def forget_journal(self) -> None:
-        """Nobody will come back to an earlier mark: drop what would be needed for it."""
-        self._journal.clear()
+    def keep(self) -> None:
+        """What was done stays done: nobody will come back to an earlier mark."""
+        self._journal = None
+
+    @property
+    def serial(self) -> int:
+        """How many changes there have been; a reader's place in them."""
+        return self._forgotten + len(self._changes)
+
+    def changed_since(self, serial: int) -> Iterable[int]:
+        """Positions of members that changed since then, ascending; all of them if that is too long ago to know."""
+        if serial < self._forgotten:
+            return range(len(self.members))
+        return sorted(set(self._changes[serial - self._forgotten :]))
 
     def _replace(self, member: Member, load: Load, uid: str, *, arrived: bool) -> None:
-        self._journal.append((member, member.load, uid, arrived))
+        if self._journal is not None:
+            self._journal.append((member, member.load, uid, arrived))
         member.load = load
         self._changed(member)
 
     def _changed(self, member: Member) -> None:
         member.version += 1
-        self.changes.append(member.index)
+        self._changes.append(member.index)
+        if len(self._changes) > _MOST_CHANGES:
+            half = len(self._changes) // 2
+            del self._changes[:half]
+            self._forgotten += half

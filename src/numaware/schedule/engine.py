@@ -89,6 +89,9 @@ class Engine:
         hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
         if hindrance:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
+        if self._evaluator.full:
+            self._evaluator = self._evaluator.emptied()
+            self._pools.clear()
         kind = kind_of(pod)
         question = self.neighbours.ask(pod)
         if question or pod.scheduling.host_ports or pod.scheduling.node.preferred or self._soft_taints:

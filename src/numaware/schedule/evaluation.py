@@ -25,6 +25,10 @@ from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
 
+# Answers kept before everything is forgotten; about 1 KB each.
+_MOST_ANSWERS = 1 << 18
+
+
 class Fit(NamedTuple):
     """What the node says to the pod: the merged hints and every way to place it, or the reasons why not."""
 
@@ -58,6 +62,17 @@ class Evaluator:
         """Score by another mix of pods from now on."""
         self.mix = mix
         self._scores.clear()
+
+    @property
+    def full(self) -> bool:
+        """Whether so many classes were seen that it is time to start afresh."""
+        return len(self._fits) > _MOST_ANSWERS
+
+    def emptied(self) -> Evaluator:
+        """The same evaluator without a memory of the past."""
+        fresh = Evaluator(self.profile, cached=self.cached)
+        fresh.learn(self.mix)
+        return fresh
 
     def number_of(self, member: Member) -> int:
         """The number of the member's class; members with one number are interchangeable."""

@@ -17,6 +17,10 @@ from numaware.schedule.kinds import Kind
 from numaware.workload.pod import Pod
 
 
+# Appearances of classes kept for boards that have not read them; then all boards start again.
+_MOST_NEWS = 1 << 17
+
+
 class _Board:
     """Classes that fit one kind of pod, as a heap of (-score, class), and how far it has read the pool's news."""
 
@@ -44,13 +48,15 @@ class Pool:
         # Classes in the order in which they came to have members.
         self._news: list[int] = []
         self._boards: dict[Kind, _Board] = {}
-        self._seen = len(cluster.changes)
+        self._seen = cluster.serial
         for position in positions:
             self._enter(position)
 
     def best(self, pod: Pod, kind: Kind) -> tuple[Member, Evaluation] | None:
         """The best member for the pod: highest score, then lowest position."""
         self._catch_up()
+        if len(self._news) > _MOST_NEWS:
+            self.forget_scores()
         board = self._boards.get(kind)
         if board is None:
             board = self._boards[kind] = _Board()
@@ -101,13 +107,12 @@ class Pool:
         return member, self.evaluator.evaluate(best[1], member, pod, kind)
 
     def _catch_up(self) -> None:
-        changes = self.cluster.changes
-        if self._seen == len(changes):
-            return
-        for position in sorted(set(changes[self._seen :])):
-            if position in self._number:
-                self._enter(position)
-        self._seen = len(changes)
+        serial = self.cluster.serial
+        if self._seen != serial:
+            for position in self.cluster.changed_since(self._seen):
+                if position in self._number:
+                    self._enter(position)
+            self._seen = serial
 
     def _enter(self, position: int) -> None:
         """Sort a member into its class."""
