@@ -15,7 +15,6 @@ from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
-
 # Changes remembered for readers that lag behind; one that lags further looks at every member.
 _MOST_CHANGES = 1 << 17
 

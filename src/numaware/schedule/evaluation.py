@@ -24,7 +24,6 @@ from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
-
 # Answers kept before everything is forgotten; about 1 KB each.
 _MOST_ANSWERS = 1 << 18
 
@@ -82,7 +81,9 @@ class Evaluator:
             member.facts.taints,
             member.facts.unschedulable,
             member.facts.allocatable,
-            tuple(sorted(load.used.items())),
+            # Room for one more pod is all that counts of the number of pods; two small ones are as good as a large one.
+            tuple(sorted((name, amount) for name, amount in load.used.items() if name != "pods")),
+            load.used.get("pods", 0) < member.allocatable.get("pods", 0),
             tuple(sorted(load.shares.items())) if load.shares else (),
         )
         return self._numbers.setdefault(key, len(self._numbers))

@@ -16,7 +16,6 @@ from numaware.schedule.evaluation import Evaluation, Evaluator
 from numaware.schedule.kinds import Kind
 from numaware.workload.pod import Pod
 
-
 # Appearances of classes kept for boards that have not read them; then all boards start again.
 _MOST_NEWS = 1 << 17
 
