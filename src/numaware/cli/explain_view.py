@@ -105,14 +105,14 @@ def _rows(cells: Sequence[str], room: int) -> Iterator[str]:
     row = ""
     for cell in cells:
         if row and width(row) + 2 + width(cell.rstrip()) > room:
-            yield row
+            yield row.rstrip()
             row = ""
         row += f"  {cell}" if row else cell
         if width(row.rstrip()) > room:
             yield from wrap(row.rstrip(), room)
             row = ""
     if row:
-        yield row
+        yield row.rstrip()
 
 
 def _left(resource: str, zone: Zone) -> str:
