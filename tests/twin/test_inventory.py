@@ -1,0 +1,162 @@
+"""From a discovered machine to what its kubelet knows: online CPUs, memory, caches, and the devices of plugins."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from numaware.machine import synthetic
+from numaware.machine.cpuset import EMPTY, CpuSet
+from numaware.machine.topology import Cache, Cpu, HugePages, Machine, NumaNode, PciDevice
+from numaware.twin.hardware import CpuPlace, PluginDevice
+from numaware.twin.inventory import gpu_resources, hardware_of, registered_resources
+from numaware.twin.state import device
+from numaware.twin.state.device import DeviceCheckpoint, DeviceEntry
+
+GPU = "nvidia.com/gpu"
+
+
+def function(address: str, vendor: str, kind: str, numa: int | None = 0, of: str | None = None) -> PciDevice:
+    return PciDevice(address, kind, vendor, "0001", None, numa, virtual_function_of=of)
+
+
+def checkpoint(registered: dict[str, list[str]], *entries: DeviceEntry) -> DeviceCheckpoint:
+    return device.decode(device.encode(list(entries), registered))
+
+
+def test_cpus_are_placed_by_core_and_package_and_threads_share_a_core() -> None:
+    hardware = hardware_of(synthetic.read("2s x 1n x 2c x 2t"))
+    assert [[(cpu.id, cpu.core, cpu.socket) for cpu in node.cpus] for node in hardware.numa] == [
+        [(0, 0, 0), (1, 1, 0), (4, 0, 0), (5, 1, 0)],
+        [(2, 2, 1), (3, 3, 1), (6, 2, 1), (7, 3, 1)],
+    ]
+
+
+def test_cpus_that_are_offline_are_not_there() -> None:
+    made = synthetic.read("1s x 1n x 2c x 2t")
+    off = tuple(msgspec.structs.replace(cpu, online=cpu.id != 0) for cpu in made.cpus)
+    hardware = hardware_of(msgspec.structs.replace(made, cpus=off))
+    # The core of CPU 0 is now known by its other thread.
+    assert [(cpu.id, cpu.core) for cpu in hardware.numa[0].cpus] == [(1, 1), (2, 2), (3, 1)]
+
+
+def test_memory_huge_pages_and_distances_are_the_machines() -> None:
+    made = synthetic.read("2x2 mem=8Gi")
+    pools = (HugePages(1 << 30, 2, 2), HugePages(2 << 20, 8, 0))
+    nodes = tuple(msgspec.structs.replace(node, hugepages=pools) for node in made.numa)
+    first, second = hardware_of(msgspec.structs.replace(made, numa=nodes)).numa
+    assert first.memory_bytes == 8 << 30
+    assert first.hugepages == (("hugepages-1Gi", 2 << 30), ("hugepages-2Mi", 16 << 20))
+    assert (first.distances, second.distances) == ((10, 21), (21, 10))
+
+
+def test_a_node_without_cpus_keeps_its_place() -> None:
+    made = synthetic.read("1x2")
+    extra = NumaNode(1, EMPTY, 4 << 30, (), ((0, 20), (1, 10)), None, EMPTY)
+    hardware = hardware_of(msgspec.structs.replace(made, numa=(*made.numa, extra)))
+    assert [(node.id, len(node.cpus), node.memory_bytes >> 30) for node in hardware.numa] == [
+        (0, 2, 64),
+        (1, 0, 4),
+    ]
+
+
+def test_the_last_level_cache_is_the_uncore_and_a_smaller_one_is_not() -> None:
+    made = synthetic.read("1x4")
+    caches = (
+        Cache(1, "Instruction", CpuSet([0, 1, 2, 3])),
+        Cache(2, "Unified", CpuSet([0])),
+        Cache(3, "Unified", CpuSet([2, 3])),
+        Cache(3, "Unified", CpuSet([0, 1])),
+    )
+    (node,) = hardware_of(msgspec.structs.replace(made, caches=caches)).numa
+    assert [cpu.uncore for cpu in node.cpus] == [0, 0, 1, 1]
+    (node,) = hardware_of(msgspec.structs.replace(made, caches=caches[:2])).numa
+    assert node.cpus[0] == CpuPlace(0, 0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "told"),
+    [
+        (Cpu(0, numa=7, core=0, package=0), "CPU 0 is on no known NUMA node"),
+        (Cpu(0, numa=None, core=0, package=0), "CPU 0 is on no known NUMA node"),
+        (Cpu(0, numa=0, core=None, package=0), "the core of CPU 0 is not known"),
+        (Cpu(0, numa=0, core=0, package=0, online=False), "no online CPU is known"),
+    ],
+)
+def test_a_source_that_says_too_little_is_told(cpu: Cpu, told: str) -> None:
+    made = synthetic.read("1x1")
+    with pytest.raises(ValueError, match=told):
+        hardware_of(msgspec.structs.replace(made, cpus=(cpu,)))
+
+
+# Devices
+
+
+def test_gpus_on_the_bus_stand_for_what_the_vendors_plugins_offer() -> None:
+    made = msgspec.structs.replace(
+        synthetic.read("2x2"),
+        pci=(
+            function("0000:01:00.0", "10de", "030200", 0),
+            function("0000:02:00.0", "10de", "030000", 1),
+            function("0000:03:00.0", "1002", "038000", None),
+            function("0000:04:00.0", "8086", "038000", 1),
+            # None of these computes: Intel's own display, a BMC, a NIC of the same maker, a slice of a GPU.
+            function("0000:05:00.0", "8086", "030000"),
+            function("0000:06:00.0", "1a03", "030000"),
+            function("0000:07:00.0", "10de", "020000"),
+            function("0000:01:00.1", "10de", "030200", 0, of="0000:01:00.0"),
+        ),
+    )
+    assert {
+        resource.name: [(found.id, found.numa) for found in resource.devices]
+        for resource in gpu_resources(made)
+    } == {
+        "amd.com/gpu": [("0000:03:00.0", ())],
+        "gpu.intel.com/i915": [("0000:04:00.0", (1,))],
+        GPU: [("0000:01:00.0", (0,)), ("0000:02:00.0", (1,))],
+    }
+    assert hardware_of(made).resources == tuple(gpu_resources(made))
+    assert hardware_of(made, []).resources == ()
+
+
+GPUS = synthetic.read("2x2 +gpu@0,0,1,1")
+
+
+def placed(machine: Machine, found: DeviceCheckpoint) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """The one resource of a checkpoint: device -> NUMA nodes, and the notes."""
+    (resource,), notes = registered_resources(machine, found)
+    return {one.id: one.numa for one in resource.devices}, notes
+
+
+def test_free_gpus_are_dealt_to_the_nodes_that_have_gpus_left() -> None:
+    used = DeviceEntry("u", "main", GPU, {1: ["c"]})
+    nodes, notes = placed(GPUS, checkpoint({GPU: ["a", "b", "c", "d"]}, used))
+    assert nodes == {"a": (0,), "b": (0,), "c": (1,), "d": (1,)}
+    assert notes == [f"{GPU}: NUMA nodes of 3 free devices inferred from the machine's GPUs"]
+
+
+def test_devices_called_by_their_pci_address_are_looked_up() -> None:
+    address = GPUS.pci[0].address
+    nodes, notes = placed(GPUS, checkpoint({"x.io/vf": [address]}))
+    assert (nodes, notes) == ({address: (0,)}, [])
+
+
+def test_when_free_devices_cannot_be_placed_none_of_the_resource_is() -> None:
+    used = DeviceEntry("u", "main", "x.io/nic", {1: ["n1"]})
+    nodes, (note,) = placed(GPUS, checkpoint({"x.io/nic": ["n0", "n1"]}, used))
+    assert nodes == {"n0": (), "n1": ()}
+    assert note.startswith("x.io/nic: the NUMA nodes of 1 free devices are not known, so all its 2 are taken")
+
+
+def test_more_devices_than_gpus_are_not_dealt_out() -> None:
+    # A GPU shared in time is registered several times.
+    nodes, (note,) = placed(GPUS, checkpoint({GPU: [f"g{number}" for number in range(8)]}))
+    assert set(nodes.values()) == {()}
+    assert "are not known" in note
+
+
+def test_a_device_in_use_on_two_nodes_or_on_none_is_kept_as_it_was() -> None:
+    used = DeviceEntry("u", "main", "x.io/nic", {-1: ["loose"], 0: ["both"], 1: ["both"]})
+    (resource,), notes = registered_resources(GPUS, checkpoint({"x.io/nic": ["both", "loose"]}, used))
+    assert resource.devices == (PluginDevice("both", (0, 1)), PluginDevice("loose", ()))
+    assert notes == []
