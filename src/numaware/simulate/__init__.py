@@ -1,0 +1,1 @@
+"""The lab: an embedded cluster of twins, traces of pods, and the policies of several schedulers side by side."""

@@ -1,0 +1,181 @@
+"""What the lab counts: allocation, alignment, stranded capacity. All of it from the twins, none from a scheduler's claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from numaware.schedule.cluster import Cluster, Member
+from numaware.schedule.facts import pod_requests
+from numaware.schedule.stranding import Mix, need_of
+from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, Zone, gpu_resource, zones
+from numaware.simulate.result import Tile
+from numaware.twin.node import Node
+from numaware.workload.demand import demand
+from numaware.workload.pod import Pod
+
+_HIGHEST = 1000
+
+
+def percent(part: int, whole: int) -> float:
+    """With two decimals; 0 of nothing is 0."""
+    return round(100 * part / whole, 2) if whole else 0.0
+
+
+class Meter:
+    """Sums over a cluster, kept up by the pods that come and go."""
+
+    def __init__(self, cluster: Cluster, pods: Iterable[Pod]) -> None:
+        self.cluster = cluster
+        self.gpu = next((name for member in cluster if (name := gpu_resource(member.node))), "")
+        self.room = Counter[str]()
+        for member in cluster:
+            self.room.update(member.allocatable)
+        self.used = Counter[str]()
+        # Devices other than GPUs count under their own names.
+        names = {name for member in cluster for name in member.node.kubelet.devices.inventories}
+        self.devices = tuple(sorted(names - {self.gpu}))
+        self._mix = Mix(Counter(need_of(pod, self.gpu) for pod in pods))
+        self._stranded: dict[int, tuple[int, int]] = {}
+
+    @property
+    def gpu_room(self) -> int:
+        """All GPUs in thousandths."""
+        return WHOLE * self.room[self.gpu]
+
+    def add(self, pod: Pod, sign: int) -> None:
+        """A pod has come (1) or gone (-1)."""
+        for name, amount in pod_requests(pod):
+            self.used[name] += sign * amount
+
+    @property
+    def cpu(self) -> float:
+        return percent(self.used["cpu"], self.room["cpu"])
+
+    @property
+    def memory(self) -> float:
+        return percent(self.used["memory"], self.room["memory"])
+
+    @property
+    def gpus(self) -> float:
+        return percent(WHOLE * self.used[self.gpu] + self.used[SHARE_RESOURCE], self.gpu_room)
+
+    def by_device(self) -> dict[str, float]:
+        """Allocation of each kind of device; GPUs, shares and all, are `gpu`."""
+        found = {"gpu": self.gpus} if self.gpu else {}
+        return found | {name: percent(self.used[name], self.room[name]) for name in self.devices}
+
+    def stranded(self) -> float:
+        """Free capacity that the pods of the trace cannot use, of all there is."""
+        total = sum(self._stranded_on(member) for member in self.cluster)
+        whole = self.gpu_room or self.room["cpu"]
+        return percent(total, whole * max(1, self._mix.total))
+
+    def _stranded_on(self, member: Member) -> int:
+        """In a cluster with GPUs a node without any strands nothing: CPUs there keep no GPU from being used."""
+        known = self._stranded.get(member.index)
+        if known is None or known[0] != member.version:
+            parts = free_zones(member)
+            amount = 0
+            if not self.gpu or gpu_resource(member.node):
+                amount = self._mix.stranded(parts, together=spans_freely(member.node))
+            known = self._stranded[member.index] = member.version, amount
+        return known[1]
+
+    def tiles(self) -> tuple[Tile, ...]:
+        """Every node, in order of name."""
+        return tuple(self._tile(member) for member in self.cluster)
+
+    def _tile(self, member: Member) -> Tile:
+        used, room = member.load.used, member.allocatable
+
+        def part(amount: int, whole: int) -> int:
+            return _HIGHEST * amount // whole if whole else 0
+
+        gpus = room.get(self.gpu, 0)
+        shared = WHOLE * used.get(self.gpu, 0) + used.get(SHARE_RESOURCE, 0)
+        whole = WHOLE * gpus or room["cpu"]
+        return Tile(
+            member.name,
+            len(member.pods),
+            part(used.get("cpu", 0), room["cpu"]),
+            part(used.get("memory", 0), room["memory"]),
+            part(shared, WHOLE * gpus) if gpus else None,
+            part(self._stranded_on(member), whole * max(1, self._mix.total)),
+        )
+
+
+def spans_freely(node: Node) -> bool:
+    """Whether the kubelet lets a pod lie on several NUMA nodes without being asked."""
+    return node.kubelet.config.topology_policy in ("none", "best-effort")
+
+
+def free_zones(member: Member) -> tuple[Zone, ...]:
+    """Zones as they stand, but never more in them than the node has left for requests of any kind."""
+    used, room = member.load.used, member.allocatable
+    cpus = (room["cpu"] - used.get("cpu", 0)) // 1000
+    memory = room["memory"] - used.get("memory", 0)
+    return tuple(
+        Zone(min(zone.cpus, cpus), min(zone.memory, memory), zone.gpus)
+        for zone in zones(member.node, member.load.shares)
+    )
+
+
+def numa_nodes(member: Member, pod: Pod) -> int:
+    """The NUMA nodes, as a mask, on which a placed pod has CPUs, memory or devices of its own; 0 for none."""
+    node = member.node
+    layout, state = node.kubelet.layout, node.state
+    mask = 0
+    for cpus in state.cpu.owned.get(pod.uid, {}).values():
+        for position, inside in enumerate(layout.node_cpus):
+            mask |= (1 << position) if cpus & inside else 0
+    for blocks in state.memory.blocks.get(pod.uid, {}).values():
+        for block in blocks:
+            mask |= block.nodes
+    for held in state.device.owned.get(pod.uid, {}).values():
+        for name, devices in held.items():
+            mask |= _nodes_of(node, name, devices)
+    shared = member.load.sharers.get(pod.uid)
+    gpu = gpu_resource(node)
+    if shared is not None and gpu is not None:
+        mask |= _nodes_of(node, gpu, 1 << shared)
+    return mask
+
+
+def _nodes_of(node: Node, resource: str, devices: int) -> int:
+    mask = 0
+    for position, inside in enumerate(node.kubelet.devices.inventories[resource].on_node):
+        mask |= (1 << position) if devices & inside else 0
+    return mask
+
+
+def fewest_nodes(node: Node, pod: Pod) -> int:
+    """On how many NUMA nodes the pod would have to lie on this machine if nothing else ran there."""
+    kubelet, wanted = node.kubelet, demand(pod, sidecars=node.kubelet.rules.sidecars)
+    fewest = 1
+    if kubelet.cpus:
+        fewest = max(
+            fewest,
+            _width(
+                [(inside & kubelet.cpus.pool).bit_count() for inside in kubelet.layout.node_cpus], wanted.cpus
+            ),
+        )
+    if kubelet.memory:
+        empty = kubelet.memory.initial().nodes
+        for kind, amount in wanted.memory:
+            index = kubelet.memory.kinds.index(kind)
+            fewest = max(fewest, _width([part.free[index] for part in empty], amount))
+    for name, count in wanted.devices:
+        inventory = kubelet.devices.inventories.get(name)
+        if inventory is not None and inventory.has_topology:
+            fewest = max(fewest, inventory.smallest(count, len(kubelet.layout.ids)))
+    return fewest
+
+
+def _width(amounts: list[int], wanted: int) -> int:
+    total = 0
+    for width, amount in enumerate(sorted(amounts, reverse=True), 1):
+        total += amount
+        if total >= wanted:
+            return width
+    return len(amounts)

@@ -1,0 +1,89 @@
+"""The schedulers of the lab by name. Each is made anew for a run: from the cluster, the pods to come and a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import NamedTuple, Protocol
+
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.engine import Decision, Engine
+from numaware.schedule.zones import gpu_resource
+from numaware.simulate.chance import source
+from numaware.simulate.fgd import GradientDescent, Typical
+from numaware.simulate.ranking import Choice, Ranking, Rule
+from numaware.simulate.totals import BestFit, Chance, NodeTotals
+from numaware.twin.node import Verdict
+from numaware.workload.pod import Pod
+
+
+class Policy(Protocol):
+    """A scheduler: it chooses by its own rule and knowledge, and the kubelet judges."""
+
+    def decide(self, pod: Pod, now: int) -> Choice: ...
+
+    def bind(self, pod: Pod, choice: Choice) -> Verdict: ...
+
+    def release(self, uid: str) -> None: ...
+
+    def adopt(self, pod: Pod, node: str) -> None:
+        """The pod is on the node already, and in the cluster's books."""
+
+
+class Ours:
+    """numaware's own engine with its default profile; it learns which pods come from those it has seen."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.engine = Engine(cluster)
+        self._last: Decision | None = None
+
+    def decide(self, pod: Pod, now: int) -> Choice:  # noqa: ARG002 - its knowledge does not age
+        self._last = decision = self.engine.decide(pod)
+        return Choice(decision.node, decision.share, decision.reasons)
+
+    def bind(self, pod: Pod, choice: Choice) -> Verdict:
+        if self._last is None or self._last.pod is not pod or self._last.node != choice.node:
+            raise ValueError("only the decision made last can be carried out")
+        return self.engine.bind(self._last)
+
+    def release(self, uid: str) -> None:
+        self.engine.release(uid)
+
+    def adopt(self, pod: Pod, node: str) -> None:
+        self.engine.neighbours.place(pod, node)
+
+
+class Setting(NamedTuple):
+    """What a scheduler is made from; `typical` are the pods of the trace, for rules that know them beforehand."""
+
+    cluster: Cluster
+    typical: Sequence[Pod]
+    seed: int
+
+    def chance(self, purpose: str) -> Random:
+        return source(self.seed, purpose)
+
+
+def _ranking(rule: Callable[[Setting], Rule], *, random_ties: bool = True) -> Callable[[Setting], Policy]:
+    """kube-scheduler takes any of the nodes that share the best score; here a shuffle that the seed decides does."""
+
+    def make(setting: Setting) -> Policy:
+        ties = list(range(len(setting.cluster)))
+        if random_ties:
+            setting.chance("ties").shuffle(ties)
+        return Ranking(setting.cluster, rule(setting), ties)
+
+    return make
+
+
+def _gpu(cluster: Cluster) -> str:
+    return next((name for member in cluster if (name := gpu_resource(member.node))), "")
+
+
+POLICIES: dict[str, Callable[[Setting], Policy]] = {
+    "numaware": lambda setting: Ours(setting.cluster),
+    "kube-scheduler": _ranking(lambda _: NodeTotals()),
+    "fgd": _ranking(lambda setting: GradientDescent(Typical(setting.typical, _gpu(setting.cluster)))),
+    "best-fit": _ranking(lambda setting: BestFit(setting.cluster)),
+    "random": _ranking(lambda setting: Chance(setting.chance("nodes"))),
+}

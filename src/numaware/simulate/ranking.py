@@ -1,0 +1,284 @@
+"""A scheduler of the lab that ranks nodes by a rule: filters, scores, picks the best, and lets the kubelet judge.
+
+All schedulers but our own run on this. What is common to them is here: amounts by node totals, shared GPUs, and what
+Kubernetes makes every scheduler honour (selectors, taints, ports, other pods). A rule adds what sets its scheduler
+apart. A node is asked again only when it has changed, and nodes in equal state are asked once.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from numaware.schedule.cluster import Cluster, Member
+from numaware.schedule.constraints import (
+    Neighbours,
+    Question,
+    cannot_judge,
+    capacity_reasons,
+    ports_reason,
+    static_reason,
+)
+from numaware.schedule.engine import GATED
+from numaware.schedule.kinds import Kind, kind_of
+from numaware.schedule.shares import Share, choices, wanted_share
+from numaware.schedule.zones import gpu_resource
+from numaware.twin.equivalence import node_class
+from numaware.twin.node import Verdict
+from numaware.workload.pod import Pod
+from numaware.workload.scheduling import NodeRules
+
+Reasons = tuple[tuple[str, int], ...]
+
+NO_SHARE = "Insufficient GPU share"
+
+
+class Choice(NamedTuple):
+    """A node, or none and how many nodes refuse for what reason."""
+
+    node: str | None
+    share: Share | None = None
+    reasons: Reasons = ()
+
+
+class Judgement(NamedTuple):
+    """What a rule says to one pod on one node: a score and, for a part of a GPU, which one; or the reason why not."""
+
+    score: int
+    share: Share | None = None
+    reasons: tuple[str, ...] = ()
+
+
+class Rule(Protocol):
+    """What sets a scheduler apart. `judge` is asked only about nodes that have room by their totals."""
+
+    def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement: ...
+
+    def knows(self, member: Member) -> Hashable:
+        """What the rule knows of a node besides the node's true state."""
+
+    def pick(self, fitting: Sequence[int]) -> int | None:
+        """The position to take out of all that fit; None for the best score."""
+
+    def passed(self, now: int) -> Sequence[Member]:
+        """Time has come to `now`; the nodes of which the rule knows something else since."""
+
+    def bound(self, pod: Pod, member: Member) -> None:
+        """The kubelet has admitted the pod."""
+
+    def refused(self, pod: Pod, member: Member) -> None:
+        """The rule itself found no room for the pod on the node, or the kubelet did."""
+
+
+class PlainRule:
+    """A rule that knows the truth, has no clock and takes the best score."""
+
+    def knows(self, member: Member) -> Hashable:  # noqa: ARG002 - for rules that know something else
+        return None
+
+    def pick(self, fitting: Sequence[int]) -> int | None:  # noqa: ARG002 - see above
+        return None
+
+    def passed(self, now: int) -> Sequence[Member]:  # noqa: ARG002 - see above
+        return ()
+
+    def bound(self, pod: Pod, member: Member) -> None:
+        """Nothing to remember."""
+
+    def refused(self, pod: Pod, member: Member) -> None:
+        """Nothing to remember."""
+
+
+class _Board:
+    """The nodes that fit one kind of pod: (-score, tie, position, stamp) in a heap, and the stamp that counts."""
+
+    __slots__ = ("heap", "read", "stamps")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[int, int, int, int]] = []
+        self.stamps: dict[int, int] = {}
+        self.read = -1
+
+
+class Ranking:
+    """A scheduler in the lab. `ties` ranks positions of equal score."""
+
+    def __init__(self, cluster: Cluster, rule: Rule, ties: Sequence[int]) -> None:
+        self.cluster = cluster
+        self.rule = rule
+        self.ties = ties
+        self.neighbours = Neighbours(member.facts for member in cluster)
+        self._changes: list[int] = []
+        self._states: dict[Hashable, int] = {}
+        self._state_of = [-1] * len(cluster)
+        self._kinds: dict[Kind, int] = {}
+        self._known: dict[tuple[int, int], Judgement] = {}
+        self._eligible: dict[NodeRules, tuple[int, ...]] = {}
+        self._boards: dict[tuple[NodeRules, int], _Board] = {}
+        self._stamp = 0
+
+    # Deciding
+
+    def decide(self, pod: Pod, now: int) -> Choice:
+        """The node this scheduler would bind the pod to at a moment of the lab's clock."""
+        for member in self.rule.passed(now):
+            self._changed(member)
+        hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
+        if hindrance:
+            return Choice(None, reasons=((hindrance, len(self.cluster)),))
+        number = self._number(pod)
+        board = self._board(pod, number)
+        question = self.neighbours.ask(pod)
+        position = self._free_choice(board, pod, question)
+        if position is None:
+            position = next(self._best_first(board, pod, question), None)
+        if position is None:
+            return Choice(None, reasons=self._reasons(pod, number, question))
+        found = self._judge(self.cluster.members[position], pod, number)
+        return Choice(self.cluster.members[position].name, found.share)
+
+    def bind(self, pod: Pod, choice: Choice) -> Verdict:
+        """Carry the choice out; the kubelet of the node has the last word."""
+        if choice.node is None:
+            raise ValueError(f"{pod.name} has no node to be bound to")
+        verdict = self.cluster.bind(pod, choice.node, share=choice.share)
+        member = self.cluster.by_name[choice.node]
+        if verdict.admitted:
+            self.neighbours.place(pod, choice.node)
+            self.rule.bound(pod, member)
+            self._changed(member)
+        else:
+            self.rule.refused(pod, member)
+        return verdict
+
+    def release(self, uid: str) -> None:
+        """The pod is gone."""
+        self.neighbours.remove(uid)
+        member = self.cluster.release(uid)
+        if member is not None:
+            self._changed(member)
+
+    def adopt(self, pod: Pod, node: str) -> None:
+        """The pod is on the node already, and in the cluster's books."""
+        self.neighbours.place(pod, node)
+
+    def _free_choice(self, board: _Board, pod: Pod, question: Question | None) -> int | None:
+        """What a rule takes that does not go by scores."""
+        fitting = list(board.stamps)
+        if question is not None or pod.scheduling.host_ports:
+            fitting = [position for position in fitting if not self._in_the_way(position, pod, question)]
+        return self.rule.pick(fitting) if fitting else None
+
+    def _best_first(self, board: _Board, pod: Pod, question: Question | None) -> Iterator[int]:
+        """Positions from the best score down, those left out that ports or neighbours forbid; the heap stays whole."""
+        aside = []
+        try:
+            while board.heap:
+                entry = board.heap[0]
+                if board.stamps.get(entry[2]) != entry[3]:
+                    heapq.heappop(board.heap)
+                    continue
+                if not self._in_the_way(entry[2], pod, question):
+                    yield entry[2]
+                aside.append(heapq.heappop(board.heap))
+        finally:
+            for entry in aside:
+                heapq.heappush(board.heap, entry)
+
+    def _in_the_way(self, position: int, pod: Pod, question: Question | None) -> str | None:
+        member = self.cluster.members[position]
+        reason = None
+        if pod.scheduling.host_ports:
+            taken = [port for other in member.pods.values() for port in other.scheduling.host_ports]
+            reason = ports_reason(pod.scheduling.host_ports, taken)
+        if reason is None and question is not None:
+            reason = question.reason(member.name)
+        return reason
+
+    def _reasons(self, pod: Pod, number: int, question: Question | None) -> Reasons:
+        counts: Counter[str] = Counter()
+        for member in self.cluster:
+            outside = static_reason(pod.scheduling, member.facts) or self._in_the_way(
+                member.index, pod, question
+            )
+            counts.update((outside,) if outside else self._judge(member, pod, number).reasons)
+        return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+
+    # Judging
+
+    def _number(self, pod: Pod) -> int:
+        return self._kinds.setdefault(kind_of(pod), len(self._kinds))
+
+    def _changed(self, member: Member) -> None:
+        self._state_of[member.index] = -1
+        self._changes.append(member.index)
+
+    def _state(self, member: Member) -> int:
+        """The number of the member's state; equal numbers answer alike."""
+        number = self._state_of[member.index]
+        if number < 0:
+            load = member.load
+            key = (
+                node_class(load.node),
+                member.facts.allocatable,
+                tuple(sorted(load.used.items())),
+                tuple(sorted(load.shares.items())),
+                self.rule.knows(member),
+            )
+            number = self._state_of[member.index] = self._states.setdefault(key, len(self._states))
+        return number
+
+    def _judge(self, member: Member, pod: Pod, number: int) -> Judgement:
+        place = self._state(member), number
+        found = self._known.get(place)
+        if found is None:
+            found = self._known[place] = self._judged(member, pod)
+        return found
+
+    def _judged(self, member: Member, pod: Pod) -> Judgement:
+        short = capacity_reasons(kind_of(pod).requests, member.allocatable, member.load.used)
+        short = short or _too_few_gpus(member, pod)
+        if short:
+            return Judgement(0, reasons=short)
+        ways = [share for share, _ in choices(member.node, member.load.shares, pod)]
+        return self.rule.judge(member, pod, ways) if ways else Judgement(0, reasons=(NO_SHARE,))
+
+    def _board(self, pod: Pod, number: int) -> _Board:
+        """The board of a kind of pod, brought up to date."""
+        rules = pod.scheduling.node
+        if rules not in self._eligible:
+            self._eligible[rules] = tuple(
+                member.index for member in self.cluster if not static_reason(pod.scheduling, member.facts)
+            )
+        board = self._boards.get((rules, number))
+        if board is None:
+            board = self._boards[rules, number] = _Board()
+            news: Sequence[int] = self._eligible[rules]
+        else:
+            changed = set(self._changes[board.read :])
+            eligible = self._eligible[rules]
+            if changed and len(eligible) < len(self.cluster):
+                changed.intersection_update(eligible)
+            news = sorted(changed)
+        board.read = len(self._changes)
+        for position in news:
+            found = self._judge(self.cluster.members[position], pod, number)
+            if found.reasons:
+                board.stamps.pop(position, None)
+            else:
+                self._stamp += 1
+                board.stamps[position] = self._stamp
+                heapq.heappush(board.heap, (-found.score, self.ties[position], position, self._stamp))
+        return board
+
+
+def _too_few_gpus(member: Member, pod: Pod) -> tuple[str, ...]:
+    """GPUs in shared use are nobody's whole: the agreement that all schedulers of a cluster with shares keep."""
+    gpu = gpu_resource(member.node)
+    if gpu is None or not member.load.shares or wanted_share(pod):
+        return ()
+    wanted = dict(kind_of(pod).requests).get(gpu, 0)
+    free = member.node.kubelet.devices.free(member.node.state.device, gpu).bit_count()
+    return () if wanted <= free else (f"Insufficient {gpu}",)
