@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw the pictures in docs/pictures anew: `python scripts/pictures.py` (they are made from invented machines).
+"""Draw the pictures in docs/pictures anew: `python scripts/pictures.py` (machines and pods in them are invented).
 
 With `--check` nothing is written, and the exit code says whether the pictures are still what this would draw.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from io import StringIO
 from itertools import combinations
 from pathlib import Path
@@ -16,11 +17,18 @@ import msgspec
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
+from numaware.cli.explain_view import lines
+from numaware.diagnose.explanation import explain
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing import svg, terminal, text
+from numaware.machine.drawing.lines import Line
 from numaware.machine.drawing.picture import draw
 from numaware.machine.topology import HugePages, Link, Machine, NumaNode, PciDevice
+from numaware.twin.config import KubeletConfig
+from numaware.twin.inventory import hardware_of
+from numaware.twin.node import Node
+from numaware.workload.pod import NANO, Container, Pod
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 COLUMNS = 100
@@ -123,20 +131,45 @@ def odd_machine() -> Machine:
     )
 
 
-def screenshot(drawn: Machine) -> str:
-    """The text picture as a terminal shows it."""
+def explained(cpus: int) -> list[Line]:
+    """A pod of so many CPUs and a GPU on a node where two others run."""
+    config = KubeletConfig(
+        topology_policy="single-numa-node", cpu_policy="static", reserved_cpus="0,32", version="v1.35.0"
+    )
+    node = Node.fresh(hardware_of(synthetic.read("2s x 1n x 16c x 2t +gpu@0,0,1,1 mem=128Gi")), config)
+    for name, count in (("data/etl-7", 20), ("web/search-0", 20)):
+        node = node.admit(guaranteed(name, count, 0)).node
+    return list(lines(explain("gpu-07", node, guaranteed("ml/trainer", cpus, 1)), COLUMNS))
+
+
+def guaranteed(name: str, cpus: int, gpus: int) -> Pod:
+    amounts = {"cpu": cpus, "memory": 16 << 30} | ({"nvidia.com/gpu": gpus} if gpus else {})
+    resources = tuple(sorted((resource, count * NANO) for resource, count in amounts.items()))
+    namespace, _, short = name.partition("/")
+    return Pod(short, namespace, name, (Container("main", resources, resources),))
+
+
+def screenshot(page: Sequence[Line]) -> bytes:
+    """Lines of text as a terminal shows them."""
     console = Console(
         record=True, width=COLUMNS, file=StringIO(), force_terminal=True, color_system="truecolor"
     )
-    terminal.print_to(console, text.render(draw(drawn), COLUMNS))
-    return console.export_svg(title="", theme=_DARK, code_format=_PAGE, unique_id="terminal")
+    terminal.print_to(console, page)
+    return console.export_svg(title="", theme=_DARK, code_format=_PAGE, unique_id="terminal").encode()
 
 
 def pictures() -> dict[str, bytes]:
     """Every picture by its file name."""
     drawn = {name: machine(line) for name, line in MACHINES.items()} | {"odd": odd_machine()}
     found = {f"{name}.svg": svg.render(made) for name, made in drawn.items()}
-    return found | {f"{name}-terminal.svg": screenshot(made).encode() for name, made in drawn.items()}
+    shown = {
+        f"{name}-terminal.svg": screenshot(text.render(draw(made), COLUMNS)) for name, made in drawn.items()
+    }
+    told = {
+        "explain-refused.svg": screenshot(explained(16)),
+        "explain-admitted.svg": screenshot(explained(12)),
+    }
+    return found | shown | told
 
 
 def main() -> int:

@@ -134,8 +134,8 @@ def test_a_pod_that_is_refused_exits_1_and_says_why_and_what_helps(ask: Ask) -> 
         "         the system keeps 1 CPU on NUMA 0\n"
         "\n"
         "any one of these would admit it (each was tried on the twin)\n"
-        "  1   ask for 4 CPUs instead of 5 in container main\n"
-        "  2   set topologyManagerPolicy to restricted (now single-numa-node)\n"
+        "  1  ask for 4 CPUs instead of 5 in container main\n"
+        "  2  set topologyManagerPolicy to restricted (now single-numa-node)\n"
     )
 
 
@@ -313,6 +313,13 @@ def test_devices_on_the_command_line_win(ask: Ask, folder: Path) -> None:
     (found,) = ask("pod.yaml", "--node", "gpu-07", "--devices", "x.io/nic=1,-,1", "--json").pods
     assert found["containers"][0]["devices"] == {"x.io/nic": {"1": 2}}
     assert found["containers"][0]["cpuset"] == "1"
+
+
+def test_the_configuration_as_the_api_server_tells_it(ask: Ask, folder: Path) -> None:
+    (folder / "kubelet-config.yaml").unlink()
+    told = {"kubeletconfig": {**yaml.safe_load(KUBELET), "topologyManagerPolicy": "restricted"}}
+    (folder / "kubelet-config.json").write_text(json.dumps(told))
+    assert "topology restricted, container scope" in ask("pod.yaml", "--node", "gpu-07").out
 
 
 def test_flags_and_version_of_a_folder(ask: Ask, folder: Path) -> None:

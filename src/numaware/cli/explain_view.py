@@ -5,6 +5,7 @@ Names in it are a stranger's: whatever they hold, no line is wider than the room
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from numaware.diagnose.capacity import Zone, resources, zones
@@ -17,6 +18,7 @@ from numaware.twin.node import Node
 _BAR = 32
 _MARGIN = 11
 _LONGEST = 1_000
+_NODE = re.compile(r"\bNUMA (?=\d)")
 _HELD, _SYSTEM, _NEW, _FREE = "■", "▨", "◆", "□"
 _LEGEND = ((_SYSTEM, "reserved"), (_HELD, "held"), (_NEW, "this pod"), (_FREE, "free"))
 
@@ -36,10 +38,15 @@ def lines(explanation: Explanation, room: int) -> Iterator[Line]:
 
 
 def paragraph(text: str, room: int, *, indent: int = 0, hang: int = 0, style: str = "") -> Iterator[Line]:
-    """Safe text in as many lines as it needs; glue between words stays."""
-    safe = GLUE.join(printable(part, _LONGEST) for part in text.split(GLUE))
-    for line in wrap(safe, room - indent, hang):
+    """Safe text in as many lines as it needs."""
+    for line in wrap(_safe(text), room - indent, hang):
         yield (Span(" " * indent + line, style),)
+
+
+def _safe(text: str) -> str:
+    """The text without what a terminal would obey; glue between words stays, and a node keeps its number."""
+    shown = GLUE.join(printable(part, _LONGEST) for part in text.split(GLUE))
+    return _NODE.sub(f"NUMA{GLUE}", shown)
 
 
 def _verdict(explanation: Explanation, room: int) -> Iterator[Line]:
@@ -189,7 +196,7 @@ def _table(rows: Sequence[tuple[str, str]], room: int, style: str = "", margin: 
     margin = margin or min(room // 3, max(width(printable(head)) for head, _ in rows))
     for head, text in rows:
         shown = clip(printable(head), margin)
-        for number, line in enumerate(wrap(printable(text, _LONGEST), room - margin - 4)):
+        for number, line in enumerate(wrap(_safe(text), room - margin - 4)):
             left = shown if number == 0 else ""
             yield (Span(f"  {left}{' ' * (margin - width(left))}  ", style), Span(line))
 
@@ -202,5 +209,5 @@ def _fixes(explanation: Explanation, room: int) -> Iterator[Line]:
         return
     told = "any one of these would admit it (each was tried on the twin)"
     yield from paragraph(told, room, style="bold")
-    for number, change in enumerate(explanation.changes, 1):
-        yield from _table([(f"{number}", change.text)], room, margin=2)
+    rows = [(f"{number}", change.text) for number, change in enumerate(explanation.changes, 1)]
+    yield from _table(rows, room)

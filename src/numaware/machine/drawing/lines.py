@@ -45,7 +45,7 @@ DASHED = Border("┌", "┄", "┐", "┆", "└", "┘")
 # For terminals that cannot show anything else.
 _ASCII = str.maketrans(
     {**dict.fromkeys("╭╮╰╯┏┓┗┛┌┐└┘", "+"), **dict.fromkeys("─━┄", "-"), **dict.fromkeys("│┃┆", "|")}
-    | {"■": "#", "▪": "e", "◆": "i", "□": "o", "▨": "x", "·": "-", "…": "...", "⚠": "!"}
+    | {"■": "#", "▪": "e", "◆": "i", "□": "o", "▨": "x", "·": "-", "…": "...", "⚠": "!", "✓": "+", "✗": "x"}
     | {TIMES: "x", NOTHING: "-"}
 )
 
