@@ -195,6 +195,8 @@ def test_counting_step_by_step_answers_as_going_through_all_pods_does(chance: Ra
         plain = {where.name: plain_reason(asking, where, nodes, there, NAMESPACES) for where in nodes}
         assert scene.reasons(asking) == plain
         question = scene.neighbours.ask(asking)
+        refused = {} if question is None else question.refusals()
+        assert refused == {name: reason for name, reason in plain.items() if reason is not None}
         weights = [0 if question is None else question.weight(where.name) for where in nodes]
         assert weights == [plain_weight(asking, where, there, NAMESPACES) for where in nodes]
 

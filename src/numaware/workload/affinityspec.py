@@ -192,7 +192,7 @@ class AffinityReader:
             operator = self._fields.choice(item.get("operator"), f"{where}.operator", operators, "In")
             values = self._fields.texts(item.get("values"), f"{where}.values")
             wrong = _wrong_number(operator, len(values))
-            if wrong:
+            if wrong and item.get("operator").value == operator:
                 self._fields.error(item, f"{where}.values", wrong)
             read.append(Requirement(key, operator, tuple(sorted(set(values)))))
         return _normal(read)

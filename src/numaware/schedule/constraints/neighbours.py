@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from numaware.schedule.constraints.places import Places
 from numaware.schedule.constraints.question import Question
 from numaware.schedule.constraints.tallies import Kin, SpreadTally, Sums, Tally, TermTally, add
 from numaware.schedule.facts import NodeFacts
@@ -38,7 +39,7 @@ class Neighbours:
     ) -> None:
         self._namespaces = namespaces or {}
         self._nodes: dict[str, NodeFacts] = {}
-        self._labels: dict[str, dict[str, str]] = {}
+        self._places = Places()
         self._placed: dict[str, _Placed] = {}
         self._kin: dict[tuple[str, Labels], Kin] = {}
         self._term_tallies: dict[tuple[PodTerm, ...], TermTally] = {}
@@ -56,7 +57,7 @@ class Neighbours:
         if known is not None and known.labels == facts.labels and known.taints == facts.taints:
             return
         pods = self._leave(facts.name) if known is not None else []
-        self._labels[facts.name] = dict(facts.labels)
+        self._places.set(facts.name, facts.labels)
         self._forget_tallies()
         for pod in pods:
             self.place(pod, facts.name)
@@ -65,7 +66,7 @@ class Neighbours:
         """A node is gone, and with it the pods on it."""
         self._leave(name)
         del self._nodes[name]
-        del self._labels[name]
+        self._places.drop(name)
         self._forget_tallies()
 
     def place(self, pod: Pod, node: str) -> None:
@@ -97,7 +98,7 @@ class Neighbours:
             return None
         near = self._term_tally(*rules.near) if rules.near else None
         return Question(
-            labels=self._labels,
+            places=self._places,
             spread=tuple(self._spreads(pod, kin, spread)),
             near=tuple((term.topology_key, near.sums[term.topology_key]) for term in rules.near)
             if near
@@ -127,7 +128,7 @@ class Neighbours:
     def _term_tally(self, *terms: PodTerm) -> TermTally:
         tally = self._term_tallies.get(terms)
         if tally is None:
-            tally = TermTally(terms, self._labels)
+            tally = TermTally(terms, self._places.labels)
             self._start(tally)
             self._term_tallies[terms] = tally
         return tally
@@ -187,7 +188,7 @@ class Neighbours:
         if sums is None:
             sums = standing[term] = {}
             self._version += 1
-        add(sums, self._labels[node].get(term.topology_key), number)
+        add(sums, self._places.labels[node].get(term.topology_key), number)
         if not sums:
             del standing[term]
             self._version += 1

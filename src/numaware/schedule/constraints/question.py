@@ -6,10 +6,11 @@ score of the latter before it is scaled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from numaware.schedule.constraints.places import Places
 from numaware.schedule.constraints.tallies import Sums
 
 UNEVEN = "node(s) didn't match pod topology spread constraints"
@@ -27,7 +28,7 @@ class Question(msgspec.Struct, frozen=True):
     the pod is of the kind it wants to be near to, so that it may be the first.
     """
 
-    labels: Mapping[str, Mapping[str, str]]
+    places: Places
     spread: tuple[tuple[str, int, Sums], ...]
     near: tuple[tuple[str, Sums], ...]
     first: bool
@@ -37,7 +38,7 @@ class Question(msgspec.Struct, frozen=True):
 
     def reason(self, node: str) -> str | None:
         """Why the pod may not go to the node because of what is on others, or there."""
-        labels = self.labels[node]
+        labels = self.places.labels[node]
         for key, most, sums in self.spread:
             domain = labels.get(key)
             if domain is None:
@@ -46,7 +47,7 @@ class Question(msgspec.Struct, frozen=True):
                 return UNEVEN
         for key, sums in self.near:
             domain = labels.get(key)
-            if domain is None or not (self.first or sums.get(domain)):
+            if domain is None or not (self.first or domain in sums):
                 return NOT_NEAR
         if _any(self.apart, labels):
             return TOO_NEAR
@@ -54,9 +55,34 @@ class Question(msgspec.Struct, frozen=True):
             return NOT_WELCOME
         return None
 
+    def refusals(self) -> dict[str, str]:
+        """Every node that is refused, with its reason: the same as asking for each, but by whole domains."""
+        found: dict[str, str] = {}
+
+        def refuse(nodes: Iterable[str], reason: str) -> None:
+            for node in nodes:
+                found.setdefault(node, reason)
+
+        for key, most, sums in self.spread:
+            refuse(self.places.outside(key), NO_DOMAIN)
+            for domain, nodes in self.places.inside(key).items():
+                if sums.get(domain, 0) > most:
+                    refuse(nodes, UNEVEN)
+        for key, sums in self.near:
+            refuse(self.places.outside(key), NOT_NEAR)
+            for domain, nodes in self.places.inside(key).items():
+                if not self.first and domain not in sums:
+                    refuse(nodes, NOT_NEAR)
+        for places, reason in ((self.apart, TOO_NEAR), (self.repelled, NOT_WELCOME)):
+            for key, sums in places:
+                inside = self.places.inside(key)
+                for domain in sums:
+                    refuse(inside[domain], reason)
+        return found
+
     def weight(self, node: str) -> int:
         """How much the pod would like it there, and those who are there would like it: for comparing nodes."""
-        labels = self.labels[node]
+        labels = self.places.labels[node]
         return sum(weight * sums.get(labels[key], 0) for key, weight, sums in self.wishes if key in labels)
 
 
