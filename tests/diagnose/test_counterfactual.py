@@ -96,9 +96,7 @@ def test_several_requests_at_once_where_one_is_not_enough() -> None:
     hardware = machine(devices={GPU: {"g0": (0,), "g1": (1,)}})
     node = Node.fresh(hardware, config("single-numa-node"))
     (change,) = [change for change in proposed(node, pod("new", 9, gpu=2)) if change.kind == "request"]
-    assert change.text == (
-        f"ask for 8 CPUs instead of 9 in container app and 1 {GPU} instead of 2 in container app"
-    )
+    assert change.text == (f"ask for 8 CPUs instead of 9, 1 {GPU} instead of 2 in container app")
     assert change.patch == {
         "containers": [
             {
@@ -107,6 +105,20 @@ def test_several_requests_at_once_where_one_is_not_enough() -> None:
             }
         ]
     }
+
+
+def test_requests_of_several_containers_at_once() -> None:
+    node = Node.fresh(machine(), config("single-numa-node"))
+    # The init container and the one that takes over its CPUs share NUMA 0 with the system, the last has NUMA 1.
+    parts = [container(name, {"cpu": 9, "memory": GI}) for name in ("left", "right")]
+    asked = pod_of("new", *parts, init=(container("first", {"cpu": 20, "memory": GI}),))
+    (change,) = [change for change in proposed(node, asked) if change.kind == "request"]
+    assert change.text == (
+        "ask for 7 CPUs instead of 20 in init container first and 7 CPUs instead of 9 in container left "
+        "and 8 CPUs instead of 9 in container right"
+    )
+    assert change.patch.keys() == {"initContainers", "containers"}
+    assert [part["name"] for part in change.patch["containers"]] == ["left", "right"]
 
 
 def test_a_fractional_cpu_is_never_made_a_whole_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -139,16 +140,19 @@ def _change(pod: Pod, counts: dict[_Knob, int]) -> Change:
     """The change in words, and as a strategic merge patch of the pod spec."""
     texts = []
     patch: dict[str, list[dict[str, Any]]] = {}
-    for knob, count in sorted(counts.items()):
-        container = pod.in_order[knob.place]
-        init = knob.place < len(pod.init_containers)
-        told = f"{amount_of(knob.resource, count)} instead of {quantity_of(knob.resource, knob.asked)}"
-        texts.append(f"{told} in {'init container' if init else 'container'} {container.name}")
+    for place, knobs in groupby(sorted(counts), key=lambda knob: knob.place):
+        container = pod.in_order[place]
+        init = place < len(pod.init_containers)
+        told = []
+        parts: dict[str, dict[str, str]] = {}
+        for knob in knobs:
+            resource, count = knob.resource, counts[knob]
+            told.append(f"{amount_of(resource, count)} instead of {quantity_of(resource, knob.asked)}")
+            written = str(Quantity.of(count, "binary" if is_memory(resource) else "decimal"))
+            for part, resources in (("requests", container.requests), ("limits", container.limits)):
+                if amount(resources, resource):
+                    parts.setdefault(part, {})[resource] = written
+        texts.append(f"{', '.join(told)} in {'init container' if init else 'container'} {container.name}")
         listed = patch.setdefault("initContainers" if init else "containers", [])
-        if not listed or listed[-1]["name"] != container.name:
-            listed.append({"name": container.name, "resources": {}})
-        written = str(Quantity.of(count, "binary" if is_memory(knob.resource) else "decimal"))
-        for part, resources in (("requests", container.requests), ("limits", container.limits)):
-            if amount(resources, knob.resource):
-                listed[-1]["resources"].setdefault(part, {})[knob.resource] = written
+        listed.append({"name": container.name, "resources": parts})
     return Change("request", f"ask for {' and '.join(texts)}", patch)
