@@ -8,6 +8,7 @@ kubelet could have made; inside one socket it is the kubelet's own.
 from __future__ import annotations
 
 from numaware.machine.cpuset import iter_bits
+from numaware.twin.cpu.gosort import go_sorted
 from numaware.twin.cpu.packed import NotEnoughCpusError
 from numaware.twin.hardware import Layout
 
@@ -56,8 +57,7 @@ def _single_cpus(layout: Layout, free: int, taken: int) -> list[int]:
     """Meant: sockets already taken from first, then the emptiest socket, then the emptiest core, then by number.
 
     KUBELET: the comparison joins these wishes with OR instead of trying them in turn, so two cores can each come before
-    the other. What the kubelet's sort makes of that is repeated here: each core, by number, moves up as long as it
-    "comes before" its neighbour (freeCPUs).
+    the other, and how Go sorts decides (freeCPUs).
     """
     ranked = [
         (
@@ -72,10 +72,8 @@ def _single_cpus(layout: Layout, free: int, taken: int) -> list[int]:
         for core in layout.cores_in_socket[socket]
         if core & free
     ]
-    order: list[tuple[int, int, int, int, int, int]] = []
-    for core in sorted(ranked, key=lambda entry: entry[4]):
-        place = len(order)
-        while place and any(mine < other for mine, other in zip(core[:5], order[place - 1][:5], strict=True)):
-            place -= 1
-        order.insert(place, core)
+    ranked.sort(key=lambda entry: entry[4])
+    order = go_sorted(
+        ranked, lambda one, two: any(mine < other for mine, other in zip(one[:5], two[:5], strict=True))
+    )
     return [cpu for *_, core in order for cpu in iter_bits(core & free)]
