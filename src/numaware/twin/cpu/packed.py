@@ -24,10 +24,19 @@ class NotEnoughCpusError(Exception):
         super().__init__(requested, available)
 
 
-def take(layout: Layout, free: int, count: int, *, by_uncore: bool = False, spread: bool = False) -> int:
+def take(
+    layout: Layout,
+    free: int,
+    count: int,
+    *,
+    by_uncore: bool = False,
+    odd_uncore: bool = True,
+    spread: bool = False,
+) -> int:
     """The mask of the `count` CPUs the kubelet picks out of `free`.
 
-    `by_uncore` is the option prefer-align-cpus-by-uncorecache, `spread` is distribute-cpus-across-cores.
+    `by_uncore` is the option prefer-align-cpus-by-uncorecache, `spread` is distribute-cpus-across-cores. `odd_uncore` is
+    the rule since v1.34; before, only whole cores were taken from a cache.
     """
     if count <= 0:
         return 0
@@ -46,7 +55,7 @@ def take(layout: Layout, free: int, count: int, *, by_uncore: bool = False, spre
     for level in levels:
         level()
     if by_uncore:
-        taking.by_uncore()
+        taking.by_uncore(odd=odd_uncore)
     if not spread:
         taking.whole_cores()
     taking.single_cpus(spread=spread)
@@ -152,14 +161,14 @@ class _Taking:
             size = self.layout.cpus_per_socket
             self._take_whole([unit for unit in self._sockets() if (unit[1] & self.free).bit_count() == size])
 
-    def by_uncore(self) -> None:
+    def by_uncore(self, *, odd: bool) -> None:
         if not self.missing:
             return
         for _, cpus in self._uncores():
             if self.missing >= self.layout.cpus_per_uncore:
                 self._take_whole([unit for unit in self._uncores() if unit[1] & ~self.free == 0])
             if self.missing:
-                self._part_of_uncore(cpus)
+                self._part_of_uncore(cpus, odd=odd)
             if not self.missing:
                 return
 
@@ -170,19 +179,19 @@ class _Taking:
             for unit in self._sorted(_inside(self.layout.uncores, node, self.free))
         ]
 
-    def _part_of_uncore(self, uncore: int) -> None:
+    def _part_of_uncore(self, uncore: int, *, odd: bool) -> None:
         """Take all that is missing from the lowest cores of one cache, or nothing.
 
         KUBELET: cores are chosen by number before their free threads are counted, so a half-used core in front makes
         the attempt fail although the cache had room (takePartialUncore).
         """
         per_core = self.layout.cpus_per_core
-        wanted = -(-self.missing // per_core)
+        wanted = -(-self.missing // per_core) if odd else self.missing // per_core
         cores = [core for core in self.layout.cores if core & uncore & self.free][:wanted]
         cpus = 0
         for core in cores:
             cpus |= core & self.free
-        if self.missing % 2 and per_core > 1 and cpus.bit_count() > self.missing:
+        if odd and self.missing % 2 and per_core > 1 and cpus.bit_count() > self.missing:
             cpus &= ~(1 << cpus.bit_length() - 1)
         if cpus.bit_count() == self.missing:
             self._take(cpus)

@@ -174,6 +174,8 @@ class StaticCpus:
         not_multiple = f"requested {count} cpus not multiple cpus per core = {per_core}"
         if count % per_core:
             raise smt_alignment(not_multiple)
+        if not self.rules.smt_free:
+            return
         left = (state.shared & ~self.reserved_cores).bit_count()
         if count > left:
             if not left and not self.rules.smt_cause:
@@ -218,7 +220,14 @@ class StaticCpus:
         if self.options.distribute_across_numa:
             group = self.layout.cpus_per_core if self.options.full_pcpus_only else 1
             return take_distributed(self.layout, free, count, group, spread=spread)
-        return take(self.layout, free, count, by_uncore=self.options.prefer_align_uncore, spread=spread)
+        return take(
+            self.layout,
+            free,
+            count,
+            by_uncore=self.options.prefer_align_uncore,
+            odd_uncore=self.rules.odd_uncore,
+            spread=spread,
+        )
 
     def release(self, state: CpuState, uid: str) -> CpuState:
         """The pod is gone: its CPUs go back to the shared pool."""
