@@ -243,7 +243,7 @@ class StaticCpus:
     def asked(self, state: CpuState, uid: str, active: Container[str]) -> CpuState:
         """The pod is asked about: whoever is neither it nor on the node loses what it still held.
 
-        KUBELET: from v1.22 to v1.33 the pod last asked about counts as active, even refused or gone (setPodPendingAdmission).
+        KUBELET: from v1.22.1 to v1.31 the pod last asked about counts as active, even refused or gone (setPodPendingAdmission).
         """
         state = state._replace(pending=uid)
         for other in state.owned:
