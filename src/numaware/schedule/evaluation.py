@@ -13,14 +13,14 @@ from typing import NamedTuple
 from numaware.schedule.cluster import Member
 from numaware.schedule.constraints import capacity_reasons
 from numaware.schedule.kinds import Kind
+from numaware.schedule.knowledge import UNKNOWN, class_of
 from numaware.schedule.profile import Profile
 from numaware.schedule.score import Outcome
 from numaware.schedule.shares import Share, choices, with_shared
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import Zone, zones
-from numaware.twin.equivalence import node_class
+from numaware.schedule.zones import room, site
 from numaware.twin.errors import KubeletPanic
-from numaware.twin.node import Merge, Node
+from numaware.twin.node import Merge, Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
@@ -55,7 +55,6 @@ class Evaluator:
         self._numbers: dict[Hashable, int] = {}
         self._fits: dict[tuple[int, Kind], Fit] = {}
         self._scores: dict[tuple[int, Kind], Evaluation] = {}
-        self._empty: dict[int, tuple[Zone, ...]] = {}
 
     def learn(self, mix: Mix) -> None:
         """Score by another mix of pods from now on."""
@@ -77,7 +76,7 @@ class Evaluator:
         """The number of the member's class; members with one number are interchangeable."""
         load = member.load
         key = (
-            node_class(load.node),
+            class_of(load.node),
             member.facts.taints,
             member.facts.unschedulable,
             member.facts.allocatable,
@@ -113,14 +112,15 @@ class Evaluator:
         except KubeletPanic as crash:
             return Fit((), (), (f"the kubelet would crash: {crash}",))
         if not verdict.admitted:
-            return Fit((), (), (_numa_reason(node, verdict.reason, verdict.message),))
-        before = zones(node, shares)
-        empty, far = self._empty_zones(node), tuple(numa.distances for numa in node.kubelet.hardware.numa)
+            return Fit((), (), (numa_reason(node, verdict),))
+        machine = site(node.kubelet, member.facts.allocatable)
+        before = room(node, shares, member.allocatable, used)
+        total = {name: used.get(name, 0) + amount for name, amount in kind.requests}
         ways = []
         for share, after in choices(verdict.node, shares, pod):
             # A device that goes into shared use is still free to the twin that admitted the pod.
-            left = zones(with_shared(verdict.node, after), after)
-            ways.append((share, Outcome(before, left, empty, far, _together(node))))
+            left = room(with_shared(verdict.node, after), after, member.allocatable, {**used, **total})
+            ways.append((share, Outcome(machine, before, left)))
         if not ways:
             return Fit((), (), ("Insufficient GPU share",))
         return Fit(tuple(merge.best for merge in merges), tuple(ways), ())
@@ -134,20 +134,12 @@ class Evaluator:
         score, share = max(scored, key=lambda way: way[0])
         return Evaluation(score, fit.hints, share, ())
 
-    def _empty_zones(self, node: Node) -> tuple[Zone, ...]:
-        number = id(node.kubelet)
-        if number not in self._empty:
-            self._empty[number] = zones(Node.fresh(node.kubelet.hardware, node.kubelet.config), {})
-        return self._empty[number]
 
-
-def _together(node: Node) -> bool:
-    """Whether this kubelet lets a pod span NUMA nodes freely."""
-    return node.kubelet.config.topology_policy in ("none", "best-effort")
-
-
-def _numa_reason(node: Node, reason: str, message: str) -> str:
+def numa_reason(node: Node, verdict: Verdict) -> str:
     """A kubelet's refusal as a reason that counts over many nodes: no numbers of one node in it."""
+    reason, message = verdict.reason, verdict.message
+    if reason == UNKNOWN:
+        return message
     if reason == "TopologyAffinityError":
         return f"node(s) could not align the pod on NUMA nodes ({node.kubelet.config.topology_policy})"
     if reason == "SMTAlignmentError":

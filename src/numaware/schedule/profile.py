@@ -20,9 +20,11 @@ Weights = tuple[tuple[str, int], ...]
 class Profile(msgspec.Struct, frozen=True):
     """Weights of the scores for each class of workload, ascending by name of score."""
 
-    high: Weights = (("distance", 3), ("most-allocated", 1), ("stranding", 8))
-    medium: Weights = (("distance", 4), ("most-allocated", 1), ("stranding", 8))
-    low: Weights = (("distance", 1), ("least-allocated", 2), ("stranding", 1))
+    # Stranding decides, as on a cluster that fills up it is what keeps pods out. Distance keeps a pod together where the
+    # kubelet would not insist. Spreading shared pods comes last: it would take the CPUs beside idle GPUs first.
+    high: Weights = (("distance", 3), ("spare-gpus", 4), ("stranding", 8))
+    medium: Weights = (("distance", 2), ("spare-gpus", 4), ("stranding", 8))
+    low: Weights = (("least-allocated", 1), ("spare-gpus", 4), ("stranding", 4))
 
     def weigh(self, kind: WorkloadClass, outcome: Outcome, mix: Mix) -> int:
         """The weighted mean of the scores, 0 to TOP."""

@@ -10,28 +10,31 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import WHOLE, Zone
+from numaware.schedule.zones import WHOLE, Room, Site, Zone
 
 TOP = 1000
 
 
 class Outcome(NamedTuple):
-    """A placement to be judged: the node's zones before and after, and what they have when nothing runs."""
+    """A placement to be judged: the kind of machine, and what is free on it before and after."""
 
-    before: tuple[Zone, ...]
-    after: tuple[Zone, ...]
-    empty: tuple[Zone, ...]
-    distances: tuple[tuple[int, ...], ...]
-    together: bool
+    site: Site
+    before: Room
+    after: Room
 
     @property
     def used(self) -> list[int]:
         """The zones the placement takes something from."""
-        return [
-            index
-            for index, pair in enumerate(zip(self.before, self.after, strict=True))
-            if pair[0] != pair[1]
-        ]
+        pairs = zip(self.before.zones, self.after.zones, strict=True)
+        return [index for index, pair in enumerate(pairs) if pair[0] != pair[1]]
+
+    @property
+    def parts(self) -> list[tuple[Zone, Zone]]:
+        """The zones it takes something from, or the node as a whole: free afterwards, and when nothing runs."""
+        after, empty = self.after, self.site.empty
+        if self.site.spans == "freely" or not self.used:
+            return [(after.whole, empty.whole)]
+        return [(after.capped[index], empty.zones[index]) for index in self.used]
 
 
 Score = Callable[[Outcome, Mix], int]
@@ -42,11 +45,13 @@ def distance(outcome: Outcome, _mix: Mix) -> int:
     used = outcome.used
     if len(used) <= 1:
         return TOP
-    local = min((row[index] for index, row in enumerate(outcome.distances) if index < len(row)), default=10)
+    local = min(
+        (row[index] for index, row in enumerate(outcome.site.distances) if index < len(row)), default=10
+    )
     total = 0
     for first in used:
         for second in used:
-            row = outcome.distances[first]
+            row = outcome.site.distances[first]
             # A machine that does not tell its distances is judged by the number of nodes alone.
             total += row[second] if second < len(row) else local if first == second else 2 * local
     return TOP * local * len(used) // total
@@ -54,25 +59,36 @@ def distance(outcome: Outcome, _mix: Mix) -> int:
 
 def most_allocated(outcome: Outcome, _mix: Mix) -> int:
     """Fill what is already in use."""
-    return _mean([TOP - _free_share(outcome, index) for index in outcome.used])
+    return _mean([TOP - _free(part) for part in outcome.parts])
 
 
 def least_allocated(outcome: Outcome, _mix: Mix) -> int:
     """Keep the used zones as empty as possible."""
-    return _mean([_free_share(outcome, index) for index in outcome.used])
+    return _mean([_free(part) for part in outcome.parts])
 
 
 def balanced(outcome: Outcome, _mix: Mix) -> int:
     """CPUs, memory and GPUs of the used zones filled alike."""
-    return _mean([TOP - _spread(_shares(outcome, index)) for index in outcome.used])
+    return _mean([TOP - _spread(_shares(part)) for part in outcome.parts])
 
 
 def stranding(outcome: Outcome, mix: Mix) -> int:
-    """The less capacity the placement strands (or the more it rescues), the better; TOP / 2 when nothing changes."""
-    before = mix.stranded(outcome.before, together=outcome.together)
-    after = mix.stranded(outcome.after, together=outcome.together)
-    scale = max(1, mix.total) * max(1, *(_capacity(zone, outcome.empty) for zone in outcome.empty))
-    return max(0, min(TOP, TOP // 2 + TOP * (before - after) // (2 * scale)))
+    """The less capacity the placement strands (or the more it rescues), the better; TOP / 2 when nothing changes.
+
+    Small differences count most: half of the way from TOP / 2 to either end is one GPU stranded, or rescued.
+    """
+    before = mix.stranded(outcome.site, outcome.before)
+    after = mix.stranded(outcome.site, outcome.after)
+    fall = before - after
+    return TOP // 2 + TOP * fall // (2 * (abs(fall) + WHOLE * max(1, mix.total)))
+
+
+def spare(outcome: Outcome, _mix: Mix) -> int:
+    """Do not take CPUs and memory from beside idle GPUs for a pod that wants none of them."""
+    before, after = outcome.before.whole.gpus, outcome.after.whole.gpus
+    if not after or before != after:
+        return TOP
+    return TOP - TOP * sum(after) // sum(outcome.site.empty.whole.gpus)
 
 
 SCORES: dict[str, Score] = {
@@ -80,6 +96,7 @@ SCORES: dict[str, Score] = {
     "distance": distance,
     "least-allocated": least_allocated,
     "most-allocated": most_allocated,
+    "spare-gpus": spare,
     "stranding": stranding,
 }
 
@@ -88,21 +105,17 @@ def _mean(values: list[int]) -> int:
     return sum(values) // len(values) if values else TOP // 2
 
 
-def _shares(outcome: Outcome, index: int) -> list[int]:
+def _shares(part: tuple[Zone, Zone]) -> list[int]:
     """Free parts (of TOP) of each kind of resource that a zone has at all."""
-    after, empty = outcome.after[index], outcome.empty[index]
+    after, empty = part
     pairs = ((after.cpus, empty.cpus), (after.memory, empty.memory), (sum(after.gpus), sum(empty.gpus)))
     return [TOP * free // total for free, total in pairs if total]
 
 
-def _free_share(outcome: Outcome, index: int) -> int:
-    shares = _shares(outcome, index)
+def _free(part: tuple[Zone, Zone]) -> int:
+    shares = _shares(part)
     return sum(shares) // len(shares) if shares else 0
 
 
 def _spread(shares: list[int]) -> int:
     return max(shares) - min(shares) if shares else 0
-
-
-def _capacity(zone: Zone, parts: tuple[Zone, ...]) -> int:
-    return sum(zone.gpus) if any(part.gpus for part in parts) else zone.cpus * WHOLE

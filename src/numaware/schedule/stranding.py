@@ -7,12 +7,13 @@ what the node wastes. A placement is good if it leaves less of it.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, Zone
+from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, Room, Site, Zone
 from numaware.workload.demand import demand
 from numaware.workload.pod import Container, Pod, amount, milli, units
 
@@ -41,44 +42,78 @@ def _need(containers: tuple[Container, ...], init_containers: tuple[Container, .
 
 
 class Mix:
-    """The kinds of pods that come, and how often each was seen."""
+    """The kinds of pods that come, and how often each was seen.
+
+    If some of them want GPUs, idle GPUs are what can be stranded, and the others have no say; if none does, CPUs are.
+    """
 
     def __init__(self, seen: Mapping[Need, int] = MappingProxyType({})) -> None:
-        self.kinds = tuple(sorted(seen.items()))
-        self.total = sum(seen.values())
-        self._known: dict[tuple[tuple[Zone, ...], bool], int] = {}
+        self.by_gpus = any(need.gpus for need in seen)
+        self.kinds = tuple(sorted(item for item in seen.items() if bool(item[0].gpus) == self.by_gpus))
+        self.total = sum(count for _, count in self.kinds)
+        self._tables: dict[tuple[tuple[Zone, ...], str], tuple[_Table, _Table]] = {}
 
-    def stranded(self, zones: tuple[Zone, ...], *, together: bool) -> int:
-        """Weighted fragments of a node in thousandths of a GPU (of a CPU where there are none), times `total`.
+    def stranded(self, site: Site, room: Room) -> int:
+        """What the pods of the mix cannot use of a node, on average, in thousandths of a GPU (or CPU), times `total`."""
+        narrow, wide = self._for(site)
+        parts = () if site.spans == "freely" else room.capped
+        idle = sum(self._idle(part) for part in parts) if parts else self._idle(room.whole)
+        useful = sum(narrow.useful(part) for part in parts)
+        if wide.kinds and site.spans != "never":
+            useful += wide.useful(room.whole)
+        return idle * self.total - useful
 
-        `together` when the kubelet lets a pod span NUMA nodes: then the node is one zone.
-        """
-        known = self._known.get((zones, together))
+    def _idle(self, zone: Zone) -> int:
+        return sum(zone.gpus) if self.by_gpus else zone.cpus * WHOLE
+
+    def _for(self, site: Site) -> tuple[_Table, _Table]:
+        """The kinds that are judged zone by zone on such a machine, and those that need more than one zone there."""
+        place = site.empty.zones, site.spans
+        tables = self._tables.get(place)
+        if tables is None:
+            narrow = [
+                (need, count)
+                for need, count in self.kinds
+                if site.spans != "freely" and any(_fits(need, zone) for zone in site.empty.zones)
+            ]
+            wide = [kind for kind in self.kinds if kind not in narrow]
+            tables = self._tables[place] = _Table(narrow, self.by_gpus), _Table(wide, self.by_gpus)
+        return tables
+
+
+class _Table:
+    """Some kinds of pods, and answers remembered for amounts that no kind tells apart."""
+
+    def __init__(self, kinds: list[tuple[Need, int]], by_gpus: bool) -> None:
+        self.kinds = kinds
+        self.by_gpus = by_gpus
+        self.cpu_steps = sorted({need.cpus for need, _ in kinds})
+        self.memory_steps = sorted({need.memory for need, _ in kinds})
+        self._known: dict[tuple[tuple[int, ...], int, int], int] = {}
+
+    def useful(self, zone: Zone) -> int:
+        """What the kinds can use of a zone, each times how often it comes."""
+        gpus = zone.gpus if self.by_gpus else ()
+        cpus, memory = bisect_right(self.cpu_steps, zone.cpus), bisect_right(self.memory_steps, zone.memory)
+        known = self._known.get((gpus, cpus, memory))
         if known is None:
-            parts = (_joined(zones),) if together else zones
-            known = self._known[zones, together] = sum(
-                weight * _fragment(zone, need, parts) for need, weight in self.kinds for zone in parts
+            known = self._known[gpus, cpus, memory] = sum(
+                count * (_usable(gpus, need) if self.by_gpus else 1)
+                for need, count in self.kinds
+                if need.cpus <= zone.cpus and need.memory <= zone.memory
             )
-        return known
+        return known if self.by_gpus else known * zone.cpus * WHOLE
 
 
-def _joined(zones: tuple[Zone, ...]) -> Zone:
-    return Zone(
-        sum(zone.cpus for zone in zones),
-        sum(zone.memory for zone in zones),
-        tuple(sorted(left for zone in zones for left in zone.gpus)),
+def _fits(need: Need, zone: Zone) -> bool:
+    return (
+        need.cpus <= zone.cpus
+        and need.memory <= zone.memory
+        and sum(left >= need.milli for left in zone.gpus) >= need.gpus
     )
 
 
-def _fragment(zone: Zone, need: Need, parts: tuple[Zone, ...]) -> int:
-    """What of a zone's free capacity the pod cannot use."""
-    has_gpus = any(part.gpus for part in parts)
-    idle = sum(zone.gpus) if has_gpus else zone.cpus * WHOLE
-    if zone.cpus < need.cpus or zone.memory < need.memory:
-        return idle
-    if not need.gpus:
-        return 0
-    fitting = [left for left in zone.gpus if left >= need.milli]
-    if len(fitting) < need.gpus:
-        return idle
-    return idle - sum(fitting)
+def _usable(gpus: tuple[int, ...], need: Need) -> int:
+    """What of the idle GPUs a pod can use: nothing, or all that is on GPUs with room for it."""
+    fitting = [left for left in gpus if left >= need.milli]
+    return sum(fitting) if len(fitting) >= need.gpus else 0

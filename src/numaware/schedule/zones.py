@@ -7,14 +7,21 @@ thousandths, one by one; CPUs and memory are summed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 from numaware.machine.cpuset import iter_bits
+from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
+from numaware.workload.demand import Amounts
 
 WHOLE = 1000
 # A share of one device of the node's GPU resource, in thousandths.
 SHARE_RESOURCE = "numaware.io/gpu-milli"
+
+Spans = Literal["freely", "if needed", "never"]
+# When a kubelet with this policy lets a pod lie on several NUMA nodes; with any other it does so freely.
+_SPANS: dict[str, Spans] = {"restricted": "if needed", "single-numa-node": "never"}
 
 
 class Zone(NamedTuple):
@@ -23,6 +30,64 @@ class Zone(NamedTuple):
     cpus: int
     memory: int
     gpus: tuple[int, ...]
+
+
+class Room(NamedTuple):
+    """What is free on a node: zone by zone, and whole CPUs and bytes for requests of any kind.
+
+    Pods that own nothing take from no zone, only from the second.
+    """
+
+    zones: tuple[Zone, ...]
+    cpus: int
+    memory: int
+
+    @property
+    def whole(self) -> Zone:
+        """The node as if it were one zone."""
+        gpus = tuple(sorted(left for zone in self.zones for left in zone.gpus))
+        return Zone(self.cpus, self.memory, gpus)
+
+    @property
+    def capped(self) -> tuple[Zone, ...]:
+        """The zones, none with more than the node has left."""
+        return tuple(
+            Zone(min(zone.cpus, self.cpus), min(zone.memory, self.memory), zone.gpus) for zone in self.zones
+        )
+
+
+class Site(NamedTuple):
+    """A kind of machine: what is free when nothing runs, how far its zones are apart, when pods may span them.
+
+    `spans` is "freely" where the kubelet does not mind, "if needed" where a pod that fits no single zone may lie on
+    several, "never" else.
+    """
+
+    empty: Room
+    distances: tuple[tuple[int, ...], ...]
+    spans: Spans
+
+
+def room(
+    node: Node, shares: Mapping[int, int], allocatable: Mapping[str, int], used: Mapping[str, int]
+) -> Room:
+    """What is free on a node whose pods request `used` of `allocatable`; see `zones` for `shares`."""
+    return Room(
+        zones(node, shares),
+        (allocatable.get("cpu", 0) - used.get("cpu", 0)) // 1000,
+        allocatable.get("memory", 0) - used.get("memory", 0),
+    )
+
+
+@lru_cache(maxsize=1024)
+def site(kubelet: Kubelet, allocatable: Amounts) -> Site:
+    """The kind of machine that a node is."""
+    fresh = Node.fresh(kubelet.hardware, kubelet.config)
+    return Site(
+        room(fresh, {}, dict(allocatable), {}),
+        tuple(numa.distances for numa in kubelet.hardware.numa),
+        _SPANS.get(kubelet.config.topology_policy, "freely"),
+    )
 
 
 def gpu_resource(node: Node) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.facts import pod_requests
 from numaware.schedule.stranding import Mix, need_of
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, Zone, gpu_resource, zones
+from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource, room, site
 from numaware.simulate.result import Tile
 from numaware.twin.node import Node
 from numaware.workload.demand import demand
@@ -72,14 +72,14 @@ class Meter:
         return percent(total, whole * max(1, self._mix.total))
 
     def _stranded_on(self, member: Member) -> int:
-        """In a cluster with GPUs a node without any strands nothing: CPUs there keep no GPU from being used."""
         known = self._stranded.get(member.index)
         if known is None or known[0] != member.version:
-            parts = free_zones(member)
-            amount = 0
-            if not self.gpu or gpu_resource(member.node):
-                amount = self._mix.stranded(parts, together=spans_freely(member.node))
-            known = self._stranded[member.index] = member.version, amount
+            load = member.load
+            here = room(load.node, load.shares, member.allocatable, load.used)
+            known = self._stranded[member.index] = (
+                member.version,
+                self._mix.stranded(site(load.node.kubelet, member.facts.allocatable), here),
+            )
         return known[1]
 
     def tiles(self) -> tuple[Tile, ...]:
@@ -103,22 +103,6 @@ class Meter:
             part(shared, WHOLE * gpus) if gpus else None,
             part(self._stranded_on(member), whole * max(1, self._mix.total)),
         )
-
-
-def spans_freely(node: Node) -> bool:
-    """Whether the kubelet lets a pod lie on several NUMA nodes without being asked."""
-    return node.kubelet.config.topology_policy in ("none", "best-effort")
-
-
-def free_zones(member: Member) -> tuple[Zone, ...]:
-    """Zones as they stand, but never more in them than the node has left for requests of any kind."""
-    used, room = member.load.used, member.allocatable
-    cpus = (room["cpu"] - used.get("cpu", 0)) // 1000
-    memory = room["memory"] - used.get("memory", 0)
-    return tuple(
-        Zone(min(zone.cpus, cpus), min(zone.memory, memory), zone.gpus)
-        for zone in zones(member.node, member.load.shares)
-    )
 
 
 def numa_nodes(member: Member, pod: Pod) -> int:
