@@ -120,9 +120,10 @@ class Cluster:
             self._journal = []
         return len(self._journal)
 
-    def undo(self, mark: int) -> None:
-        """Take back everything since the mark, last change first."""
+    def undo(self, mark: int) -> list[str]:
+        """Take back everything since the mark, last change first; returns the uids of the pods concerned."""
         journal = self._journal or []
+        concerned = []
         while len(journal) > mark:
             member, load, uid, arrived = journal.pop()
             if arrived:
@@ -131,6 +132,8 @@ class Cluster:
                 self.where[uid] = member
             member.load = load
             self._changed(member)
+            concerned.append(uid)
+        return concerned
 
     def keep(self) -> None:
         """What was done stays done: nobody will come back to an earlier mark."""

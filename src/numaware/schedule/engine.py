@@ -27,6 +27,7 @@ from numaware.schedule.kinds import Kind, kind_of
 from numaware.schedule.pool import Pool
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.schedule.shares import Share
+from numaware.schedule.storm import StormGuard
 from numaware.schedule.stranding import Mix, Need, need_of
 from numaware.schedule.zones import gpu_resource
 from numaware.twin.node import Verdict
@@ -55,7 +56,8 @@ class Decision(NamedTuple):
 class Engine:
     """Decides for pods one by one, in the order they are given.
 
-    Without a `mix` the engine learns from the pods it sees which kinds come. `cached=False` asks the twin every time.
+    Without a `mix` the engine learns from the pods it sees which kinds come. `cached=False` asks the twin of every
+    node every time. A `guard` holds templates off nodes that refused them.
     """
 
     def __init__(
@@ -65,9 +67,11 @@ class Engine:
         *,
         mix: Mix | None = None,
         cached: bool = True,
+        guard: StormGuard | None = None,
     ) -> None:
         self.cluster = cluster
         self.cached = cached
+        self.guard = guard
         self.neighbours = Neighbours(member.facts for member in cluster)
         self._evaluator = Evaluator(profile, cached=cached)
         if mix is not None:
@@ -94,7 +98,7 @@ class Engine:
             self._pools.clear()
         kind = kind_of(pod)
         question = self.neighbours.ask(pod)
-        if question or pod.scheduling.host_ports or pod.scheduling.node.preferred or self._soft_taints:
+        if self._one_by_one(pod, question) or pod.scheduling.node.preferred or self._soft_taints:
             best = self._best_of_all(pod, kind, question)
         else:
             best = self._pool(pod).best(pod, kind)
@@ -108,7 +112,7 @@ class Engine:
         kind = kind_of(pod)
         question = self.neighbours.ask(pod)
         counts: Counter[str] = Counter()
-        if question or pod.scheduling.host_ports:
+        if self._one_by_one(pod, question):
             for member in self.cluster:
                 counts.update(set(self._why_not(member, pod, kind, question)))
         else:
@@ -120,9 +124,26 @@ class Engine:
         """What keeps the pod off one node, empty if nothing does."""
         return self._why_not(member, pod, kind_of(pod), self.neighbours.ask(pod))
 
+    def _one_by_one(self, pod: Pod, question: Question | None) -> bool:
+        """Whether nodes of one class may still answer differently."""
+        held = self.guard is not None and self.guard.concerns(pod)
+        return not self.cached or question is not None or bool(pod.scheduling.host_ports) or held
+
     def _why_not(self, member: Member, pod: Pod, kind: Kind, question: Question | None) -> tuple[str, ...]:
-        outside = _outside_reason(member, pod, question)
+        outside = self._outside_reason(member, pod, question)
         return (outside,) if outside else self._evaluate(member, pod, kind).reasons
+
+    def _outside_reason(self, member: Member, pod: Pod, question: Question | None) -> str | None:
+        """What has nothing to do with amounts: selectors, taints, policies, ports, neighbours, earlier refusals."""
+        reason = _node_reason(member, pod)
+        if reason is None and pod.scheduling.host_ports:
+            taken = [port for other in member.pods.values() for port in other.scheduling.host_ports]
+            reason = ports_reason(pod.scheduling.host_ports, taken)
+        if reason is None and question is not None:
+            reason = question.reason(member.name)
+        if reason is None and self.guard is not None:
+            reason = self.guard.reason(pod, member)
+        return reason
 
     def _evaluate(self, member: Member, pod: Pod, kind: Kind) -> Evaluation:
         return self._evaluator.evaluate(self._evaluator.number_of(member), member, pod, kind)
@@ -145,7 +166,7 @@ class Engine:
         """Ask every node; what the twin says is still shared by nodes of a class."""
         fitting = []
         for member in self.cluster:
-            if not _outside_reason(member, pod, question):
+            if not self._outside_reason(member, pod, question):
                 found = self._evaluate(member, pod, kind)
                 if not found.reasons:
                     fitting.append((member, found))
@@ -181,6 +202,19 @@ class Engine:
         self.neighbours.remove(uid)
         self.cluster.release(uid)
 
+    def mark(self) -> int:
+        """A point to come back to with `undo`."""
+        return self.cluster.mark()
+
+    def undo(self, mark: int) -> None:
+        """Take back every bind and release since the mark; what was learned from the pods stays learned."""
+        for uid in self.cluster.undo(mark):
+            member = self.cluster.where.get(uid)
+            if member is None:
+                self.neighbours.remove(uid)
+            else:
+                self.neighbours.place(member.pods[uid], member.name)
+
     # Learning
 
     def _learn(self, pod: Pod) -> None:
@@ -197,17 +231,6 @@ class Engine:
             self._evaluator.learn(Mix(self._seen))
             for pool in self._pools.values():
                 pool.forget_scores()
-
-
-def _outside_reason(member: Member, pod: Pod, question: Question | None) -> str | None:
-    """What has nothing to do with amounts: selectors, taints, policies, ports, neighbours."""
-    reason = _node_reason(member, pod)
-    if reason is None and pod.scheduling.host_ports:
-        taken = [port for other in member.pods.values() for port in other.scheduling.host_ports]
-        reason = ports_reason(pod.scheduling.host_ports, taken)
-    if reason is None and question is not None:
-        reason = question.reason(member.name)
-    return reason
 
 
 def _node_reason(member: Member, pod: Pod) -> str | None:

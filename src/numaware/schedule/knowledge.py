@@ -1,0 +1,134 @@
+"""Nodes that are known only in part: place a pod only where every state that fits what is known would take it.
+
+A NodeResourceTopology from most publishers tells how much of each resource every NUMA node has, could give and has
+left, and the Topology Manager's policy. It does not tell the managers' policies and options, which CPUs share a core or
+belong to the system, which NUMA nodes the Memory Manager has grouped, or which devices are broken. So such a node is
+a handful of twins (`guesses.py`), one for every combination of what the managers may be; all of them have to admit. What
+no twin can stand for (how cores are cut, how memory is grouped) is left to `doubts.py`: none of them may remain.
+
+Taken for granted: counts are right and come from the managers themselves (where they could give nothing, there is no such
+manager), cores have at most two threads unless told otherwise, and no resource has at once a device on two NUMA nodes
+and one on none (they would hide each other in the counts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+from numaware.schedule.counts import Counts
+from numaware.schedule.doubts import Judge
+from numaware.schedule.guesses import Guess, guesses
+from numaware.twin.equivalence import node_class
+from numaware.twin.errors import KubeletPanic
+from numaware.twin.node import Merge, Node, Verdict
+from numaware.twin.topology.hints import Hint
+from numaware.workload.pod import Pod
+
+UNKNOWN = "Unknown"
+
+
+class _Answer(NamedTuple):
+    """What one guess says: the verdict, what could still make it wrong, and whether counts are exact afterwards."""
+
+    verdict: Verdict | None
+    doubts: frozenset[str]
+    exact: bool
+
+    @property
+    def yes(self) -> bool:
+        return self.verdict is not None and self.verdict.admitted and not self.doubts
+
+
+class PartialNode(Node):
+    """A node that is one of several; it stands in for a `Node` wherever pods are admitted and released.
+
+    What it shows of itself is its first guess. `exact` is False once a pod was placed in a way that leaves open how much
+    of which NUMA node it took: then only pods that want nothing of the managers are taken until there are new counts.
+    """
+
+    __slots__ = ("counts", "exact", "guesses")
+
+    def __init__(self, counts: Counts, guesses: tuple[Guess, ...], *, exact: bool) -> None:
+        super().__init__(guesses[0].node.kubelet, guesses[0].node.state)
+        self.counts = counts
+        self.guesses = guesses
+        self.exact = exact
+
+    def admit(
+        self,
+        pod: Pod,
+        watch: Callable[[Merge], None] | None = None,
+        known: Sequence[Hint] | None = None,  # noqa: ARG002 - hints of one guess are not those of another
+    ) -> Verdict:
+        """Admitted if every guess admits; refused if every guess refuses; else unknown, and the message says why."""
+        answers = [
+            self._ask(guess, pod, watch if index == 0 else None) for index, guess in enumerate(self.guesses)
+        ]
+        first = answers[0].verdict
+        if all(answer.yes for answer in answers):
+            after = tuple(
+                Guess(guess.assumed, answer.verdict.node)
+                for guess, answer in zip(self.guesses, answers, strict=True)
+                if answer.verdict is not None
+            )
+            node = PartialNode(
+                self.counts, after, exact=self.exact and all(answer.exact for answer in answers)
+            )
+            return Verdict(True, "", "", node, node.state)
+        if first is not None and not any(answer.verdict and answer.verdict.admitted for answer in answers):
+            return first._replace(node=self)
+        missing = ", ".join(sorted(self._missing(answers)))
+        message = f"node(s) where the outcome depends on what is not known ({missing})"
+        return Verdict(False, UNKNOWN, message, self, self.state)
+
+    def release(self, *uids: str) -> PartialNode:
+        """What pods placed here since the counts give back; those that were there before are counted as staying."""
+        after = tuple(Guess(guess.assumed, guess.node.release(*uids)) for guess in self.guesses)
+        return PartialNode(self.counts, after, exact=self.exact)
+
+    def _ask(self, guess: Guess, pod: Pod, watch: Callable[[Merge], None] | None) -> _Answer:
+        merges: list[Merge] = []
+
+        def heard(merge: Merge) -> None:
+            merges.append(merge)
+            if watch is not None:
+                watch(merge)
+
+        try:
+            verdict = guess.node.admit(pod, heard)
+        except KubeletPanic:
+            return _Answer(None, frozenset(), exact=True)
+        if not verdict.admitted:
+            return _Answer(verdict, frozenset(), exact=True)
+        judge = Judge(self.counts, guess.node, pod, merges)
+        doubts = set(judge.doubts())
+        if judge.wants_something and not (self.exact and self.counts.current):
+            doubts.add("what has changed since the last report")
+        return _Answer(verdict, frozenset(doubts), exact=judge.leaves_exact_counts())
+
+    def _missing(self, answers: Sequence[_Answer]) -> set[str]:
+        """What would have to be known: doubts, and every setting that alone turns one answer into another."""
+        missing = {doubt for answer in answers for doubt in answer.doubts}
+        told = [
+            (dict(guess.assumed), answer.verdict is not None and answer.verdict.admitted)
+            for guess, answer in zip(self.guesses, answers, strict=True)
+        ]
+        for assumed, admitted in told:
+            for other, other_admitted in told:
+                differing = [name for name in assumed if assumed[name] != other[name]]
+                if len(differing) == 1 and admitted != other_admitted:
+                    missing.add(differing[0])
+        return missing
+
+
+def class_of(node: Node) -> Hashable:
+    """`node_class` for any node: a partial one is of the class of all its guesses."""
+    if isinstance(node, PartialNode):
+        return node.counts, node.exact, tuple(node_class(guess.node) for guess in node.guesses)
+    return node_class(node)
+
+
+def partial_node(counts: Counts) -> PartialNode:
+    """The node that these counts describe."""
+    return PartialNode(counts, guesses(counts), exact=True)

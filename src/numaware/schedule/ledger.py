@@ -1,0 +1,226 @@
+"""What was promised, and what came: each decision keeps the placement it predicts, to be held against the kubelet's.
+
+A prediction travels with the pod as an annotation, and the agent writes what it saw in the same form; this module
+knows both, compares them, and counts. A prediction that failed becomes a file to be replayed (`miss.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any, Literal
+
+import msgspec
+
+from numaware.errors import InputError
+from numaware.machine.cpuset import CpuSet, iter_bits, list_form
+from numaware.machine.quantity import Quantity
+from numaware.machine.words import printable
+from numaware.twin.files import devices_by_node
+from numaware.twin.memory.static import Block
+from numaware.twin.node import Node, Verdict
+from numaware.workload.demand import Amounts, demand
+from numaware.workload.pod import Pod
+
+PREDICTED = "numaware.io/placement-predicted"
+OBSERVED = "numaware.io/placement-observed"
+
+Outcome = Literal["match", "wrong_zone", "wrong_cpus", "rejected", "unexpected"]
+
+_MOST_BYTES = 1 << 18
+_ZONE = "node-"
+
+
+class ZonePart(msgspec.Struct, frozen=True):
+    """What a pod has of one NUMA node, in whole units; `cpus` is a list, empty where nobody tells the numbers."""
+
+    numa: int
+    amounts: Amounts
+    cpus: str = ""
+
+
+class ContainerPart(msgspec.Struct, frozen=True):
+    """What one container has: its own CPUs as a list, blocks of memory, devices as (resource, ((numa, count), ...))."""
+
+    name: str
+    cpus: str
+    memory: tuple[tuple[tuple[int, ...], str, int], ...]
+    devices: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """Where a pod is: by NUMA node, ascending, and by container where that is known (an annotation does not tell)."""
+
+    zones: tuple[ZonePart, ...] = ()
+    containers: tuple[ContainerPart, ...] = ()
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """What the kubelet of `node` will do with a pod: place it, or refuse it for a reason."""
+
+    uid: str
+    pod: str
+    node: str
+    placement: Placement | None
+    reason: str = ""
+
+
+class Observation(msgspec.Struct, frozen=True):
+    """What the kubelet did: the placement, or None and the reason of the refusal."""
+
+    placement: Placement | None
+    reason: str = ""
+
+
+def predict(name: str, pod: Pod, verdict: Verdict) -> Prediction:
+    """The prediction that goes with a verdict on the node called `name`."""
+    placement = placement_of(verdict.node, pod) if verdict.admitted else None
+    return Prediction(pod.uid, f"{pod.namespace}/{pod.name}", name, placement, verdict.reason)
+
+
+def placement_of(node: Node, pod: Pod) -> Placement:
+    """What a pod holds on the twin, as somebody who asks the kubelet later will see it.
+
+    The kubelet shows no init containers that end, so they do not count. Memory charged to several NUMA nodes at once is
+    listed in equal parts, because which byte is where nobody can see; a device that belongs to two nodes counts on
+    both, and one that belongs to none on none.
+    """
+    kubelet, state = node.kubelet, node.state
+    cpus = state.cpu.owned.get(pod.uid, {})
+    blocks = state.memory.blocks.get(pod.uid, {})
+    devices = state.device.owned.get(pod.uid, {})
+    staying = [part.name for part in demand(pod, sidecars=kubelet.rules.sidecars).containers if not part.ends]
+    amounts: dict[int, Counter[str]] = {number: Counter() for number in kubelet.layout.ids}
+    owned = 0
+    parts = []
+    for name in staying:
+        owned |= cpus.get(name, 0)
+        held = {
+            resource: {numa: len(ids) for numa, ids in devices_by_node(kubelet, resource, mask).items()}
+            for resource, mask in sorted(devices.get(name, {}).items())
+        }
+        for resource, mask in devices.get(name, {}).items():
+            for device in iter_bits(mask):
+                for numa in kubelet.layout.node_ids(kubelet.devices.inventories[resource].nodes[device]):
+                    amounts[numa][resource] += 1
+        for block in blocks.get(name, ()):
+            for numa, size in _even_parts(kubelet.layout.node_ids(block.nodes), block):
+                amounts[numa][block.kind] += size
+        memory = tuple(
+            (kubelet.layout.node_ids(block.nodes), block.kind, block.size) for block in blocks.get(name, ())
+        )
+        parts.append(
+            ContainerPart(
+                name,
+                list_form(cpus.get(name, 0)),
+                memory,
+                tuple((resource, tuple(counts.items())) for resource, counts in held.items()),
+            )
+        )
+    zones = []
+    for position, numa in enumerate(kubelet.layout.ids):
+        here = owned & kubelet.layout.node_cpus[position]
+        if here:
+            amounts[numa]["cpu"] = here.bit_count()
+        if amounts[numa]:
+            zones.append(ZonePart(numa, tuple(sorted(amounts[numa].items())), list_form(here)))
+    return Placement(tuple(zones), tuple(parts))
+
+
+def compare(prediction: Prediction | None, observed: Observation) -> Outcome:
+    """How a prediction turned out; without one, whatever was placed is unexpected.
+
+    CPU numbers are compared only where both sides tell them.
+    """
+    if observed.placement is None:
+        expected = prediction is not None and prediction.placement is None
+        return "match" if expected else "rejected"
+    if prediction is None or prediction.placement is None:
+        return "unexpected"
+    predicted, seen = prediction.placement.zones, observed.placement.zones
+    if [(part.numa, part.amounts) for part in predicted] != [(part.numa, part.amounts) for part in seen]:
+        return "wrong_zone"
+    pairs = zip(predicted, seen, strict=True)
+    same = all(not (mine.cpus and theirs.cpus) or mine.cpus == theirs.cpus for mine, theirs in pairs)
+    return "match" if same else "wrong_cpus"
+
+
+class Ledger:
+    """Predictions that wait for reality, and how many came out how."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, Prediction] = {}
+        self.outcomes: Counter[Outcome] = Counter()
+
+    def record(self, prediction: Prediction) -> None:
+        """A pod was sent to a node; what was predicted before for it no longer counts."""
+        self.open[prediction.uid] = prediction
+
+    def settle(self, uid: str, observed: Observation) -> Outcome:
+        """The agent has seen the pod, or its refusal; a pod is settled once."""
+        outcome = compare(self.open.pop(uid, None), observed)
+        self.outcomes[outcome] += 1
+        return outcome
+
+    def forget(self, uid: str) -> None:
+        """The pod went away before anybody saw it."""
+        self.open.pop(uid, None)
+
+
+# The annotation
+
+
+class _WireZone(msgspec.Struct, frozen=True):
+    zone: str
+    amount: dict[str, str]
+    cpus: str = ""
+
+
+def encode(placement: Placement) -> str:
+    """The value of the annotation; equal placements give equal bytes."""
+    zones: list[dict[str, Any]] = []
+    for part in placement.zones:
+        entry: dict[str, Any] = {
+            "zone": f"{_ZONE}{part.numa}",
+            "amount": {name: str(count) for name, count in part.amounts},
+        }
+        if part.cpus:
+            entry["cpus"] = part.cpus
+        zones.append(entry)
+    return json.dumps(zones, separators=(",", ":"))
+
+
+def decode(text: str, source: str) -> Placement:
+    """Read an annotation, whoever wrote it; `InputError` for what is none."""
+    if len(text) > _MOST_BYTES:
+        raise InputError(source, "larger than 256 KiB, which no placement is")
+    try:
+        entries = msgspec.json.decode(text.encode(errors="surrogatepass"), type=list[_WireZone])
+        parts = [_part(entry) for entry in entries]
+    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+        hint = 'expected a form such as [{"zone":"node-0","amount":{"cpu":"8"},"cpus":"1-8"}]'
+        raise InputError(source, f"not a placement: {printable(str(error))}", hint=hint) from None
+    if len({part.numa for part in parts}) < len(parts):
+        raise InputError(source, "not a placement: a zone is listed twice")
+    return Placement(tuple(sorted(parts, key=lambda part: part.numa)))
+
+
+def _part(entry: _WireZone) -> ZonePart:
+    number = entry.zone.removeprefix(_ZONE)
+    if not entry.zone.startswith(_ZONE) or not (number.isascii() and number.isdigit()) or len(number) > 4:
+        raise ValueError(f"{printable(entry.zone, 80)!r} is no zone")
+    amounts = {name: Quantity.parse(text) for name, text in entry.amount.items()}
+    for name, quantity in amounts.items():
+        if quantity.nano < 0:
+            raise ValueError(f"{printable(name, 80)} is below zero")
+    return ZonePart(
+        int(number),
+        tuple(sorted((name, quantity.value) for name, quantity in amounts.items() if quantity.nano)),
+        str(CpuSet.parse(entry.cpus)) if entry.cpus else "",
+    )
+
+
+def _even_parts(nodes: tuple[int, ...], block: Block) -> list[tuple[int, int]]:
+    """A block over its nodes; what does not divide goes to the first ones."""
+    each, rest = divmod(block.size, len(nodes))
+    return [(numa, each + (index < rest)) for index, numa in enumerate(nodes)]
