@@ -25,8 +25,8 @@ from numaware.workload.scheduling import (
     SpreadRule,
     Toleration,
 )
-from property.strategies_twin import nodes, pods
-from twin_nodes import GPU, HUGE, NIC
+from property.strategies_twin import kinds_of, nodes, pods
+from twin_nodes import GPU, HUGE
 
 Made = list[tuple[NodeFacts, Node]]
 
@@ -82,8 +82,8 @@ def facts(draw: st.DrawFn, name: str, node: Node) -> NodeFacts:
     return NodeFacts(
         name,
         labels=(("disk", draw(st.sampled_from(["fast", "slow"]))), ("host", name)),
-        taints=draw(st.sampled_from([(), (), (TAINT,)])),
-        unschedulable=draw(st.integers(0, 9)) == 0,
+        taints=draw(st.sampled_from([(), (), (), (), (TAINT,)])),
+        unschedulable=draw(st.sampled_from([False] * 7 + [True])),
         allocatable=tuple(sorted((key, amount) for key, amount in amounts.items() if amount)),
         topology_policy=node.kubelet.config.topology_policy,
         cpu_policy=node.kubelet.config.cpu_policy,
@@ -91,22 +91,24 @@ def facts(draw: st.DrawFn, name: str, node: Node) -> NodeFacts:
 
 
 @st.composite
-def templates(draw: st.DrawFn) -> list[Pod]:
-    """A few kinds of pods; `uid` is left to who makes pods of them."""
-    made = []
+def templates(draw: st.DrawFn, made: Made) -> list[Pod]:
+    """A few kinds of pods that ask for what some node has; `uid` is left to who makes pods of them."""
+    there = sorted({kind for _, node in made for kind in kinds_of(node)})
+    kinds = st.sampled_from([(), *((kind,) for kind in there), tuple(there)])
+    found = []
     for number in range(draw(st.integers(1, 3))):
-        if draw(st.integers(0, 3)) == 0:
+        if GPU in there and draw(st.integers(0, 3)) == 0:
             milli = draw(st.sampled_from([250, 500, 600]))
             share = ((SHARE_RESOURCE, milli * NANO),)
             pod = Pod("share", containers=(Container("app", share, share),))
         else:
-            pod = draw(pods(f"t{number}", draw(st.sampled_from([(), (GPU,), (NIC,), (GPU, NIC), (HUGE,)]))))
-        made.append(replace(pod, scheduling=draw(st.sampled_from(WISHES))))
-    return made
+            pod = draw(pods(f"t{number}", draw(kinds)))
+        found.append(replace(pod, scheduling=draw(st.sampled_from(WISHES))))
+    return found
 
 
 @st.composite
-def moves(draw: st.DrawFn, templates: int, most: int = 12) -> list[Move]:
-    arrive = st.integers(0, templates - 1).map(Move)
-    leave = st.integers(0, most).map(lambda turn: Move(leaves=turn))
-    return draw(st.lists(arrive | arrive | leave, min_size=1, max_size=most))
+def moves(draw: st.DrawFn, templates: int, most: int = 16) -> list[Move]:
+    leaves = st.sampled_from([None, None, None, 0, 1, 5])
+    move = st.builds(Move, st.integers(0, templates - 1), leaves)
+    return draw(st.lists(move, min_size=4, max_size=most))

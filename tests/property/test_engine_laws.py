@@ -31,7 +31,7 @@ class Story:
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
     made = draw(clusters())
-    kinds = draw(templates())
+    kinds = draw(templates(made))
     return Story(made, kinds, draw(moves(len(kinds))))
 
 
