@@ -1,0 +1,196 @@
+"""The four figures of a report: each a plot with a sentence above it and its numbers in a table behind a click."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from numaware.machine.drawing.shapes import Block, escape
+from numaware.machine.words import NOTHING, printable
+from numaware.simulate import comparison, plots
+from numaware.simulate.comparison import Contest, Measure, Point, Spread, Standing, number, percent, tenths
+from numaware.simulate.plots import NARROW, WIDE, Bar, Trail
+
+_TABLE_STEPS = 10
+# Of anything that is one piece of text; a sentence that names ten policies is far from it.
+_LONGEST = 4000
+
+
+def safe(text: str) -> str:
+    """Text for the page, whoever wrote it."""
+    return escape(printable(text, _LONGEST))
+
+
+def allocation(contest: Contest) -> str:
+    """How much of what matters was allocated while load arrived."""
+    measure = comparison.allocated(contest)
+    last = comparison.full_load(contest)
+    has_devices = bool(contest.devices)
+    curves = [
+        comparison.curve(one, lambda at: at.device_percent if has_devices else at.cpu_percent, last)
+        for one in contest.standings
+    ]
+    first = comparison.parting(curves) if all(curves) else 0
+    curves = [points[first:] for points in curves]
+    lowest = min((point.value.least for points in curves for point in points), default=0)
+    said = []
+    if first:
+        said.append(f"The plot begins at {curves[0][0].load:.0f} % load; before, policies differ less.")
+    stays = all(one.series[-1].running == one.series[-1].placed for one in contest.results if one.series)
+    if stays:
+        said.append("Dotted: all that arrived.")
+    head = _Head(f"{contest.resource} allocated", "% of the cluster")
+    return _curves(contest, measure, curves, (lowest // 20 * 20, 100), head, said, all_of_it=stays)
+
+
+def stranding(contest: Contest) -> str:
+    """How much became useless to the pods of the trace while load arrived."""
+    last = comparison.full_load(contest)
+    curves = [comparison.curve(one, lambda at: at.stranded_percent, last) for one in contest.standings]
+    highest = max((point.value.most for points in curves for point in points), default=0)
+    head = _Head(f"{contest.resource} stranded", "% of the cluster, free but of no use to these pods")
+    return _curves(contest, comparison.STRANDED, curves, (0, plots.nice_top(highest)), head, [])
+
+
+class _Head(NamedTuple):
+    title: str
+    unit: str
+
+
+def _figure(head: _Head, told: str, drawn: str, table: str, legend: str = "") -> str:
+    """A plot with its sentence above and its numbers behind a click."""
+    numbers = (
+        "<details><summary>Show as table</summary>"
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{safe(head.title)}, as a table">{table}</div>'
+        "</details>"
+    )
+    return (
+        f'<figure class="panel"><figcaption><h3>{safe(head.title)} <span>{safe(head.unit)}</span></h3>'
+        f"<p>{safe(told)}</p></figcaption>{legend}{drawn}{numbers if table else ''}</figure>"
+    )
+
+
+def _both(draw: Callable[[int], Block], label: str) -> str:
+    """The plot for a desk and for a phone; a reader meets only one."""
+    return plots.svg(draw(WIDE), label, "wide") + plots.svg(draw(NARROW), label, "narrow")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    top = "".join(f'<th scope="col">{safe(cell)}</th>' for cell in head)
+    body = "".join(
+        f'<tr><th scope="row">{safe(row[0])}</th>{"".join(f"<td>{safe(cell)}</td>" for cell in row[1:])}</tr>'
+        for row in rows
+    )
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _ranked(measure: Measure, contest: Contest) -> list[Standing]:
+    return sorted(contest.standings, key=lambda one: -measure.better * one.of(measure.read).mean)
+
+
+def _spoken(measure: Measure, contest: Contest) -> str:
+    """All policies with their numbers, best first: what a plot says to those who listen."""
+    return ", ".join(
+        f"{one.policy} {measure.show(one.of(measure.read).mean)}" for one in _ranked(measure, contest)
+    )
+
+
+def _extremes(measure: Measure, contest: Contest) -> str:
+    """The best, ours and the worst."""
+    order = _ranked(measure, contest)
+    told = {order[0].place, contest.ours.place, order[-1].place}
+    return ", ".join(
+        f"{one.policy} {percent(one.of(measure.read).mean)}" for one in order if one.place in told
+    )
+
+
+def _spread(show: Callable[[float], str], value: Spread) -> str:
+    least, most = show(value.least), show(value.most)
+    return show(value.mean) + (f" ({least}{NOTHING}{most})" if least != most else "")
+
+
+def _curves(
+    contest: Contest,
+    measure: Measure,
+    curves: Sequence[Sequence[Point]],
+    heights: tuple[float, float],
+    head: _Head,
+    notes: list[str],
+    *,
+    all_of_it: bool = False,
+) -> str:
+    drawn = [(one, points) for one, points in zip(contest.standings, curves, strict=True) if points]
+    if not drawn:
+        return _figure(head, "No load arrived, so there is nothing to draw.", "", "")
+    trails = [Trail(one.place, one.policy, points, tenths(points[-1].value.mean)) for one, points in drawn]
+    bands = ["Bands: lowest to highest seed."] if len(contest.seeds) > 1 else []
+    told = " ".join([f"When all had arrived: {_extremes(measure, contest)}.", *bands, *notes])
+    loads = [point.load for point in drawn[0][1]]
+    step = comparison.STEPS // _TABLE_STEPS
+    rows = [
+        [percent(loads[at]), *(_spread(tenths, points[at].value) for _, points in drawn)]
+        for at in range((len(loads) - 1) % step, len(loads), step)
+    ]
+    label = f"{head.title}, {head.unit}, when all had arrived: {_spoken(measure, contest)}."
+    across = f"load that has arrived, % of the cluster's {contest.resource}s"
+    plot = _both(lambda width: plots.lines(trails, heights, across, width, all_of_it=all_of_it), label)
+    return _figure(head, told, plot, _table(["load", *(one.policy for one, _ in drawn)], rows))
+
+
+def _bars(contest: Contest, measure: Measure, show: Callable[[Standing], str]) -> list[Bar]:
+    return [Bar(one.place, one.policy, one.of(measure.read), show(one)) for one in contest.standings]
+
+
+def refusals(contest: Contest) -> str:
+    """How often kubelets refused."""
+
+    def shown(one: Standing) -> str:
+        rate = one.of(comparison.REFUSAL_RATE.read).mean
+        return f"{tenths(rate)} ({number(one.of(comparison.REFUSALS.read).mean)})" if rate else "none"
+
+    rows = _bars(contest, comparison.REFUSAL_RATE, shown)
+    without = [one.name for one in rows if not one.value.most]
+    told = f"Without any: {', '.join(without)}." if without else "Every policy had some."
+    table = _table(
+        ["policy", "per 1,000 pods", "refusals"],
+        [
+            [
+                one.policy,
+                _spread(tenths, one.of(comparison.REFUSAL_RATE.read)),
+                _spread(number, one.of(comparison.REFUSALS.read)),
+            ]
+            for one in contest.standings
+        ],
+    )
+    label = f"Refused by kubelets, per 1,000 pods: {_spoken(comparison.REFUSAL_RATE, contest)}."
+    drawn = _both(lambda width: plots.bars(rows, "refused", width), label)
+    return _figure(_Head("Refused by kubelets", "per 1,000 pods (and in all)"), told, drawn, table)
+
+
+def alignment(contest: Contest) -> str:
+    """How many pods lie on the fewest NUMA nodes that could hold them."""
+
+    def shown(one: Standing) -> str:
+        return f"{percent(one.of(comparison.ALIGNED.read).mean)} · {number(one.of(comparison.CROSSING.read).mean)} cross"
+
+    rows = _bars(contest, comparison.ALIGNED, shown)
+    table = _table(
+        ["policy", "aligned, % of pinned pods", "cross-NUMA pods"],
+        [
+            [
+                one.policy,
+                _spread(tenths, one.of(comparison.ALIGNED.read)),
+                _spread(number, one.of(comparison.CROSSING.read)),
+            ]
+            for one in contest.standings
+        ],
+    )
+    legend = (
+        '<p class="legend" aria-hidden="true"><span><svg viewBox="0 0 14 10"><path class="aligned" d="M0 0h14v10H0z"/>'
+        '</svg>aligned</span><span><svg viewBox="0 0 14 10"><path class="split" d="M0 0h14v10H0z"/></svg>'
+        "on more NUMA nodes than needed</span></p>"
+    )
+    label = f"Pinned pods that are aligned, in percent: {_spoken(comparison.ALIGNED, contest)}."
+    drawn = _both(lambda width: plots.shares(rows, ("aligned", "split"), width), label)
+    told = "Of the pods that own CPUs, memory or devices; beside it how many use several NUMA nodes."
+    return _figure(_Head("Aligned", "% of pinned pods"), told, drawn, table, legend)
