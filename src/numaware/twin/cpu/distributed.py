@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from numaware.twin.cpu.packed import NotEnoughCpusError, take
+from numaware.twin.errors import KubeletPanic
 from numaware.twin.hardware import Layout
 
 # A NUMA node and its place in the sorted list: a node that spans sockets is listed once for each.
@@ -117,6 +118,8 @@ def _with_remainder(plan: _Plan, after: dict[int, int], remainder: int, group: i
                     if missing > 0 and left[node] >= group:
                         left[node] -= group
                         missing -= group
+            if missing:
+                raise _endless()
             balance = _imbalance(left.values())
             if balance < best.balance:
                 best = plan._replace(balance=balance, remainder=subset)
@@ -159,11 +162,19 @@ def _deal(
             if remainder > 0 and (nodes[node] & ~taken).bit_count() >= group:
                 take_from(node, group)
                 remainder -= group
+    if remainder:
+        raise _endless()
     if missing > 0:
         raise AccountingError(f"accounting error, not enough CPUs allocated, remaining: {missing}")
     if missing < 0:
         raise AccountingError(f"accounting error, too many CPUs allocated, remaining: {missing}")
     return taken
+
+
+def _endless() -> KubeletPanic:
+    # KUBELET: dealing goes round until all is dealt. Where what is left on the nodes adds up but is no whole core on any,
+    # it goes round forever, and the kubelet admits no pod any more (takeByTopologyNUMADistributed).
+    return KubeletPanic("an endless loop: what is left of distributed CPUs is no whole core on any NUMA node")
 
 
 def _imbalance(values: Iterable[int]) -> float:

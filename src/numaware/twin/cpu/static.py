@@ -14,7 +14,7 @@ from numaware.machine.cpuset import list_form
 from numaware.twin.cpu.distributed import AccountingError, take_distributed
 from numaware.twin.cpu.legacy import take_legacy
 from numaware.twin.cpu.packed import NotEnoughCpusError, take
-from numaware.twin.errors import StartError, smt_alignment, unexpected
+from numaware.twin.errors import KubeletPanic, StartError, smt_alignment, unexpected
 from numaware.twin.hardware import Layout, mask_order, sums
 from numaware.twin.options import CpuOptions
 from numaware.twin.rules import Rules
@@ -54,6 +54,8 @@ class StaticCpus:
                 reserved = self.take(layout.all_cpus, reserved_count)
             except (NotEnoughCpusError, AccountingError):
                 reserved = 0
+            except KubeletPanic as crash:
+                raise StartError("cpu", str(crash)) from None
         if reserved.bit_count() != reserved_count:
             raise StartError(
                 "cpu",
