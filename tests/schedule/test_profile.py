@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from numaware.errors import InputError
+from numaware.schedule.profile import DEFAULT_PROFILE, Profile, read
+from numaware.schedule.score import SCORES, TOP, Outcome
+from numaware.schedule.stranding import Mix
+from numaware.schedule.zones import Room, Site, Zone
+
+ROOM = Room((Zone(4, 4, ()),), 4, 4)
+NOTHING = Outcome(Site(ROOM, ((10,),), "never"), ROOM, ROOM)
+
+
+def test_the_default_profile_names_only_scores_that_exist() -> None:
+    for kind in ("high", "medium", "low"):
+        assert {name for name, _ in getattr(DEFAULT_PROFILE, kind)} <= SCORES.keys()
+
+
+def test_classes_that_are_not_named_keep_their_default() -> None:
+    profile = read(b"high: {stranding: 8, distance: 3}", "p.yaml")
+    assert profile.high == (("distance", 3), ("stranding", 8))
+    assert profile.low == DEFAULT_PROFILE.low
+
+
+def test_the_order_of_weights_in_a_file_does_not_matter() -> None:
+    assert read(b"low: {distance: 1, stranding: 2}", "p") == read(b"low: {stranding: 2, distance: 1}", "p")
+
+
+def test_a_weighted_score_is_the_mean_of_its_parts() -> None:
+    profile = Profile(high=(("distance", 3), ("stranding", 1)))
+    assert profile.weigh("high", NOTHING, Mix()) == (3 * TOP + TOP // 2) // 4
+
+
+def test_weights_of_zero_give_a_score_of_zero() -> None:
+    assert Profile(low=(("distance", 0),)).weigh("low", NOTHING, Mix()) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"[1, 2]", "not a profile"),
+        (b"", "not a profile"),
+        (b"high: [", "not YAML"),
+        (b"\xff\xfe\x00", "not YAML"),
+        (b"urgent: {distance: 1}", "'urgent' is no class of workload"),
+        (b"high: 3", "high: expected scores and weights"),
+        (b"high: {}", "high: expected scores and weights"),
+        (b"high: {speed: 1}", "high: 'speed' is no score"),
+        (b"high: {distance: -1}", "the weight of distance is not a whole number"),
+        (b"high: {distance: 1.5}", "the weight of distance is not a whole number"),
+        (b"high: {distance: true}", "the weight of distance is not a whole number"),
+        (b"high: {distance: 100000}", "the weight of distance is not a whole number"),
+        (b"#" * (1 << 20) + b"\n", "larger than 1 MiB"),
+    ],
+)
+def test_a_bad_profile_is_refused_with_the_reason(text: bytes, problem: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read(text, "p.yaml")
+    assert str(refused.value).startswith("p.yaml: ")
+    assert problem in str(refused.value)

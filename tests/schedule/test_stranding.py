@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from numaware.schedule.stranding import Mix, Need, need_of
+from numaware.schedule.zones import WHOLE, Room, Site, Spans, Zone
+from small_clusters import share_pod
+from twin_nodes import GI, GPU, pod
+
+FULL = Zone(8, 64, (WHOLE, WHOLE))
+
+
+def node(*zones: Zone) -> Room:
+    return Room(zones, sum(zone.cpus for zone in zones), sum(zone.memory for zone in zones))
+
+
+def stranded(mix: Mix, *zones: Zone, spans: Spans = "never") -> int:
+    return mix.stranded(Site(node(FULL, FULL), ((10, 20), (20, 10)), spans), node(*zones))
+
+
+def test_needs_are_counted_in_whole_cpus_bytes_and_gpus() -> None:
+    assert need_of(pod("a", 3, 2 * GI, gpu=2), GPU) == Need(3, 2 * GI, 2, WHOLE)
+    assert need_of(share_pod("a", 250), GPU) == Need(0, 0, 1, 250)
+
+
+def test_nothing_is_stranded_while_every_pod_of_the_mix_can_use_all_of_it() -> None:
+    assert stranded(Mix({Need(4, 8, 1, WHOLE): 3}), FULL, FULL) == 0
+
+
+def test_gpus_beside_too_few_cpus_are_stranded() -> None:
+    mix = Mix({Need(4, 8, 1, WHOLE): 3})
+    assert stranded(mix, FULL, Zone(3, 64, (WHOLE,))) == 3 * WHOLE
+
+
+def test_what_spans_zones_finds_use_for_what_each_zone_alone_has_too_little_of() -> None:
+    mix = Mix({Need(4, 8, 2, WHOLE): 1})
+    halves = (Zone(8, 64, (WHOLE,)), Zone(8, 64, (WHOLE,)))
+    assert stranded(mix, *halves, spans="never") == 2 * WHOLE
+    assert stranded(mix, *halves, spans="freely") == 0
+
+
+def test_a_pod_that_fits_no_single_zone_uses_several_where_the_kubelet_lets_it() -> None:
+    mix = Mix({Need(12, 8, 4, WHOLE): 1})
+    assert stranded(mix, FULL, FULL, spans="if needed") == 0
+    assert stranded(mix, FULL, FULL, spans="never") == 4 * WHOLE
+
+
+def test_a_part_of_a_gpu_is_of_use_only_to_those_who_want_as_little() -> None:
+    mix = Mix({Need(1, 1, 1, 500): 1, Need(1, 1, 1, WHOLE): 1})
+    # The pod of half a GPU can use both, the one that wants a whole one only the whole one.
+    assert stranded(mix, Zone(8, 64, (600, WHOLE))) == 600
+
+
+def test_without_pods_that_want_gpus_cpus_are_what_is_stranded() -> None:
+    mix = Mix({Need(6, 1, 0, WHOLE): 2})
+    assert stranded(mix, Zone(8, 64, ()), Zone(5, 64, ())) == 2 * 5 * WHOLE
+
+
+def test_an_empty_mix_strands_nothing() -> None:
+    assert stranded(Mix(), Zone(0, 0, ()), FULL) == 0
