@@ -79,14 +79,18 @@ def test_devices_are_listed_under_each_of_their_nodes() -> None:
     [
         (
             cpu.encode("static", "0-15", {}).replace("0-15", "0-14"),
-            ("could not restore state from checkpoint: checkpoint is corrupted, please drain this node and delete "
-            'the CPU manager checkpoint file "cpu_manager_state" before restarting Kubelet'),
+            (
+                "could not restore state from checkpoint: checkpoint is corrupted, please drain this node and delete "
+                'the CPU manager checkpoint file "cpu_manager_state" before restarting Kubelet'
+            ),
         ),
         (
             cpu.encode("none", "", {}),
-            ('could not restore state from checkpoint: configured policy "static" differs from state checkpoint policy '
-            '"none", please drain this node and delete the CPU manager checkpoint file "cpu_manager_state" before '
-            "restarting Kubelet"),
+            (
+                'could not restore state from checkpoint: configured policy "static" differs from state checkpoint policy '
+                '"none", please drain this node and delete the CPU manager checkpoint file "cpu_manager_state" before '
+                "restarting Kubelet"
+            ),
         ),
         (
             cpu.encode("static", "1-15", {"u": {"main": "0"}}),
@@ -146,14 +150,18 @@ def test_memory_tables_of_this_machine_are_taken_back() -> None:
     [
         (
             memory.encode("Static", entries(), {}).replace("Static", "static"),
-            ("could not restore state from checkpoint: checkpoint is corrupted, please drain this node and delete "
-            'the memory manager checkpoint file "memory_manager_state" before restarting Kubelet'),
+            (
+                "could not restore state from checkpoint: checkpoint is corrupted, please drain this node and delete "
+                'the memory manager checkpoint file "memory_manager_state" before restarting Kubelet'
+            ),
         ),
         (
             memory.encode("None", {}, {}),
-            ('could not restore state from checkpoint: [memorymanager] configured policy "Static" differs from state '
-            'checkpoint policy "None", please drain this node and delete the memory manager checkpoint file '
-            '"memory_manager_state" before restarting Kubelet'),
+            (
+                'could not restore state from checkpoint: [memorymanager] configured policy "Static" differs from state '
+                'checkpoint policy "None", please drain this node and delete the memory manager checkpoint file '
+                '"memory_manager_state" before restarting Kubelet'
+            ),
         ),
         (
             memory.encode("Static", {}, {"u": {"main": [MemoryBlock((0,), "memory", GI)]}}),
