@@ -33,6 +33,7 @@ from numaware.schedule.zones import gpu_resource
 from numaware.twin.node import Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
+from numaware.workload.qos import qos_class
 from numaware.workload.scheduling import VOLCANO_POLICY, NodeRules
 
 # Distinct rules about nodes whose pools are kept; the oldest goes first.
@@ -149,7 +150,9 @@ class Engine:
         return self._evaluator.evaluate(self._evaluator.number_of(member), member, pod, kind)
 
     def _pool(self, pod: Pod) -> Pool:
-        rules = pod.scheduling.node, pod.scheduling.annotation(VOLCANO_POLICY)
+        policy = pod.scheduling.annotation(VOLCANO_POLICY)
+        # Volcano asks only Guaranteed pods for their policy, so others that name it share the pool of those that do not.
+        rules = pod.scheduling.node, policy if policy and qos_class(pod) == "Guaranteed" else ""
         pool = self._pools.get(rules)
         if pool is None:
             if len(self._pools) >= _MOST_POOLS:

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.constraints.node_rules import NOT_SELECTED
+from numaware.schedule.engine import GATED, Engine
+from numaware.schedule.facts import Taint
+from numaware.schedule.profile import Profile
+from numaware.schedule.storm import HELD, StormGuard
+from numaware.twin.hardware import Hardware
+from numaware.twin.node import Node
+from numaware.workload.pod import Pod
+from numaware.workload.scheduling import (
+    VOLCANO_POLICY,
+    HostPort,
+    NodeRules,
+    NodeTerm,
+    PodRules,
+    PodTerm,
+    PreferredNodes,
+    Requirement,
+    Scheduling,
+    Selector,
+)
+from small_clusters import cluster_of, facts_of, gpu_node, owned, share_pod
+from twin_nodes import HUGE, config, container, machine, pod, pod_of
+
+SPREAD = Profile(medium=(("least-allocated", 1),), low=(("least-allocated", 1),))
+
+
+def asking(of: Pod, **scheduling: object) -> Pod:
+    return replace(of, scheduling=Scheduling(**scheduling))  # type: ignore[arg-type] # its own fields
+
+
+def placed(engine: Engine, *pods: Pod) -> list[str | None]:
+    """Decide and bind one after the other; where each went."""
+    found = []
+    for each in pods:
+        decision = engine.decide(each)
+        if decision.node is not None:
+            assert engine.bind(decision).admitted
+        found.append(decision.node)
+    return found
+
+
+# Fit
+
+
+def test_a_node_that_its_kubelet_would_refuse_is_passed_over() -> None:
+    engine = Engine(cluster_of(gpu_node("single-numa-node"), gpu_node("restricted")))
+    assert placed(engine, pod("wide", 12)) == ["n1"]
+
+
+def test_node_totals_do_not_decide() -> None:
+    """Ten CPUs are free in all, but no NUMA node has six."""
+    engine = Engine(cluster_of(gpu_node("single-numa-node")), SPREAD)
+    engine.cluster.bind(pod("a", 2), "n0")
+    engine.cluster.bind(pod("b", 3), "n0")
+    assert placed(engine, pod("first", 8)) == ["n0"]
+    decision = engine.decide(pod("c", 6))
+    assert decision.reasons == (("Insufficient cpu", 1),)
+    engine.release("first")
+    engine.cluster.bind(pod_of("d", container("x", {"cpu": 5, "memory": 1})), "n0")
+    refused = engine.decide(pod("e", 5))
+    assert refused.reasons == (("node(s) could not align the pod on NUMA nodes (single-numa-node)", 1),)
+
+
+@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_no_decision_is_refused_by_the_kubelet(policy: str, scope: str) -> None:
+    engine = Engine(cluster_of(*[gpu_node(policy, scope=scope, memory=True)] * 3))
+    two = pod_of("two", container("x", {"cpu": 2, "memory": 1}), container("y", {"cpu": 4, "memory": 1}))
+    stream = [
+        replace(shape, uid=f"{shape.uid}-{number}")
+        for number in range(6)
+        for shape in (pod("a", 3, gpu=1), two, pod("wide", 10, gpu=2))
+    ]
+    assert "n0" in placed(engine, *stream)
+
+
+def test_every_rule_about_nodes_keeps_pods_off() -> None:
+    node = gpu_node()
+    taint = Taint("dedicated", "ai", "NoSchedule")
+    engine = Engine(
+        Cluster(
+            [
+                (facts_of("cordoned", node, unschedulable=True), node),
+                (facts_of("other", node, labels=(("disk", "slow"),)), node),
+                (facts_of("tainted", node, taints=(taint,)), node),
+            ]
+        )
+    )
+    decision = engine.decide(asking(pod("a", 2), node=NodeRules(selector=(("disk", "fast"),))))
+    assert decision.node is None
+    assert dict(decision.reasons) == {
+        "node(s) were unschedulable": 1,
+        NOT_SELECTED: 1,
+        "node(s) had untolerated taint {dedicated: ai}": 1,
+    }
+
+
+def test_volcanos_policy_must_be_the_nodes() -> None:
+    engine = Engine(cluster_of(gpu_node("best-effort"), gpu_node("restricted")))
+    wish = ((VOLCANO_POLICY, "restricted"),)
+    assert placed(engine, asking(pod("a", 2), annotations=wish)) == ["n1"]
+
+
+def test_volcanos_policy_means_nothing_to_a_pod_that_is_not_guaranteed() -> None:
+    """Whatever was decided before for a Guaranteed pod with the same annotation."""
+    engine = Engine(cluster_of(gpu_node("best-effort")))
+    wish = ((VOLCANO_POLICY, "restricted"),)
+    assert placed(
+        engine, asking(pod("a", 2), annotations=wish), asking(pod("b", gpu=1), annotations=wish)
+    ) == [
+        None,
+        "n0",
+    ]
+
+
+def test_pods_that_wait_are_said_to_wait_and_not_guessed_about() -> None:
+    engine = Engine(cluster_of(gpu_node(), gpu_node()))
+    assert engine.decide(asking(pod("a", 2), gates=("quota",))).reasons == ((GATED, 2),)
+    ((reason, count),) = engine.decide(asking(pod("a", 2), claims=("data",))).reasons
+    assert (count, "volume claim" in reason) == (2, True)
+
+
+def test_a_port_of_the_host_is_taken_once() -> None:
+    engine = Engine(cluster_of(gpu_node(), gpu_node()))
+    port = (HostPort("TCP", "0.0.0.0", 80),)  # noqa: S104 - nothing is bound to it
+    stream = [asking(pod(uid, 1), host_ports=port) for uid in "abc"]
+    assert placed(engine, *stream) == ["n0", "n1", None]
+
+
+def test_pods_that_avoid_each_other_are_kept_apart_until_one_leaves() -> None:
+    node = gpu_node()
+    engine = Engine(Cluster((facts_of(name, node, labels=(("host", name),)), node) for name in ("a", "b")))
+    rules = PodRules(apart=(PodTerm("host", Selector((Requirement("app", "In", ("x",)),)), ("default",)),))
+    stream = [asking(pod(uid, 1), labels=(("app", "x"),), pods=rules) for uid in ("p", "q", "r", "s")]
+    assert placed(engine, *stream[:3]) == ["a", "b", None]
+    engine.release("p")
+    assert placed(engine, stream[3]) == ["a"]
+
+
+def test_a_node_whose_kubelet_would_crash_is_passed_over() -> None:
+    """The Memory Manager does not expect a NUMA node without the huge page size that is asked for."""
+    whole = machine(2, 8, hugepages=4)
+    half = Hardware((whole.numa[0], replace(whole.numa[1], hugepages=())))
+    nodes = [Node.fresh(hardware, config("restricted", memory=True)) for hardware in (half, whole)]
+    made = Cluster(
+        (replace(facts, allocatable=tuple(sorted((*facts.allocatable, (HUGE, 8))))), node)
+        for facts, node in ((facts_of(f"n{number}", node), node) for number, node in enumerate(nodes))
+    )
+    engine = Engine(made)
+    (reason,) = engine.why_not(made.members[0], pod("a", 2, huge=1))
+    assert reason.startswith("the kubelet would crash: ")
+    assert placed(engine, pod("a", 2, huge=1)) == ["n1"]
+
+
+# Choice
+
+
+def test_the_profile_decides_between_nodes_that_fit() -> None:
+    packed = Engine(cluster_of(gpu_node(), gpu_node()), Profile(medium=(("most-allocated", 1),)))
+    spread = Engine(cluster_of(gpu_node(), gpu_node()), SPREAD)
+    stream = [pod("a", 2), pod("b", 2), pod("c", 2)]
+    assert placed(packed, *stream) == ["n0", "n0", "n0"]
+    assert placed(spread, *stream) == ["n0", "n1", "n0"]
+
+
+def test_a_pod_that_has_to_span_goes_where_it_spans_less() -> None:
+    """Eight CPUs are free on one NUMA node of n1, and on none of n0."""
+    engine = Engine(
+        cluster_of(gpu_node("best-effort"), gpu_node("best-effort")), Profile(medium=(("distance", 1),))
+    )
+    engine.cluster.bind(pod_of("x", container("a", {"cpu": 8, "memory": 1})), "n0")
+    assert placed(engine, pod("a", 8)) == ["n1"]
+
+
+def test_wishes_about_nodes_are_weighed_against_the_score() -> None:
+    node = gpu_node()
+    engine = Engine(
+        Cluster(
+            (facts_of(name, node, labels=(("disk", kind),)), node)
+            for name, kind in (("a", "slow"), ("b", "fast"))
+        )
+    )
+    fast = NodeTerm((Requirement("disk", "In", ("fast",)),))
+    wish = NodeRules(preferred=(PreferredNodes(50, fast),))
+    assert placed(engine, pod("p", 2)) == ["a"]
+    assert placed(engine, asking(pod("q", 2), node=wish)) == ["b"]
+
+
+def test_nodes_with_a_taint_that_discourages_come_last() -> None:
+    node = gpu_node()
+    soft = Taint("noisy", "", "PreferNoSchedule")
+    engine = Engine(Cluster([(facts_of("a", node, taints=(soft,)), node), (facts_of("b", node), node)]))
+    assert placed(engine, pod("p", 2)) == ["b"]
+
+
+def test_parts_of_gpus_fill_the_one_that_is_already_shared() -> None:
+    engine = Engine(cluster_of(gpu_node(), gpu_node()))
+    engine.decide(pod("whole", 2, gpu=1))
+    assert placed(engine, *(share_pod(f"s{number}", 500) for number in range(4))) == ["n0"] * 4
+    assert engine.cluster.by_name["n0"].load.shares == {0: 0, 1: 0}
+
+
+# Answers
+
+
+def test_each_node_tells_why_not() -> None:
+    engine = Engine(cluster_of(gpu_node("single-numa-node"), gpu_node("restricted")))
+    first, second = engine.cluster
+    assert engine.why_not(first, pod("a", 12)) == (
+        "node(s) could not align the pod on NUMA nodes (single-numa-node)",
+    )
+    assert engine.why_not(second, pod("a", 12)) == ()
+
+
+def test_reasons_come_most_frequent_first_then_by_text() -> None:
+    engine = Engine(cluster_of(*[gpu_node("single-numa-node")] * 3, gpu_node("restricted", cpus=4)))
+    reasons = engine.decide(pod("a", 12, gpu=1)).reasons
+    assert [count for _, count in reasons] == [3, 1]
+
+
+def test_a_decision_without_a_node_cannot_be_bound() -> None:
+    engine = Engine(cluster_of(gpu_node()))
+    with pytest.raises(ValueError, match="huge has no node"):
+        engine.bind(engine.decide(pod("huge", 100)))
+
+
+def test_undo_brings_back_neighbours_too() -> None:
+    node = gpu_node()
+    engine = Engine(Cluster([(facts_of("a", node, labels=(("host", "a"),)), node)]))
+    rules = PodRules(apart=(PodTerm("host", Selector((Requirement("app", "In", ("x",)),)), ("default",)),))
+    one, other = (asking(pod(uid, 1), labels=(("app", "x"),), pods=rules) for uid in ("p", "q"))
+    assert placed(engine, one) == ["a"]
+    mark = engine.mark()
+    engine.release("p")
+    assert placed(engine, other) == ["a"]
+    engine.undo(mark)
+    assert engine.decide(replace(other, uid="r")).node is None
+
+
+# Storms
+
+
+def test_a_template_is_held_off_the_node_that_refused_it() -> None:
+    guard = StormGuard()
+    engine = Engine(cluster_of(gpu_node(), gpu_node()), guard=guard)
+    stream = [owned(pod(uid, 2), "StatefulSet", "trainer") for uid in "abc"]
+    decision = engine.decide(stream[0])
+    assert decision.node == "n0"
+    guard.refused(stream[0], engine.cluster.by_name["n0"], "TopologyAffinityError", 0)
+    assert placed(engine, stream[1]) == ["n1"]
+    # Other templates are not concerned.
+    assert engine.decide(owned(pod("z", 2), "StatefulSet", "other")).node == "n0"
+
+
+def test_when_all_nodes_are_held_the_refusal_says_so() -> None:
+    guard = StormGuard()
+    engine = Engine(cluster_of(gpu_node()), guard=guard)
+    refused = owned(pod("a", 2), "StatefulSet", "trainer")
+    guard.refused(refused, engine.cluster.members[0], "TopologyAffinityError", 0)
+    assert engine.decide(refused).reasons == ((HELD, 1),)

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from numaware.schedule.ledger import Observation, Placement, ZonePart, predict
+from numaware.schedule.miss import bundle
+from numaware.twin.node import Node
+from numaware.twin.recording import Recording, replay
+from small_clusters import gpu_node
+from twin_nodes import GI, GPU, NIC, admitted, config, container, machine, pod, pod_of
+
+REFUSED = Observation(None, "TopologyAffinityError")
+
+
+def test_a_miss_can_be_replayed_from_its_file() -> None:
+    before = admitted(gpu_node(memory=True), pod("x", 7, 3 * GI, gpu=1))
+    asking = pod("a", 4, 2 * GI, gpu=1)
+    prediction = predict("n0", asking, before.admit(asking))
+    made = bundle(before, asking, prediction, REFUSED)
+    recorded = msgspec.json.decode(json.dumps(made), type=Recording)
+    last = replay(recorded.scenario)["events"][-1]
+    assert last["admitted"]
+    assert [each["cpuset"] for each in last["containers"]] == ["8-11"]
+    assert (made["outcome"], made["exact"]) == ("rejected", True)
+    assert made["observed"] == {"admitted": False, "reason": "TopologyAffinityError"}
+    assert json.loads(made["stateFiles"]["cpu_manager_state"])["defaultCpuSet"] == "0,8-15"
+
+
+def test_everything_about_machine_configuration_and_pods_goes_along() -> None:
+    devices = {GPU: {"g0": (0,), "g1": ()}, NIC: {"n0": (0, 1)}}
+    before = Node.fresh(
+        machine(2, 8, threads=2, hugepages=GI, devices=devices),
+        config(
+            "best-effort", scope="pod", memory=True, cpu_options=(("full-pcpus-only", "true"),), reserved="2"
+        ),
+    )
+    asking = pod_of(
+        "a",
+        container("app", {"cpu": 2, "memory": GI, GPU: 1, NIC: 1}),
+        init=(container("side", {"cpu": 2, "memory": GI}, restartable=True),),
+    )
+    made = bundle(before, asking, predict("n0", asking, before.admit(asking)), REFUSED)
+    assert made["exact"]
+
+
+def test_a_state_that_pods_in_order_do_not_lead_to_is_said_to_be_so() -> None:
+    """The first pod has left: played from the start, the second would sit where the first did."""
+    before = admitted(gpu_node("none"), pod("gone", 4), pod("stays", 4)).release("gone")
+    asking = pod("a", 3)
+    made = bundle(before, asking, predict("n0", asking, before.admit(asking)), REFUSED)
+    assert not made["exact"]
+    assert (
+        json.loads(made["stateFiles"]["cpu_manager_state"])["entries"] == {"stays": {"app": "5-7,8"}}
+        or made["stateFiles"]
+    )
+
+
+def test_a_refusal_that_did_not_come_is_kept_with_what_was_seen() -> None:
+    before = gpu_node("single-numa-node")
+    asking = pod("a", 12)
+    seen = Observation(Placement((ZonePart(0, (("cpu", 12),), "1-12"),)))
+    made = bundle(before, asking, predict("n0", asking, before.admit(asking)), seen)
+    assert (made["outcome"], made["exact"]) == ("unexpected", True)
+    assert made["predicted"] == {"admitted": False, "reason": "TopologyAffinityError"}
+    assert made["observed"]["placement"]["zones"][0]["cpus"] == "1-12"
+
+
+def test_equal_misses_give_equal_bytes() -> None:
+    asking = pod("a", 4, gpu=1)
+    made = [
+        json.dumps(bundle(gpu_node(), asking, predict("n0", asking, gpu_node().admit(asking)), REFUSED))
+        for _ in range(2)
+    ]
+    assert made[0] == made[1]
