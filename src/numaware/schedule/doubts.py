@@ -24,7 +24,8 @@ class Judge:
         self.counts = counts
         self.node = node
         self.pod = pod
-        self.merges = merges
+        # A container that wants nothing of the managers may lie on all NUMA nodes, and takes from none.
+        self.merges = [merge for merge in merges if _is_constrained(merge)]
         self.policy = node.kubelet.config.topology_policy
         self.static = node.kubelet.cpus is not None
         self.demand: Demand = demand(pod, sidecars=node.kubelet.rules.sidecars)
@@ -132,10 +133,11 @@ class Judge:
         """Whether what the first containers took is known well enough to say what the later ones find."""
         if not self._merge_decides():
             return True
-        takers = [part for part in self.demand.containers if part.cpus or part.memory or part.devices]
-        return len(takers) < 2 or self._spread_is_known(
-            self.merges[:-1] if len(self.merges) > 1 else self.merges
-        )
+        if self.node.kubelet.by_pod:
+            # One merge for all; CPUs and devices may then come from anywhere, but each block of memory has to fit.
+            blocks = sum(1 for part in self.demand.containers if part.memory) if self.memory else 0
+            return blocks < 2 or all(_is_single(merge.best) for merge in self.merges)
+        return self._spread_is_known(self.merges[:-1])
 
     def leaves_exact_counts(self) -> bool:
         """Whether it is known afterwards how much is left on each NUMA node."""
@@ -153,6 +155,8 @@ class Judge:
 
     def _spread_is_known(self, merges: list[Merge]) -> bool:
         """Every placement on one NUMA node, and nothing that could make the kubelet look beyond it."""
+        if not merges:
+            return True
         if not all(_is_single(merge.best) for merge in merges):
             return False
         if self.cpus and self.policy != "single-numa-node" and self._may_align_by_socket():
@@ -166,6 +170,12 @@ class Judge:
     def _may_align_by_socket(self) -> bool:
         options = self.counts.cpu_options
         return options is None or ("align-by-socket", "true") in options
+
+
+def _is_constrained(merge: Merge) -> bool:
+    return any(
+        hints is not None for answer in (merge.device, merge.cpu, merge.memory) for hints in answer.values()
+    )
 
 
 def _is_single(hint: Hint) -> bool:
