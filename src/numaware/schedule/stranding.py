@@ -1,8 +1,10 @@
 """Stranded capacity: what is free, but of no use to the pods that really come.
 
-The measure of fragmentation gradient descent (Weng et al., USENIX ATC 2023), taken per NUMA node: for each typical pod,
-the free capacity of a zone that the pod cannot use is a fragment; weighted by how often such pods come, the sum is
-what the node wastes. A placement is good if it leaves less of it.
+The idea of fragmentation gradient descent (Weng et al., USENIX ATC 2023), taken per NUMA node and one step further. For
+each kind of pod, as many of it are put on a zone as fit beside each other, by CPUs, memory and GPUs; what stays free then
+is stranded for that kind. (FGD asks whether one such pod fits, and so sees too late that eight GPUs with CPUs for five
+pods are not eight usable GPUs.) Weighted by how often each kind comes, the sum is what the node wastes, and a placement
+is good if it leaves less of it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ from typing import NamedTuple
 from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, Room, Site, Zone
 from numaware.workload.demand import demand
 from numaware.workload.pod import Container, Pod, amount, milli, units
+
+
+# Pods of one kind that are counted beside each other on one zone; more of them would not change what is best.
+_MOST_TOGETHER = 16
 
 
 class Need(NamedTuple):
@@ -82,27 +88,41 @@ class Mix:
 
 
 class _Table:
-    """Some kinds of pods, and answers remembered for amounts that no kind tells apart."""
+    """Some kinds of pods, and answers remembered for amounts that no number of such pods tells apart."""
 
     def __init__(self, kinds: list[tuple[Need, int]], by_gpus: bool) -> None:
         self.kinds = kinds
         self.by_gpus = by_gpus
-        self.cpu_steps = sorted({need.cpus for need, _ in kinds})
-        self.memory_steps = sorted({need.memory for need, _ in kinds})
+        counts = range(1, _MOST_TOGETHER + 1)
+        self.cpu_steps = sorted({count * need.cpus for need, _ in kinds for count in counts})
+        self.memory_steps = sorted({count * need.memory for need, _ in kinds for count in counts})
         self._known: dict[tuple[tuple[int, ...], int, int], int] = {}
 
     def useful(self, zone: Zone) -> int:
-        """What the kinds can use of a zone, each times how often it comes."""
-        gpus = zone.gpus if self.by_gpus else ()
-        cpus, memory = bisect_right(self.cpu_steps, zone.cpus), bisect_right(self.memory_steps, zone.memory)
-        known = self._known.get((gpus, cpus, memory))
+        """What pods of each kind could use of a zone, times how often the kind comes."""
+        place = (
+            zone.gpus if self.by_gpus else (),
+            bisect_right(self.cpu_steps, zone.cpus),
+            bisect_right(self.memory_steps, zone.memory),
+        )
+        known = self._known.get(place)
         if known is None:
-            known = self._known[gpus, cpus, memory] = sum(
-                count * (_usable(gpus, need) if self.by_gpus else 1)
-                for need, count in self.kinds
-                if need.cpus <= zone.cpus and need.memory <= zone.memory
-            )
-        return known if self.by_gpus else known * zone.cpus * WHOLE
+            known = self._known[place] = sum(count * self._usable(zone, need) for need, count in self.kinds)
+        return known
+
+    def _usable(self, zone: Zone, need: Need) -> int:
+        """What as many pods of a kind as fit together would use, in thousandths of GPUs or CPUs."""
+        pods = _MOST_TOGETHER
+        if need.cpus:
+            pods = min(pods, zone.cpus // need.cpus)
+        if need.memory:
+            pods = min(pods, zone.memory // need.memory)
+        if not self.by_gpus:
+            return pods * need.cpus * WHOLE
+        if need.gpus > 1:
+            whole = sum(left == WHOLE for left in zone.gpus)
+            return min(pods, whole // need.gpus) * need.gpus * WHOLE
+        return min(pods, sum(left // need.milli for left in zone.gpus)) * need.milli
 
 
 def _fits(need: Need, zone: Zone) -> bool:
@@ -111,9 +131,3 @@ def _fits(need: Need, zone: Zone) -> bool:
         and need.memory <= zone.memory
         and sum(left >= need.milli for left in zone.gpus) >= need.gpus
     )
-
-
-def _usable(gpus: tuple[int, ...], need: Need) -> int:
-    """What of the idle GPUs a pod can use: nothing, or all that is on GPUs with room for it."""
-    fitting = [left for left in gpus if left >= need.milli]
-    return sum(fitting) if len(fitting) >= need.gpus else 0
