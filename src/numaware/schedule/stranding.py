@@ -19,7 +19,6 @@ from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, Room, Site, Zone
 from numaware.workload.demand import demand
 from numaware.workload.pod import Container, Pod, amount, milli, units
 
-
 # Pods of one kind that are counted beside each other on one zone; more of them would not change what is best.
 _MOST_TOGETHER = 16
 
