@@ -11,6 +11,7 @@ from numaware.schedule.engine import Decision, Engine
 from numaware.schedule.zones import gpu_resource
 from numaware.simulate.chance import source
 from numaware.simulate.fgd import GradientDescent, Typical
+from numaware.simulate.peers import Kai, Koordinator, SchedulerPlugins, Volcano
 from numaware.simulate.ranking import Choice, Ranking, Rule
 from numaware.simulate.totals import BestFit, Chance, NodeTotals
 from numaware.twin.node import Verdict
@@ -18,7 +19,13 @@ from numaware.workload.pod import Pod
 
 
 class Policy(Protocol):
-    """A scheduler: it chooses by its own rule and knowledge, and the kubelet judges."""
+    """A scheduler: it chooses by its own rule and knowledge, and the kubelet judges.
+
+    One that `lags` may find room later although nothing was freed.
+    """
+
+    @property
+    def lags(self) -> bool: ...
 
     def decide(self, pod: Pod, now: int) -> Choice: ...
 
@@ -32,6 +39,8 @@ class Policy(Protocol):
 
 class Ours:
     """numaware's own engine with its default profile; it learns which pods come from those it has seen."""
+
+    lags = False
 
     def __init__(self, cluster: Cluster) -> None:
         self.engine = Engine(cluster)
@@ -64,13 +73,12 @@ class Setting(NamedTuple):
         return source(self.seed, purpose)
 
 
-def _ranking(rule: Callable[[Setting], Rule], *, random_ties: bool = True) -> Callable[[Setting], Policy]:
+def _ranking(rule: Callable[[Setting], Rule]) -> Callable[[Setting], Policy]:
     """kube-scheduler takes any of the nodes that share the best score; here a shuffle that the seed decides does."""
 
     def make(setting: Setting) -> Policy:
         ties = list(range(len(setting.cluster)))
-        if random_ties:
-            setting.chance("ties").shuffle(ties)
+        setting.chance("ties").shuffle(ties)
         return Ranking(setting.cluster, rule(setting), ties)
 
     return make
@@ -83,6 +91,10 @@ def _gpu(cluster: Cluster) -> str:
 POLICIES: dict[str, Callable[[Setting], Policy]] = {
     "numaware": lambda setting: Ours(setting.cluster),
     "kube-scheduler": _ranking(lambda _: NodeTotals()),
+    "scheduler-plugins": _ranking(lambda setting: SchedulerPlugins(setting.cluster)),
+    "volcano": _ranking(lambda setting: Volcano(setting.cluster)),
+    "kai": _ranking(lambda _: Kai()),
+    "koordinator": _ranking(lambda _: Koordinator()),
     "fgd": _ranking(lambda setting: GradientDescent(Typical(setting.typical, _gpu(setting.cluster)))),
     "best-fit": _ranking(lambda setting: BestFit(setting.cluster)),
     "random": _ranking(lambda setting: Chance(setting.chance("nodes"))),

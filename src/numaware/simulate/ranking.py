@@ -52,7 +52,12 @@ class Judgement(NamedTuple):
 
 
 class Rule(Protocol):
-    """What sets a scheduler apart. `judge` is asked only about nodes that have room by their totals."""
+    """What sets a scheduler apart. `judge` is asked only about nodes that have room by their totals.
+
+    `lags` says that the rule may come to know later what is true already.
+    """
+
+    lags: bool
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement: ...
 
@@ -68,12 +73,14 @@ class Rule(Protocol):
     def bound(self, pod: Pod, member: Member) -> None:
         """The kubelet has admitted the pod."""
 
-    def refused(self, pod: Pod, member: Member) -> None:
-        """The rule itself found no room for the pod on the node, or the kubelet did."""
+    def released(self, member: Member) -> None:
+        """A pod has left the node."""
 
 
 class PlainRule:
     """A rule that knows the truth, has no clock and takes the best score."""
+
+    lags = False
 
     def knows(self, member: Member) -> Hashable:  # noqa: ARG002 - for rules that know something else
         return None
@@ -87,7 +94,7 @@ class PlainRule:
     def bound(self, pod: Pod, member: Member) -> None:
         """Nothing to remember."""
 
-    def refused(self, pod: Pod, member: Member) -> None:
+    def released(self, member: Member) -> None:
         """Nothing to remember."""
 
 
@@ -149,8 +156,6 @@ class Ranking:
             self.neighbours.place(pod, choice.node)
             self.rule.bound(pod, member)
             self._changed(member)
-        else:
-            self.rule.refused(pod, member)
         return verdict
 
     def release(self, uid: str) -> None:
@@ -158,7 +163,12 @@ class Ranking:
         self.neighbours.remove(uid)
         member = self.cluster.release(uid)
         if member is not None:
+            self.rule.released(member)
             self._changed(member)
+
+    @property
+    def lags(self) -> bool:
+        return self.rule.lags
 
     def adopt(self, pod: Pod, node: str) -> None:
         """The pod is on the node already, and in the cluster's books."""

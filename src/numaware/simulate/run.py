@@ -5,7 +5,8 @@ The rules of the lab's world:
 - A pod that a kubelet refuses is Failed; its owner makes a new one a second later, up to `recreations` times. So a
   scheduler that does not learn from a refusal shows a storm here as it would in a cluster.
 - A pod that fits nowhere waits, and is tried again, oldest first, when something was freed; one that still waits at the
-  end is unplaced. Pods of a kind that has just failed are not tried again in the same round.
+  end is unplaced. Pods of a kind that has just failed are not tried again in the same round. A scheduler whose
+  knowledge lags behind tries them every five minutes, too, as kube-scheduler does.
 - A drained node takes no more pods and its pods are made anew elsewhere; a lost one is gone with its pods, which are
   made anew as well, until it returns empty.
 """
@@ -34,6 +35,7 @@ from numaware.workload.pod import Pod
 
 RECREATIONS = 10
 _SAMPLES = 200
+_FLUSH_EVERY = 300 * SECOND
 _MOST_STORMS = 20
 # A storm is what a person would call one: the same pods of one owner, refused again and again.
 _LEAST_STORM = 3
@@ -82,7 +84,11 @@ class _Event(NamedTuple):
     time: int
     rank: int
     order: int
-    what: Arrival | _Pod | _Stay | NodeEvent
+    what: Arrival | _Pod | _Stay | NodeEvent | _Flush
+
+
+class _Flush(NamedTuple):
+    """Time to try those who wait once more."""
 
 
 _LEAVES, _CHANGES, _COMES = range(3)
@@ -111,6 +117,7 @@ class _Lab:
         self.refused_where: Counter[tuple[str, str, str]] = Counter()
         self.waits = self.longest = self.admissions = 0
         self.arrived = self.asked = 0
+        self.flushing = False
         self.decisions, self.spent = 0, 0.0
         self.series: list[Sample] = []
 
@@ -140,10 +147,12 @@ class _Lab:
                     self._leave(what, now)
                 case NodeEvent():
                     self._change(what, now)
+                case _Flush():
+                    self._flush(now)
         self.series.append(self._sample(now))
         return self._result(snapshot or self._snapshot())
 
-    def _at(self, moment: int, rank: int, what: Arrival | _Pod | _Stay | NodeEvent) -> None:
+    def _at(self, moment: int, rank: int, what: Arrival | _Pod | _Stay | NodeEvent | _Flush) -> None:
         heapq.heappush(self.events, _Event(moment, rank, self.pushed, what))
         self.pushed += 1
 
@@ -166,6 +175,9 @@ class _Lab:
         self.waiting.pop(uid, None)
         if choice.node is None or verdict is None:
             self.waiting[uid] = pending
+            if self.policy.lags and not self.flushing:
+                self.flushing = True
+                self._at(now + _FLUSH_EVERY, _COMES, _Flush())
             self.hindered[uid] = choice.reasons[0][0] if choice.reasons else "no nodes"
             return False
         if verdict.admitted:
@@ -211,6 +223,14 @@ class _Lab:
             kind = kind_of(pending.pod), pending.pod.scheduling
             if kind not in failed and not self._try(pending, now):
                 failed.add(kind)
+
+    def _flush(self, now: int) -> None:
+        """Go on as long as it helps, or there are pods to come."""
+        before = self.admissions
+        self._try_again(now)
+        self.flushing = self.admissions > before or self.arrived < len(self.arrivals)
+        if self.waiting and self.flushing:
+            self._at(now + _FLUSH_EVERY, _COMES, _Flush())
 
     # Nodes
 
