@@ -17,7 +17,7 @@ from numaware.machine.topology import Machine
 from numaware.machine.words import printable
 from numaware.twin import flags, kubelet_config
 from numaware.twin.config import DEFAULT_VERSION, KubeletConfig
-from numaware.twin.errors import StartError
+from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.files import load_state
 from numaware.twin.hardware import PluginResource
 from numaware.twin.inventory import hardware_of, plugin_resource, registered_resources
@@ -91,6 +91,8 @@ def load_node(text: str, options: Options) -> LoadedNode:
         state = load_state(kubelet, files)
     except StartError as error:
         raise InputError(name, f"the kubelet would not start: {printable(error.message, 600)}") from None
+    except KubeletPanic as crash:
+        raise InputError(name, f"the kubelet would crash on its own state files: {crash}") from None
     except InputError as error:
         source = error.source if error.source.startswith("--") else f"{name}: {error.source}"
         raise InputError(source, error.problem, hint=error.hint) from None

@@ -161,7 +161,8 @@ class StaticMemory:
         return known
 
     def _crash_on_missing(self, wanted: Amounts, nodes: int) -> None:
-        # KUBELET: a huge page size that one of the nodes looked at does not have is a nil pointer in its table.
+        # KUBELET: a huge page size that one of the nodes looked at does not have is a nil pointer in its table. At a
+        # restart that is every size some node of a group has, whether anybody asked for it or not.
         for kind, _ in wanted:
             if self._lacking.get(kind, self.layout.full) & nodes:
                 raise KubeletPanic("runtime error: invalid memory address or nil pointer dereference")
@@ -295,6 +296,9 @@ class StaticMemory:
             raise StartError(
                 "memory", "[memorymanager] the expected machine state is different from the real one"
             )
+        if self.rules.memory_groups:
+            for totals, node in zip(self.totals, state.nodes, strict=True):
+                self._crash_on_missing(tuple(totals.items()), node.cells)
         return MemoryState(state.nodes, state.blocks)
 
     def _recharged(self, nodes: tuple[NodeMemory, ...], blocks: tuple[Block, ...]) -> tuple[NodeMemory, ...]:
