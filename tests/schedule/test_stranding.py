@@ -45,13 +45,30 @@ def test_a_pod_that_fits_no_single_zone_uses_several_where_the_kubelet_lets_it()
 
 def test_a_part_of_a_gpu_is_of_use_only_to_those_who_want_as_little() -> None:
     mix = Mix({Need(1, 1, 1, 500): 1, Need(1, 1, 1, WHOLE): 1})
-    # The pod of half a GPU can use both, the one that wants a whole one only the whole one.
-    assert stranded(mix, Zone(8, 64, (600, WHOLE))) == 600
+    # Three pods of half a GPU leave 100 thousandths, one of a whole GPU leaves the 600 of the other.
+    assert stranded(mix, Zone(8, 64, (600, WHOLE))) == 100 + 600
+
+
+def test_gpus_that_have_cpus_for_a_first_pod_only_are_stranded_but_for_one() -> None:
+    mix = Mix({Need(4, 8, 1, WHOLE): 1})
+    assert stranded(mix, Zone(7, 64, (WHOLE, WHOLE))) == WHOLE
 
 
 def test_without_pods_that_want_gpus_cpus_are_what_is_stranded() -> None:
     mix = Mix({Need(6, 1, 0, WHOLE): 2})
-    assert stranded(mix, Zone(8, 64, ()), Zone(5, 64, ())) == 2 * 5 * WHOLE
+    # One such pod leaves two of eight CPUs, and none can use five.
+    assert stranded(mix, Zone(8, 64, ()), Zone(5, 64, ())) == 2 * (2 + 5) * WHOLE
+
+
+def test_what_is_remembered_for_one_zone_holds_for_those_that_no_pod_tells_apart() -> None:
+    mix = Mix({Need(3, 8, 1, WHOLE): 2, Need(5, 16, 2, WHOLE): 1})
+    alone = {
+        (cpus, memory): stranded(Mix(dict(mix.kinds)), Zone(cpus, memory, (WHOLE,) * 3))
+        for cpus in range(12)
+        for memory in range(0, 40, 7)
+    }
+    for (cpus, memory), expected in alone.items():
+        assert stranded(mix, Zone(cpus, memory, (WHOLE,) * 3)) == expected
 
 
 def test_an_empty_mix_strands_nothing() -> None:
