@@ -30,7 +30,7 @@ from numaware.simulate.clusters import ClusterSpec, build, with_cordon
 from numaware.simulate.measure import Meter, fewest_nodes, numa_nodes, percent
 from numaware.simulate.policies import POLICIES, Setting
 from numaware.simulate.result import Result, Run, Sample, Storm, Tile
-from numaware.simulate.traces import SECOND, Arrival, NodeEvent, Trace, arrivals, asked
+from numaware.simulate.traces import SECOND, Arrival, FinishEvent, NodeEvent, Trace, arrivals, asked
 from numaware.workload.pod import Pod
 
 RECREATIONS = 10
@@ -78,17 +78,20 @@ class _Stay(NamedTuple):
     fewest: int
 
 
+class _Flush(NamedTuple):
+    """Time to try those who wait once more."""
+
+
+_What = Arrival | _Pod | _Stay | NodeEvent | FinishEvent | _Flush
+
+
 class _Event(NamedTuple):
     """What happens next; at one moment what ends comes before what begins, and first come is first served."""
 
     time: int
     rank: int
     order: int
-    what: Arrival | _Pod | _Stay | NodeEvent | _Flush
-
-
-class _Flush(NamedTuple):
-    """Time to try those who wait once more."""
+    what: _What
 
 
 _LEAVES, _CHANGES, _COMES = range(3)
@@ -103,7 +106,8 @@ class _Lab:
         self.recreations = recreations
         self.cluster = build(spec)
         room = Meter(self.cluster, ())
-        self.arrivals = arrivals(trace, seed, room.gpu, room.gpu_room)
+        names = [member.name for member in self.cluster]
+        self.arrivals = arrivals(trace, seed, room.gpu, room.gpu_room, names)
         self.typical = [arrival.pod for arrival in self.arrivals]
         self.meter = Meter(self.cluster, self.typical)
         self.policy = POLICIES[policy](Setting(self.cluster, self.typical, seed))
@@ -126,8 +130,10 @@ class _Lab:
             self._at(arrival.time, _COMES, arrival)
         for event in self.trace.node_events:
             self._at(event.time, _CHANGES, event)
+        for finish in self.trace.finishes:
+            self._at(finish.time, _CHANGES, finish)
         every = max(1, -(-len(self.arrivals) // _SAMPLES))
-        stays = all(arrival.lifetime is None for arrival in self.arrivals)
+        stays = not self.trace.finishes and all(arrival.lifetime is None for arrival in self.arrivals)
         snapshot = None
         now = 0
         while self.events:
@@ -147,12 +153,14 @@ class _Lab:
                     self._leave(what, now)
                 case NodeEvent():
                     self._change(what, now)
+                case FinishEvent():
+                    self._finish(what, now)
                 case _Flush():
                     self._flush(now)
         self.series.append(self._sample(now))
         return self._result(snapshot or self._snapshot())
 
-    def _at(self, moment: int, rank: int, what: Arrival | _Pod | _Stay | NodeEvent | _Flush) -> None:
+    def _at(self, moment: int, rank: int, what: _What) -> None:
         heapq.heappush(self.events, _Event(moment, rank, self.pushed, what))
         self.pushed += 1
 
@@ -209,6 +217,14 @@ class _Lab:
             self.finished.append(stay)
             self._remove(stay)
             self._try_again(now)
+
+    def _finish(self, event: FinishEvent, now: int) -> None:
+        for stay in [stay for stay in self.running.values() if _named(stay.pending.owner, event.owner)]:
+            self.finished.append(stay)
+            self._remove(stay)
+        for pending in [one for one in self.waiting.values() if _named(one.owner, event.owner)]:
+            del self.waiting[pending.pod.uid]
+        self._try_again(now)
 
     def _remove(self, stay: _Stay) -> None:
         uid = stay.pending.pod.uid
@@ -315,6 +331,10 @@ class _Lab:
         storms = [msgspec.structs.replace(storm, refusals=total[owner]) for owner, storm in worst.items()]
         storms.sort(key=lambda storm: (-storm.refusals, storm.owner))
         return tuple(storm for storm in storms[:_MOST_STORMS] if storm.refusals >= _LEAST_STORM)
+
+
+def _named(owner: str, name: str) -> bool:
+    return name in (owner, owner.partition("/")[2])
 
 
 def _counted(counts: Counter[str]) -> dict[str, int]:

@@ -5,12 +5,13 @@ A `Trace` is a recipe; `timeline` makes the events of one seed from it. Times ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from numaware.errors import InputError
 from numaware.schedule.zones import SHARE_RESOURCE, WHOLE
 from numaware.simulate.chance import source
 from numaware.workload.pod import Pod, amount, units
@@ -23,12 +24,16 @@ NodeAction = Literal["drain", "lose", "return"]
 
 
 class TimedPod(msgspec.Struct, frozen=True):
-    """A pod that comes at a time and ends `lifetime` after it was admitted, or never. `owner` makes it anew when refused."""
+    """A pod that comes at a time and ends `lifetime` after it was admitted, or never. `owner` makes it anew when refused.
+
+    A pod `on_every_node` stands for one on each, as a DaemonSet makes them.
+    """
 
     pod: Pod
     owner: str
     time: int = 0
     lifetime: int | None = None
+    on_every_node: bool = False
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -60,6 +65,13 @@ class NodeEvent(msgspec.Struct, frozen=True):
     node: str
 
 
+class FinishEvent(msgspec.Struct, frozen=True):
+    """All pods of an owner end, such as `Job/train` or `train`."""
+
+    time: int
+    owner: str
+
+
 class Trace(msgspec.Struct, frozen=True):
     """All of it under a name.
 
@@ -71,6 +83,7 @@ class Trace(msgspec.Struct, frozen=True):
     pods: tuple[TimedPod, ...] = ()
     generators: tuple[Generator, ...] = ()
     node_events: tuple[NodeEvent, ...] = ()
+    finishes: tuple[FinishEvent, ...] = ()
     arrive: int | None = None
     limit: int | None = None
 
@@ -84,13 +97,32 @@ class Arrival(NamedTuple):
     lifetime: int | None
 
 
-def arrivals(trace: Trace, seed: int, gpu: str, capacity: int) -> list[Arrival]:
+def joined(first: Trace, second: Trace) -> Trace:
+    """Both traces at once, under the name of the second."""
+    if second.arrive is not None and (first.pods or first.generators):
+        raise InputError(
+            "--arrive", "draws pods from the trace alone", hint=f"but {first.name} brings pods of its own"
+        )
+    return msgspec.structs.replace(
+        second,
+        pods=(*first.pods, *second.pods),
+        generators=(*first.generators, *second.generators),
+        node_events=(*first.node_events, *second.node_events),
+        finishes=(*first.finishes, *second.finishes),
+    )
+
+
+def arrivals(trace: Trace, seed: int, gpu: str, capacity: int, nodes: Sequence[str] = ()) -> list[Arrival]:
     """The pods of one seed in the order they come; `capacity` is the cluster's in thousandths of `gpu`."""
     if trace.arrive is not None:
         drawn = _drawn(trace, source(seed, "arrivals"), gpu, capacity * trace.arrive // WHOLE)
         found = list(drawn)
     else:
-        found = [Arrival(one.time, one.pod, one.owner, one.lifetime) for one in trace.pods]
+        found = [
+            Arrival(one.time, pod, one.owner, one.lifetime)
+            for one in trace.pods
+            for pod in (_on_each(one.pod, nodes) if one.on_every_node else (one.pod,))
+        ]
         for number, generator in enumerate(trace.generators):
             found += _generated(generator, number, source(seed, f"generator {number}"))
         found.sort(key=lambda arrival: arrival.time)
@@ -132,6 +164,13 @@ def _generated(generator: Generator, number: int, chance: Random) -> Iterator[Ar
         pod = renamed(shape.pod, f"{shape.pod.name}-{number}-{index:06}")
         yield Arrival(int(time), pod, shape.owner, lifetime)
         time += chance.expovariate(1) * generator.gap
+
+
+def _on_each(pod: Pod, nodes: Sequence[str]) -> Iterator[Pod]:
+    for name in nodes:
+        rules = msgspec.structs.replace(pod.scheduling.node, node_name=name)
+        there = msgspec.structs.replace(pod.scheduling, node=rules)
+        yield msgspec.structs.replace(renamed(pod, f"{pod.name}-{name}"), scheduling=there)
 
 
 def renamed(pod: Pod, name: str) -> Pod:
