@@ -97,8 +97,7 @@ def _told(contest: Contest, one: Standing) -> str:
     refusals = one.of(REFUSALS.read).mean
     noun = "kubelet refusal" if refusals == 1 else "kubelet refusals"
     share = tenths(one.of(allocated(contest).read).mean)
-    resource = contest.resource if contest.resource == "CPU" else f"{contest.resource}s"
-    return f"{one.policy}: {number(refusals)} {noun}, {share} % of {resource} allocated"
+    return f"{one.policy}: {number(refusals)} {noun}, {share} % of {contest.resource}s allocated"
 
 
 def _change(measure: Measure, ours: Standing, usual: Standing, words: tuple[str, str, str]) -> str:
