@@ -22,8 +22,8 @@ class Profile(msgspec.Struct, frozen=True):
 
     # Stranding decides, as on a cluster that fills up it is what keeps pods out. Distance keeps a pod together where the
     # kubelet would not insist. Spreading shared pods comes last: it would take the CPUs beside idle GPUs first.
-    high: Weights = (("distance", 3), ("spare-gpus", 4), ("stranding", 8))
-    medium: Weights = (("distance", 2), ("spare-gpus", 4), ("stranding", 8))
+    high: Weights = (("distance", 12), ("spare-gpus", 4), ("stranding", 8))
+    medium: Weights = (("distance", 8), ("spare-gpus", 4), ("stranding", 8))
     low: Weights = (("least-allocated", 1), ("spare-gpus", 4), ("stranding", 4))
 
     def weigh(self, kind: WorkloadClass, outcome: Outcome, mix: Mix) -> int:
