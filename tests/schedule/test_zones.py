@@ -19,6 +19,13 @@ def test_a_pod_takes_from_the_zone_its_kubelet_puts_it_on() -> None:
     assert zones(node, {}) == (Zone(7, 64 * GI, (WHOLE, WHOLE)), Zone(0, 64 * GI, (WHOLE,)))
 
 
+def test_cpus_of_a_pod_that_is_gone_are_free_even_where_the_kubelet_has_not_let_go_of_them_yet() -> None:
+    fresh = Node.fresh(machine(2), config(version="v1.28.0"))
+    gone = admitted(fresh, pod("a", 4)).release("a")
+    assert gone.state.cpu.owned
+    assert zones(gone, {}) == zones(fresh, {})
+
+
 def test_memory_counts_by_zone_where_the_memory_manager_does() -> None:
     node = admitted(gpu_node(memory=True), pod("a", 2, 4 * GI))
     assert [zone.memory for zone in zones(node, {})] == [59 * GI, 64 * GI]

@@ -98,7 +98,7 @@ def gpu_resource(node: Node) -> str | None:
 def zones(node: Node, shares: Mapping[int, int]) -> tuple[Zone, ...]:
     """The zones of a node; `shares` is what is left of devices in shared use (device index -> thousandths)."""
     kubelet, state = node.kubelet, node.state
-    free_cpus = kubelet.cpus.available(state.cpu) if kubelet.cpus else kubelet.layout.all_cpus
+    free_cpus = node.effective_shared() & ~kubelet.cpus.reserved if kubelet.cpus else kubelet.layout.all_cpus
     name = gpu_resource(node)
     inventory = kubelet.devices.inventories[name] if name else None
     free_gpus = kubelet.devices.free(state.device, name) if name else 0
