@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import mul
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -87,41 +88,68 @@ class Mix:
 
 
 class _Table:
-    """Some kinds of pods, and answers remembered for amounts that no number of such pods tells apart."""
+    """Some kinds of pods, and answers remembered for amounts that no number of such pods tells apart.
+
+    How many pods of every kind would fit is worked out for each resource on its own, and remembered: there are few
+    amounts of each, and many combinations.
+    """
 
     def __init__(self, kinds: list[tuple[Need, int]], by_gpus: bool) -> None:
         self.kinds = kinds
         self.by_gpus = by_gpus
-        counts = range(1, _MOST_TOGETHER + 1)
-        self.cpu_steps = sorted({count * need.cpus for need, _ in kinds for count in counts})
-        self.memory_steps = sorted({count * need.memory for need, _ in kinds for count in counts})
+        needs = [need for need, _ in kinds]
+        self._cpus = _Steps([need.cpus for need in needs])
+        self._memory = _Steps([need.memory for need in needs])
+        # What one pod of each kind uses, in thousandths of GPUs or CPUs, times how often it comes.
+        self._worth = [
+            count * (need.gpus * need.milli if by_gpus else need.cpus * WHOLE) for need, count in kinds
+        ]
+        self._gpus: dict[tuple[int, ...], list[int]] = {}
         self._known: dict[tuple[tuple[int, ...], int, int], int] = {}
 
     def useful(self, zone: Zone) -> int:
-        """What pods of each kind could use of a zone, times how often the kind comes."""
-        place = (
-            zone.gpus if self.by_gpus else (),
-            bisect_right(self.cpu_steps, zone.cpus),
-            bisect_right(self.memory_steps, zone.memory),
-        )
-        known = self._known.get(place)
+        """What as many pods of a kind as fit together would use of a zone, summed over kinds by how often they come."""
+        gpus = zone.gpus if self.by_gpus else ()
+        cpus, memory = self._cpus.step(zone.cpus), self._memory.step(zone.memory)
+        known = self._known.get((gpus, cpus, memory))
         if known is None:
-            known = self._known[place] = sum(count * self._usable(zone, need) for need, count in self.kinds)
+            pods = map(min, self._slots(gpus), self._cpus.pods(cpus), self._memory.pods(memory))
+            known = self._known[gpus, cpus, memory] = sum(map(mul, self._worth, pods))
         return known
 
-    def _usable(self, zone: Zone, need: Need) -> int:
-        """What as many pods of a kind as fit together would use, in thousandths of GPUs or CPUs."""
-        pods = _MOST_TOGETHER
-        if need.cpus:
-            pods = min(pods, zone.cpus // need.cpus)
-        if need.memory:
-            pods = min(pods, zone.memory // need.memory)
+    def _slots(self, gpus: tuple[int, ...]) -> list[int]:
+        """How many pods of each kind the GPUs would serve."""
         if not self.by_gpus:
-            return pods * need.cpus * WHOLE
-        if need.gpus > 1:
-            whole = sum(left == WHOLE for left in zone.gpus)
-            return min(pods, whole // need.gpus) * need.gpus * WHOLE
-        return min(pods, sum(left // need.milli for left in zone.gpus)) * need.milli
+            return [_MOST_TOGETHER] * len(self.kinds)
+        slots = self._gpus.get(gpus)
+        if slots is None:
+            slots = self._gpus[gpus] = [
+                sum(left // need.milli for left in gpus) // need.gpus for need, _ in self.kinds
+            ]
+        return slots
+
+
+class _Steps:
+    """How many pods of each kind an amount is enough for; amounts between the same two steps are enough for as many."""
+
+    def __init__(self, wanted: list[int]) -> None:
+        self.wanted = wanted
+        self.steps = sorted(
+            {count * amount for amount in wanted for count in range(1, _MOST_TOGETHER + 1) if amount}
+        )
+        self._known: dict[int, list[int]] = {}
+
+    def step(self, amount: int) -> int:
+        return bisect_right(self.steps, amount)
+
+    def pods(self, step: int) -> list[int]:
+        known = self._known.get(step)
+        if known is None:
+            amount = self.steps[step - 1] if step else 0
+            known = self._known[step] = [
+                min(_MOST_TOGETHER, amount // one) if one else _MOST_TOGETHER for one in self.wanted
+            ]
+        return known
 
 
 def _fits(need: Need, zone: Zone) -> bool:
