@@ -109,7 +109,7 @@ def test_a_plot_begins_where_curves_part_unless_they_do_so_early() -> None:
 
     base = stepped(comparison.STEPS)
     late = comparison.parting([base, stepped(30)])
-    assert late == 30
+    assert comparison.STEPS // 5 <= late < 30
     assert comparison.parting([base, stepped(0)]) == 0
     assert comparison.parting([base]) == 0
 

@@ -154,6 +154,7 @@ def test_several_seeds_are_told_with_their_range() -> None:
     shares = sorted(one.run.device_allocated_percent["gpu"] for one in results)
     text = Page(report(results)).text
     assert "Means of 3 seeds" in text
+    assert "% of GPUs allocated, on average of 3 seeds." in text
     assert f"{shares[0]:.1f}\N{EN DASH}{shares[-1]:.1f}" in text
     assert "Bands: lowest to highest seed." in text
     assert "Means of" not in Page(report(results[:1])).text

@@ -138,13 +138,14 @@ def curve(standing: Standing, read: Callable[[Sample], float], last: float) -> l
 
 
 def parting(curves: Sequence[Sequence[Point]]) -> int:
-    """The step up to which curves are less than a quarter as far apart as they come to be, if that is much of the way.
+    """A little before curves come to be half as far apart as they ever are, if that is some way along; else 0.
 
     Before it there is little to see, and a plot that begins there shows the rest larger.
     """
     apart = [_apart(points) for points in zip(*curves, strict=True)]
-    together = next((at - 1 for at, gap in enumerate(apart) if gap > max(apart) / 4), 0)
-    return together if STEPS // 4 <= together <= STEPS * 9 // 10 else 0
+    part = next((at for at, gap in enumerate(apart) if gap > max(apart) / 2), 0)
+    before = part - STEPS // 15
+    return before if before >= STEPS // 5 else 0
 
 
 def _apart(points: Sequence[Point]) -> float:

@@ -32,8 +32,8 @@ class Card(NamedTuple):
 
 def sentence(contest: Contest) -> str:
     """Refusals and allocation of our policy and of the usual one."""
-    said = [_told(contest, one) for one in _both(contest)]
-    return "; ".join(said) + "."
+    said = "; ".join(_told(contest, one) for one in _both(contest))
+    return f"{said}, on average of {len(contest.seeds)} seeds." if len(contest.seeds) > 1 else f"{said}."
 
 
 def difference(contest: Contest) -> str:

@@ -150,7 +150,7 @@ class _Plot(NamedTuple):
 
 def nice_top(highest: float) -> float:
     """A round number not below the highest value, that four equal steps lead to."""
-    return next((top for top in (1, 2, 4, 8, 12, 20, 40, 60, 80, 100) if highest <= top), 100)
+    return next((top for top in (1, 2, 4, 8, 12, 16, 20, 24, 32, 40, 60, 80, 100) if highest <= top), 100)
 
 
 def _trail(plot: _Plot, one: Trail) -> str:
