@@ -22,11 +22,17 @@ VERBS = (
     ("explain", "numaware.cli.explain:app", "Ask what the kubelet of a node will do with a pod, and why."),
     ("peers", "numaware.cli.peers:app", "Replay recorded cases on the rules of other schedulers."),
     (
+        "simulate",
+        "numaware.cli.simulate:app",
+        "Play a trace of pods on a cluster of twins, schedulers side by side.",
+    ),
+    (
         "topology",
         "numaware.cli.topology:app",
         "See a machine: NUMA nodes, CPUs, caches, memory, devices, distances.",
     ),
     ("twin", "numaware.cli.twin:app", "Replay recorded kubelets on the model, and compare."),
+    ("whatif", "numaware.cli.whatif:app", "Ask where on a cluster a pod would go, and why not elsewhere."),
 )
 
 

@@ -1,0 +1,201 @@
+"""`numaware simulate`: a trace of pods on a cluster of twins, several schedulers side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+
+from numaware.cli.lab_input import KubeletPolicy, KubeletScope, load_cluster, load_trace
+from numaware.cli.output import replacing
+from numaware.cli.simulate_view import table
+from numaware.errors import InputError
+from numaware.machine.words import printable
+from numaware.simulate import journal, report
+from numaware.simulate.clusters import ClusterSpec
+from numaware.simulate.policies import POLICIES
+from numaware.simulate.result import Result
+from numaware.simulate.sweep import EngineName, Job, Listener, plan, run_all
+from numaware.simulate.traces import Trace, joined
+
+app = App(name="simulate", usage="Usage: numaware simulate CLUSTER TRACE [OPTIONS]")
+
+DEFAULT_SEED = 42
+_MOST_ARRIVALS = 100.0
+
+
+@app.default
+def simulate(
+    cluster: Annotated[str, Parameter(name="CLUSTER", help="A cluster file, or openb:NODES.csv.")],
+    trace: Annotated[str, Parameter(name="TRACE", help="A trace file, Kubernetes YAML, or openb:PODS.csv.")],
+    /,
+    *,
+    policy: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", help=f"Whose rule chooses nodes; repeatable. One of {', '.join(POLICIES)}."),
+    ] = ("numaware", "kube-scheduler"),
+    seed: Annotated[tuple[int, ...], Parameter(negative="", help="What decides every draw; repeatable.")] = (
+        DEFAULT_SEED,
+    ),
+    arrive: Annotated[
+        float | None,
+        Parameter(
+            help="Draw pods at random until they ask for so much of all GPUs (1.3 is 130 %); none leaves."
+        ),
+    ] = None,
+    limit: Annotated[int | None, Parameter(help="Take the first so many pods only.")] = None,
+    timed: Annotated[
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Let pods of an openb: trace come and go as it says."
+        ),
+    ] = False,
+    kubelet_policy: Annotated[
+        KubeletPolicy | None,
+        Parameter(show_default=False, help="Topology policy of openb: clusters; restricted if not given."),
+    ] = None,
+    scope: Annotated[
+        KubeletScope | None,
+        Parameter(show_default=False, help="Topology scope of openb: clusters; container if not given."),
+    ] = None,
+    engine: Annotated[
+        EngineName, Parameter(help="Play on the cores of this machine, or on a Ray cluster.")
+    ] = "local",
+    workers: Annotated[
+        int | None, Parameter(help="Processes on this machine; one per core if not given.")
+    ] = None,
+    resume: Annotated[
+        Path | None, Parameter(help="Keep finished runs in this file, and do not play those in it again.")
+    ] = None,
+    out: Annotated[Path | None, Parameter(help="Write a report with plots, one HTML file.")] = None,
+    as_json: Annotated[
+        bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
+    ] = False,
+) -> int:
+    """Play a trace of pods on a cluster, and compare schedulers.
+
+    Each policy chooses nodes by its own rule and knowledge; then the twin of
+    the node's kubelet admits the pod or refuses it, as the kubelet itself
+    would. Refused pods are made anew by their owners, so that loops show.
+    The same seed gives the same numbers, but for decisions per second.
+
+    A cluster file lists machines (captures, short forms such as '2x14') with
+    their kubelets, a trace the pods that come and what happens to nodes; see
+    docs/lab.md and the folder examples.
+
+    Exit code: 0 all runs were played, 2 bad input, 130 stopped by Ctrl-C.
+
+    For example:
+
+      numaware simulate examples/p100.yaml examples/p100.yaml
+      numaware simulate openb:nodes.csv openb:pods.csv --arrive 1.3 --kubelet-policy none
+      numaware simulate lab.yaml pods.yaml --policy numaware --policy kai --out report.html
+    """
+    _check(policy, arrive, limit, workers)
+    place = load_cluster(cluster, kubelet_policy, scope)
+    told = load_trace(trace, whole_cpus=place.whole_cpus, timed=timed)
+    if arrive is not None:
+        told = msgspec.structs.replace(told, arrive=round(arrive * 1000))
+    if limit is not None:
+        told = msgspec.structs.replace(told, limit=limit)
+    if cluster != trace:
+        told = joined(place.own, told)
+    jobs = plan([(place.cluster, told)], list(dict.fromkeys(policy)), list(dict.fromkeys(seed)))
+    if out is not None and not out.parent.is_dir():
+        raise InputError(printable(str(out)), "there is no such folder to write to")
+    results = _play(jobs, _Journal(resume, place.cluster, told), engine, workers)
+    if out is not None:
+        settings = {
+            "kubelets": _kubelets(place.cluster),
+            "seeds": ", ".join(map(str, dict.fromkeys(seed))),
+            **({"arriving": f"{100 * arrive:g} % of all GPUs"} if arrive is not None else {}),
+        }
+        page = report.render(
+            results, title="Policies side by side", cluster=cluster, trace=trace, settings=settings
+        )
+        with replacing(out) as stream:
+            stream.write(page)
+    if as_json:
+        document = {"runs": [result.run for result in results]}
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+    else:
+        sys.stdout.write(table(results))
+    return 0
+
+
+def _check(policies: Sequence[str], arrive: float | None, limit: int | None, workers: int | None) -> None:
+    for name in policies:
+        if name not in POLICIES:
+            hint = f"known: {', '.join(POLICIES)}"
+            raise InputError("--policy", f"{printable(name, 60)!r} is no policy", hint=hint)
+    if arrive is not None and not 0 < arrive <= _MOST_ARRIVALS:
+        raise InputError("--arrive", f"{arrive} is not a share of all GPUs", hint="1.3 stands for 130 %")
+    if limit is not None and limit < 1:
+        raise InputError("--limit", f"{limit} pods are none")
+    if workers is not None and workers < 1:
+        raise InputError("--workers", f"{workers} processes are none")
+
+
+def _kubelets(cluster: ClusterSpec) -> str:
+    found = {(node.config.topology_policy, node.config.topology_scope) for node in cluster.nodes}
+    return ", ".join(f"{policy} ({scope})" for policy, scope in sorted(found))
+
+
+class _Journal:
+    """Finished runs in a file, if there is to be one."""
+
+    def __init__(self, path: Path | None, cluster: ClusterSpec, trace: Trace) -> None:
+        self.path = path
+        self.about = journal.subject(cluster, trace) if path else ""
+        self.done: dict[tuple[str, int], Result] = {}
+        if path is not None and path.exists():
+            with path.open("rb") as stream:
+                self.done = journal.read(stream.read(journal.MOST_BYTES), str(path), self.about)
+
+    def add(self, result: Result) -> None:
+        self.done[result.run.policy, result.run.seed] = result
+        if self.path is not None:
+            with replacing(self.path) as stream:
+                stream.write(journal.write(self.about, list(self.done.values())))
+
+
+def _play(jobs: Sequence[Job], kept: _Journal, engine: EngineName, workers: int | None) -> list[Result]:
+    left = [job for job in jobs if (job.policy, job.seed) not in kept.done]
+    with _progress(left) as moved:
+        run_all(
+            left,
+            engine=engine,
+            workers=workers,
+            listener=Listener(moved, lambda _number, result: kept.add(result)),
+        )
+    return [kept.done[job.policy, job.seed] for job in jobs]
+
+
+@contextlib.contextmanager
+def _progress(jobs: Sequence[Job]) -> Iterator[Callable[[int, int, int], None]]:
+    """One bar for each run that is being played, for the one who waits; nothing where nobody looks."""
+    if not jobs or not sys.stderr.isatty():
+        yield lambda _number, _done, _all: None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only a terminal pays for the import
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks = [bars.add_task(f"{job.policy}, seed {job.seed}", total=None, visible=False) for job in jobs]
+
+        def moved(number: int, done: int, everything: int) -> None:
+            bars.update(tasks[number], completed=done, total=everything, visible=done < everything)
+
+        yield moved

@@ -1,0 +1,58 @@
+"""A comparison of schedulers as text: one line for each policy, then why pods found no place, and storms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from numaware.machine.words import count, printable
+from numaware.simulate.comparison import Contest, by_reason, columns, contests
+from numaware.simulate.result import Result
+
+_MOST_REASONS = 5
+_MOST_STORMS = 3
+_LONGEST = 100
+
+
+def table(results: Sequence[Result]) -> str:
+    """Everything a person compares, policy by policy."""
+    return "".join(f"{line}\n" for contest in contests(results) for line in _contest(contest))
+
+
+def _contest(contest: Contest) -> Iterator[str]:
+    pods = contest.results[0].run.pods_total
+    seeds = ", ".join(map(str, contest.seeds))
+    mean = f"means over seeds {seeds}" if len(contest.seeds) > 1 else f"seed {seeds}"
+    where = f"{printable(contest.cluster, 80)} ({count(contest.nodes, 'node')})"
+    yield f"{where}, {printable(contest.trace, 80)} ({count(pods, 'pod')}), {mean}"
+    yield ""
+    measures = columns(contest)
+    rows = [
+        ["policy", *(measure.title for measure in measures)],
+        ["", *(measure.note for measure in measures)],
+    ]
+    rows += [
+        [standing.policy, *(measure.show(standing.of(measure.read).mean) for measure in measures)]
+        for standing in contest.standings
+    ]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    for row in rows:
+        first, *cells = (
+            cell.ljust(width) if index == 0 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join((first, *cells)).rstrip()
+    for standing in contest.standings:
+        reasons = by_reason(standing, lambda one: one.run.unplaced_by_reason)
+        if reasons:
+            yield ""
+            yield f"{standing.policy}: unplaced pods"
+            for reason, number in list(reasons.items())[:_MOST_REASONS]:
+                yield f"  {number:>8,.0f}  {printable(reason, _LONGEST)}"
+    for standing in contest.standings:
+        for result in standing.results[:1]:
+            for storm in result.storms[:_MOST_STORMS]:
+                yield ""
+                yield (
+                    f"{standing.policy}: {printable(storm.owner, 80)} was refused {count(storm.refusals, 'time')}, most of "
+                    f"them by {printable(storm.node, 80)} ({storm.reason})"
+                )

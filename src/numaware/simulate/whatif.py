@@ -1,0 +1,77 @@
+"""Where pods would go on a cluster as it stands, one after the other, and what every node says to the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from numaware.schedule.engine import Engine
+from numaware.schedule.ledger import Placement, placement_of
+from numaware.schedule.message import nearest_miss, refusal
+from numaware.simulate.clusters import ClusterSpec, build
+from numaware.simulate.traces import Trace, arrivals
+from numaware.workload.pod import Pod
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One node's answer to a pod: what it would get there, or the reasons why not."""
+
+    node: str
+    placement: Placement | None
+    reasons: tuple[str, ...] = ()
+
+
+class Destiny(msgspec.Struct, frozen=True):
+    """Where one pod goes, with what it gets; or no node, and the message that people know, with the nearest miss."""
+
+    pod: Pod
+    node: str | None
+    placement: Placement | None = None
+    message: str = ""
+
+
+class WhatIf(msgspec.Struct, frozen=True):
+    """The answers of all nodes to the first pod, in order of name, and where all pods went."""
+
+    answers: tuple[Answer, ...]
+    destinies: tuple[Destiny, ...]
+
+
+class Trial:
+    """A cluster with its own pods on it, to be asked and then left as it is; `waiting` are those that found no place."""
+
+    def __init__(self, spec: ClusterSpec, own: Trace) -> None:
+        self.cluster = build(spec)
+        self.engine = Engine(self.cluster)
+        self.waiting: list[Pod] = []
+        fixed = msgspec.structs.replace(own, generators=(), arrive=None)
+        for arrival in arrivals(fixed, 0, "", 0, [member.name for member in self.cluster]):
+            decision = self.engine.decide(arrival.pod)
+            if decision.node is None:
+                self.waiting.append(arrival.pod)
+            else:
+                self.engine.bind(decision)
+
+    def ask(self, pods: Sequence[Pod]) -> WhatIf:
+        """Try the pods in order; nothing stays."""
+        answers = tuple(self._answer(name, pods[0]) for name in self.cluster.by_name) if pods else ()
+        mark = self.engine.mark()
+        destinies = tuple(self._destiny(pod) for pod in pods)
+        self.engine.undo(mark)
+        return WhatIf(answers, destinies)
+
+    def _answer(self, name: str, pod: Pod) -> Answer:
+        member = self.cluster.by_name[name]
+        reasons = self.engine.why_not(member, pod)
+        if reasons:
+            return Answer(name, None, reasons)
+        return Answer(name, placement_of(member.node.admit(pod).node, pod))
+
+    def _destiny(self, pod: Pod) -> Destiny:
+        decision = self.engine.decide(pod)
+        if decision.node is None:
+            nearest = nearest_miss(self.engine, pod)
+            return Destiny(pod, None, message=refusal(decision, len(self.cluster), nearest))
+        verdict = self.engine.bind(decision)
+        return Destiny(pod, decision.node, placement_of(verdict.node, pod))
