@@ -40,7 +40,7 @@ def test_the_twin_agrees_with_every_recorded_decision(
 
 
 def test_all_groups_that_the_readme_names_are_here() -> None:
-    named = {"cpu", "memory", "device", "topology", "pods", "seed-boxes", "edge"} | {
+    named = {"cpu", "memory", "device", "topology", "pods", "seed-boxes", "edge", "shapes"} | {
         "legacy-v1.20",
         "legacy-v1.27",
     }
