@@ -171,11 +171,13 @@ def test_those_who_listen_meet_each_plot_once_with_its_numbers(browser: Browser,
         assert page.get_by_role("heading", level=1).inner_text() == "A comparison"
 
 
-def test_paper_is_light_and_shows_no_controls(browser: Browser, file: Path) -> None:
-    with opened(browser, file, theme="dark") as page:
+def test_paper_is_light_holds_the_whole_table_and_shows_no_controls(browser: Browser, file: Path) -> None:
+    # As wide as a sheet of A4 with its margins.
+    with opened(browser, file, theme="dark", width=718) as page:
         page.emulate_media(media="print", color_scheme="dark")
         ink = page.evaluate("getComputedStyle(document.body).color")
         assert ink == "rgb(22, 32, 43)"
+        assert page.evaluate("document.documentElement.scrollWidth") <= 718
         assert not page.locator("#theme").is_visible()
         assert not page.locator(".pick").is_visible()
         assert page.pdf(format="A4").startswith(b"%PDF")

@@ -110,6 +110,7 @@ td b:before{content:"\\2605\\a0";color:var(--accent)}
 .clock{border-bottom:1px dashed var(--line-strong)}
 .reasons tbody th{font-weight:400;min-width:200px}
 td.heat,.reasons thead th{text-align:center}
+td.heat{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 .reasons thead th.left{text-align:left}
 details{margin-top:8px}
 summary{cursor:pointer;color:var(--accent);min-height:24px}
@@ -128,8 +129,9 @@ dl.facts{grid-template-columns:1fr}dl.facts dd{margin-bottom:6px}
 .standings tbody th{max-width:132px;min-width:104px;white-space:normal}
 .standings .key{display:none}}
 @media print{body{background:none}header button,.pick,summary{display:none}.panel,figure{break-inside:avoid}
-.scroll{overflow:visible}.standings{font-size:9px}.standings th,.standings td{padding:3px}
-.standings tbody th{min-width:0;position:static}}
+.scroll{overflow:visible}table,thead th{font-size:8px}td small{font-size:7px;white-space:normal}th,td{padding:3px 2px}
+tbody th,.standings tbody th,.reasons tbody th{min-width:0;position:static;white-space:normal}td.left{min-width:0}
+thead th{overflow-wrap:anywhere}.standings .key{display:none}}
 @media (forced-colors:active){.plot,.key,.legend svg{forced-color-adjust:none;background:var(--surface)}}
 """
 
