@@ -116,11 +116,13 @@ def _hardware(node: Node, reader: Reader, load_machine: MachineLoader) -> Hardwa
     path = reader.beside(text)
     try:
         machine = load_machine(path) if path is not None else synthetic.read(text)
-        return hardware_of(machine, _devices(node.get("devices"), machine, reader))
     except InputError as error:
         known = "" if path is not None else "no such file, and as a short form: "
         problem = f"machine {printable(text, 80)!r}: {known}{error.problem}"
         raise reader.error(node.get("machine"), problem, hint=error.hint) from None
+    devices = _devices(node.get("devices"), machine, reader)
+    try:
+        return hardware_of(machine, devices)
     except ValueError as error:
         raise reader.error(node.get("machine"), f"{printable(text, 80)!r}: {error}") from None
 

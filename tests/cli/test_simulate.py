@@ -1,0 +1,208 @@
+"""`numaware simulate` and `numaware whatif` as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab_worlds import csv
+from numaware.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+KEYS = [
+    "policy", "seed", "podsTotal", "podsPlaced", "kubeletRefusals", "alignedPercent", "crossNumaPods",
+    "cpuAllocatedPercent", "memoryAllocatedPercent", "deviceAllocatedPercent", "strandedPercent", "decisionsPerSecond",
+    "unplacedByReason",
+]  # fmt: skip
+POLICIES = (
+    "numaware", "kube-scheduler", "scheduler-plugins", "volcano", "kai", "koordinator", "fgd", "best-fit", "random",
+)  # fmt: skip
+STORY = str(EXAMPLES / "vmstorage.yaml")
+
+
+def simulated(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert main(["simulate", *arguments, "--json", "--workers", "1"]) == 0
+    runs: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["runs"]
+    for run in runs:
+        assert run.pop("decisionsPerSecond") > 0
+    return runs
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> tuple[str, str]:
+    """Node and pod lists of the OpenB family, small."""
+    nodes = csv("sn,cpu_milli,memory_mib,gpu,model", *(f"n{index},64000,262144,4,T4" for index in range(3)))
+    pods = csv(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli",
+        *(f"p{index},{7500 + 1000 * (index % 3)},4096,1,{(1000, 400)[index % 2]}" for index in range(12)),
+    )
+    (tmp_path / "nodes.csv").write_bytes(nodes)
+    (tmp_path / "pods.csv").write_bytes(pods)
+    return f"openb:{tmp_path / 'nodes.csv'}", f"openb:{tmp_path / 'pods.csv'}"
+
+
+def test_json_has_the_fields_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", STORY, STORY, "--json", "--policy", "numaware", "--seed", "7"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["runs"]
+    [run] = document["runs"]
+    assert list(run) == KEYS
+    assert (run["policy"], run["seed"], run["podsTotal"]) == ("numaware", 7, 5)
+
+
+def test_every_policy_plays_every_seed_and_equal_calls_give_equal_numbers(
+    capsys: pytest.CaptureFixture[str], lists: tuple[str, str]
+) -> None:
+    arguments = [
+        *lists,
+        *(part for name in POLICIES for part in ("--policy", name)),
+        "--seed",
+        "1",
+        "--seed",
+        "2",
+    ]
+    first = simulated(capsys, *arguments)
+    assert [(run["policy"], run["seed"]) for run in first] == [
+        (name, seed) for name in POLICIES for seed in (1, 2)
+    ]
+    assert first == simulated(capsys, *arguments)
+
+
+def test_the_story_of_the_stateful_set_is_told_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", STORY, STORY, "--policy", "kube-scheduler", "--policy", "numaware"]) == 0
+    text = capsys.readouterr().out
+    assert "kube-scheduler: StatefulSet/vmstorage was refused 11 times" in text
+    assert "1  node(s) could not align the pod on NUMA nodes (restricted)" in text
+    assert "numaware: StatefulSet" not in text
+
+
+def test_arrivals_are_scaled_to_the_gpus_and_limited(
+    capsys: pytest.CaptureFixture[str], lists: tuple[str, str]
+) -> None:
+    [run] = simulated(capsys, *lists, "--arrive", "1.5", "--policy", "fgd", "--kubelet-policy", "none")
+    assert run["podsTotal"] > 18
+    [run] = simulated(capsys, *lists, "--arrive", "1.5", "--limit", "5", "--policy", "fgd")
+    assert run["podsTotal"] == 5
+
+
+@pytest.mark.parametrize("policy", ["restricted", "single-numa-node", "best-effort", "none"])
+@pytest.mark.parametrize("scope", ["pod", "container"])
+def test_ours_is_never_refused_under_any_policy_and_scope(
+    capsys: pytest.CaptureFixture[str], lists: tuple[str, str], policy: str, scope: str
+) -> None:
+    [run] = simulated(
+        capsys,
+        *lists,
+        "--arrive",
+        "1.3",
+        "--policy",
+        "numaware",
+        "--kubelet-policy",
+        policy,
+        "--scope",
+        scope,
+    )
+    assert run["kubeletRefusals"] == 0
+
+
+def test_manifests_can_be_the_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    [run] = simulated(
+        capsys,
+        str(EXAMPLES / "eight-gpus.yaml"),
+        str(EXAMPLES / "replica.yaml"),
+        "--policy",
+        "numaware",
+        "--limit",
+        "3",
+    )
+    assert run["podsTotal"] == 3
+
+
+def test_a_stopped_comparison_goes_on_where_it_was(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "runs.jsonl"
+    [first] = simulated(capsys, STORY, STORY, "--policy", "kube-scheduler", "--resume", str(kept))
+    before = kept.read_bytes()
+    assert before.count(b"\n") == 2
+    played: list[object] = []
+    monkeypatch.setattr("numaware.cli.simulate.run_all", lambda jobs, **_: played.extend(jobs))
+    assert simulated(capsys, STORY, STORY, "--policy", "kube-scheduler", "--resume", str(kept)) == [first]
+    assert played == []
+    assert kept.read_bytes() == before
+    other = str(EXAMPLES / "p100.yaml")
+    assert main(["simulate", other, other, "--resume", str(kept)]) == 2
+    assert "is the journal of another cluster" in capsys.readouterr().err
+    assert kept.read_bytes() == before
+
+
+def test_the_report_is_one_file_and_is_not_there_when_something_is_wrong(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    assert main(["simulate", STORY, STORY, "--out", str(page)]) == 0
+    assert page.read_bytes().startswith(b"<!doctype html>")
+    capsys.readouterr()
+    assert main(["simulate", STORY, STORY, "--out", str(tmp_path / "none" / "report.html")]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((STORY, STORY, "--policy", "best"), "--policy: 'best' is no policy (known: numaware,"),
+        ((STORY, STORY, "--arrive", "0"), "--arrive: 0.0 is not a share of all GPUs"),
+        ((STORY, STORY, "--limit", "0"), "--limit: 0 pods are none"),
+        ((STORY, STORY, "--workers", "0"), "--workers: 0 processes are none"),
+        ((STORY, STORY, "--scope", "pod"), "--scope: is for openb: clusters"),
+        ((STORY, STORY, "--timed"), "--timed: is for openb: traces"),
+        ((str(EXAMPLES / "replica.yaml"), STORY), f"{EXAMPLES / 'replica.yaml'}:"),
+        (("nowhere.yaml", STORY), "nowhere.yaml: No such file"),
+        (("openb:nowhere.csv", STORY), "nowhere.csv: No such file"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
+) -> None:
+    assert main(["simulate", *arguments]) == 2
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert found.err.startswith(f"numaware: {told}")
+    assert found.err.count("\n") == 1
+
+
+def test_whatif_says_where_and_why_not(capsys: pytest.CaptureFixture[str]) -> None:
+    replica = str(EXAMPLES / "replica.yaml")
+    assert main(["whatif", STORY, replica, "--explain", "storage-0"]) == 1
+    text = " ".join(capsys.readouterr().out.split())
+    assert "0 of 1 pod would find a node" in text
+    assert "0/2 nodes are available: 2 node(s) could not align the pod on NUMA nodes (restricted)." in text
+    assert "nearest miss: node storage-0 is 4 CPUs and 52 GiB of memory short on NUMA 1" in text
+    assert "would be refused by storage-0: TopologyAffinityError" in text
+    assert main(["whatif", str(EXAMPLES / "eight-gpus.yaml"), replica, "--count", "3"]) == 0
+    assert "3 of 3 pods would find a node" in capsys.readouterr().out
+
+
+def test_whatif_json_has_every_node(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["whatif", str(EXAMPLES / "eight-gpus.yaml"), str(EXAMPLES / "replica.yaml"), "--json"]) == 0
+    [workload] = json.loads(capsys.readouterr().out)["workloads"]
+    assert [(node["node"], node["fits"]) for node in workload["nodes"]] == [
+        ("gpu-0", True),
+        ("gpu-1", True),
+        ("gpu-2", True),
+    ]
+    [pod] = workload["pods"]
+    assert pod["placement"] == [
+        {"zone": "node-0", "amount": {"cpu": 10, "memory": 120 << 30}, "cpus": "2-6,66-70"}
+    ]
+
+
+def test_whatif_knows_no_strange_nodes_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    replica = str(EXAMPLES / "replica.yaml")
+    assert main(["whatif", STORY, replica, "--explain", "nobody"]) == 2
+    assert "the cluster has no node 'nobody'" in capsys.readouterr().err
+    assert main(["whatif", STORY, replica, "--count", "0"]) == 2

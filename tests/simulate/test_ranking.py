@@ -1,0 +1,74 @@
+"""Remembering changes no choice: every decision equals one made by asking every node anew."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lab_worlds import cluster, guaranteed
+from numaware.schedule.cluster import Cluster
+from numaware.simulate.chance import source
+from numaware.simulate.clusters import build
+from numaware.simulate.fgd import GradientDescent, Typical
+from numaware.simulate.peers import Kai, Koordinator, SchedulerPlugins, Volcano
+from numaware.simulate.ranking import Ranking, Rule
+from numaware.simulate.totals import BestFit, NodeTotals
+from numaware.workload.pod import Pod
+from twin_nodes import GPU
+
+KINDS = [
+    guaranteed("x", 1),
+    guaranteed("x", 3),
+    guaranteed("x", 5, gpu=1),
+    guaranteed("x", 2, gpu=2),
+    guaranteed("x", 1, share=300),
+    guaranteed("x", 2, share=700),
+]
+RULES = ("kube-scheduler", "best-fit", "fgd", "scheduler-plugins", "volcano", "kai", "koordinator")
+
+
+def rule(name: str, nodes: Cluster) -> Rule:
+    found: dict[str, Rule] = {
+        "kube-scheduler": NodeTotals(),
+        "best-fit": BestFit(nodes),
+        "fgd": GradientDescent(Typical(KINDS, GPU)),
+        "scheduler-plugins": SchedulerPlugins(nodes),
+        "volcano": Volcano(nodes),
+        "kai": Kai(),
+        "koordinator": Koordinator(),
+    }
+    return found[name]
+
+
+def named(pod: Pod, number: int) -> Pod:
+    return Pod(f"p{number}", uid=f"p{number}", containers=pod.containers)
+
+
+@pytest.mark.parametrize("name", RULES)
+@settings(max_examples=12)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, len(KINDS) - 1), st.booleans()), max_size=30),
+    policy=st.sampled_from(["none", "restricted", "single-numa-node"]),
+    seed=st.integers(0, 3),
+)
+def test_a_choice_is_the_best_of_all_nodes_asked_anew(
+    name: str, steps: list[tuple[int, bool]], policy: str, seed: int
+) -> None:
+    nodes = build(cluster(4, policy, gpus=4))
+    chosen_by = rule(name, nodes)
+    ties = list(range(4))
+    source(seed, "ties").shuffle(ties)
+    ranking = Ranking(nodes, chosen_by, ties)
+    placed: list[str] = []
+    for number, (kind, leaves) in enumerate(steps):
+        pod = named(KINDS[kind], number)
+        choice = ranking.decide(pod, number * 1000)
+        # The same rule with the same knowledge, but no memory of earlier answers.
+        fresh = Ranking(nodes, chosen_by, ties).decide(pod, 0)
+        assert (choice.node, choice.share) == (fresh.node, fresh.share)
+        assert choice.reasons == fresh.reasons
+        if choice.node is not None and ranking.bind(pod, choice).admitted:
+            placed.append(pod.uid)
+        if leaves and placed:
+            ranking.release(placed.pop(0))
