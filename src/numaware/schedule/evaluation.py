@@ -16,7 +16,7 @@ from numaware.schedule.kinds import Kind
 from numaware.schedule.knowledge import UNKNOWN, class_of
 from numaware.schedule.profile import Profile
 from numaware.schedule.score import Outcome
-from numaware.schedule.shares import Share, choices, with_shared
+from numaware.schedule.shares import Share, choices, shares_class, with_shared
 from numaware.schedule.stranding import Mix
 from numaware.schedule.zones import room, site
 from numaware.twin.errors import KubeletPanic
@@ -83,7 +83,7 @@ class Evaluator:
             # Room for one more pod is all that counts of the number of pods; two small ones are as good as a large one.
             tuple(sorted((name, amount) for name, amount in load.used.items() if name != "pods")),
             load.used.get("pods", 0) < member.allocatable.get("pods", 0),
-            tuple(sorted(load.shares.items())) if load.shares else (),
+            shares_class(load.node, load.shares) if load.shares else (),
         )
         return self._numbers.setdefault(key, len(self._numbers))
 

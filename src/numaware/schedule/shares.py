@@ -51,6 +51,15 @@ def device_for(node: Node, shares: Remainders, share: Share) -> int:
     return next(device for device, found in _devices(node, shares, 1) if found == share)
 
 
+def shares_class(node: Node, shares: Remainders) -> tuple[tuple[int, int], ...]:
+    """What is left of devices in shared use, without telling apart devices that are alike (`twin/equivalence.py`)."""
+    inventory = node.kubelet.devices.inventories[gpu_resource(node) or ""]
+    alike = inventory.groups is not None
+    return tuple(
+        sorted((inventory.nodes[device] if alike else device, left) for device, left in shares.items())
+    )
+
+
 def with_shared(node: Node, shares: Remainders) -> Node:
     """The node with exactly these devices out of the kubelet's hands."""
     name = gpu_resource(node)

@@ -2,7 +2,7 @@
 
 `Node.key` compares exact CPU numbers. But packing takes whole units before parts and ties by position, so which of
 several equally free cores is taken changes nothing that a later pod could notice. `node_class` therefore counts, per
-NUMA node and socket, the cores by how many of their threads are free. Fresh machines that took and lost different pods in
+NUMA node and socket, the cores by how many of their threads are free, and the devices in use, not which. Fresh machines that took and lost different pods in
 different orders fall into few classes, and one evaluation serves them all.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from numaware.twin.cpu.static import StaticCpus
+from numaware.twin.device.manager import Inventory
 from numaware.twin.node import Node
 
 
@@ -22,8 +23,17 @@ def node_class(node: Node) -> Hashable:
         node.kubelet,
         _cpu_class(cpus, node) if cpus else 0,
         tuple((part.assignments > 0, part.cells, part.free) for part in state.memory.nodes),
-        tuple(sorted(state.device.taken.items())),
+        tuple(
+            (name, _device_class(node.kubelet.devices.inventories[name], taken))
+            for name, taken in sorted(state.device.taken.items())
+        ),
     )
+
+
+def _device_class(inventory: Inventory, taken: int) -> Hashable:
+    if inventory.groups is None:
+        return taken
+    return tuple([(taken & group).bit_count() for group in inventory.groups])
 
 
 def _cpu_class(cpus: StaticCpus, node: Node) -> Hashable:

@@ -61,6 +61,7 @@ class Inventory:
             self.nodes.append(nodes)
             if device.numa:
                 self.placed |= bit
+        self.groups = _groups(self.nodes, self.healthy)
         self.single = all(not nodes & (nodes - 1) for nodes in self.nodes)
         self.has_topology = bool(self.placed)
 
@@ -259,6 +260,21 @@ class DeviceManager:
     def restore(self, state: DeviceState) -> DeviceState:
         """A restarted kubelet believes its file, then hears of the pods that are gone."""
         return DeviceState(state.file, state.file, _taken(state.file))
+
+
+def _groups(nodes: list[int], healthy: int) -> tuple[int, ...] | None:
+    """Masks of devices that nothing but their number tells apart; None unless their numbers come group by group.
+
+    Devices are taken lowest first, so only then does it not matter which ones of a group are taken.
+    """
+    groups: dict[int, int] = {}
+    last = None
+    for device in iter_bits(healthy):
+        if nodes[device] != last and nodes[device] in groups:
+            return None
+        last = nodes[device]
+        groups[last] = groups.get(last, 0) | 1 << device
+    return tuple(groups.values())
 
 
 def _lowest(devices: int, count: int) -> int:

@@ -128,10 +128,15 @@ class StaticMemory:
         candidates, smallest = self._ever_fitting(wanted)
         used = sum(1 << position for position, node in enumerate(nodes) if node.assignments)
         grouped = sum(1 << position for position, node in enumerate(nodes) if node.cells & (node.cells - 1))
+        groups = {node.cells for node in nodes if node.assignments}
         candidates = [
             mask
             for mask in candidates
-            if (not mask & used or _is_group(nodes, mask) if mask & (mask - 1) else not mask & grouped)
+            if (
+                not mask & used or (mask in groups and _is_group(nodes, mask))
+                if mask & (mask - 1)
+                else not mask & grouped
+            )
         ]
         reusable = state.reusable(uid)
         for kind, size in wanted:
