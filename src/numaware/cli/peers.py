@@ -10,7 +10,16 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.recordings import SHOWN, Progress, RecordedFile, as_text, lines, parting, progress_of
+from numaware.cli.recordings import (
+    SHOWN,
+    Progress,
+    RecordedFile,
+    answered,
+    as_text,
+    given,
+    parting,
+    progress_of,
+)
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.peers import recorded_plugin, recorded_volcano
@@ -93,10 +102,7 @@ def replay(
       numaware peers replay volcano cases.jsonl
       numaware peers replay scheduler-plugins --check vectors/*.jsonl.gz
     """
-    if not files:
-        raise InputError(
-            "PATH", "no file is given", hint="name files of recorded cases, or - for standard input"
-        )
+    given(files)
     chosen = _PEERS[peer]
     with progress_of(files, visible=check or not sys.stdout.isatty()) as progress:
         if not check:
@@ -113,20 +119,7 @@ def replay(
 
 
 def _answers(peer: _Peer, file: Path, progress: Progress) -> Iterator[tuple[Any, object]]:
-    """Each case of a file with the model's answer, read as it is needed."""
-    decoder = msgspec.json.Decoder(peer.case)
-    for number, line in enumerate(lines(file, progress), 1):
-        if not line.strip():
-            continue
-        place = f"{file}:{number}"
-        try:
-            case = decoder.decode(line)
-            answer = peer.answer(case)
-        except RecursionError:
-            raise InputError(place, "nested too deeply for a case") from None
-        except ValueError as error:
-            raise InputError(place, printable(str(error), 500)) from None
-        yield case, answer
+    return answered(file, progress, peer.case, peer.answer)
 
 
 def _compare(peer: _Peer, file: Path, progress: Progress) -> Tally:

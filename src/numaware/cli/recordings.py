@@ -9,25 +9,28 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, TypeVar, cast
 
 import msgspec
 from cyclopts import Parameter
 
 from numaware.errors import InputError
 from numaware.machine.textfile import MAX_TEXT_BYTES
+from numaware.machine.words import printable
 
 # How many disagreements of a file are shown.
 SHOWN = 5
 _WIDTH = 160
 _GZIP = b"\x1f\x8b"
 
+Case = TypeVar("Case")
+Answer = TypeVar("Answer")
+
 # Told how many bytes of the files were read.
 Progress = Callable[[int], None]
 
 _PATH = Parameter(name="PATH", allow_leading_hyphen=True, help=".jsonl or .jsonl.gz; - is standard input.")
 RecordedFile = Annotated[Path, _PATH]
-RecordedFiles = Annotated[list[Path], _PATH]
 
 
 def parting(one: str, other: str) -> tuple[str, str]:
@@ -110,3 +113,30 @@ def progress_of(files: Sequence[Path], *, visible: bool) -> Iterator[Progress]:
     ) as bar:
         task = bar.add_task("replaying", total=sum(sizes) or None)
         yield moved
+
+
+def given(files: Sequence[Path]) -> None:
+    """Files are named anywhere on the command line, so that none at all is ours to refuse."""
+    if not files:
+        raise InputError(
+            "PATH", "no file is given", hint="name files of recorded cases, or - for standard input"
+        )
+
+
+def answered(
+    file: Path, progress: Progress, kind: type[Case], answer: Callable[[Case], Answer]
+) -> Iterator[tuple[Case, Answer]]:
+    """Each case of a file with a model's answer, read as it is needed; a bad line is an `InputError` with its number."""
+    decoder = msgspec.json.Decoder(kind)
+    for number, line in enumerate(lines(file, progress), 1):
+        if not line.strip():
+            continue
+        place = f"{file}:{number}"
+        try:
+            case = decoder.decode(line)
+            found = answer(case)
+        except RecursionError:
+            raise InputError(place, "nested too deeply for a recorded case") from None
+        except ValueError as error:
+            raise InputError(place, printable(str(error), 500)) from None
+        yield case, found

@@ -10,7 +10,16 @@ from typing import Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.recordings import SHOWN, Progress, RecordedFiles, as_text, lines, parting, progress_of
+from numaware.cli.recordings import (
+    SHOWN,
+    Progress,
+    RecordedFile,
+    answered,
+    as_text,
+    given,
+    parting,
+    progress_of,
+)
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.twin.agreement import differences
@@ -43,9 +52,7 @@ class Tally(msgspec.Struct, rename="camel"):
 
 @app.command
 def replay(
-    files: RecordedFiles,
-    /,
-    *,
+    *files: RecordedFile,
     check: Annotated[
         bool,
         Parameter(
@@ -81,6 +88,7 @@ def replay(
       numaware twin replay scenarios.jsonl
       numaware twin replay --check vectors/kubelet/*.jsonl.gz
     """
+    given(files)
     with progress_of(files, visible=check or not sys.stdout.isatty()) as progress:
         if not check:
             for file in files:
@@ -99,20 +107,7 @@ def replay(
 
 
 def _answers(file: Path, progress: Progress) -> Iterator[tuple[Recording, dict[str, object]]]:
-    """Each scenario of a file with the twin's answer, read as it is needed."""
-    decoder = msgspec.json.Decoder(Recording)
-    for number, line in enumerate(lines(file, progress), 1):
-        if not line.strip():
-            continue
-        place = f"{file}:{number}"
-        try:
-            recording = decoder.decode(line)
-            answer = ask_twin(recording.scenario)
-        except RecursionError:
-            raise InputError(place, "nested too deeply for a scenario") from None
-        except ValueError as error:
-            raise InputError(place, printable(str(error), 500)) from None
-        yield recording, answer
+    return answered(file, progress, Recording, lambda recording: ask_twin(recording.scenario))
 
 
 def _compare(file: Path, progress: Progress) -> Tally:
