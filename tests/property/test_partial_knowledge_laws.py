@@ -61,7 +61,7 @@ def has_devices(node: Node, pod: Pod) -> bool:
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=250)
 @given(nodes(), st.data())
 def test_what_a_partly_known_node_admits_the_real_one_admits(node: Node, data: st.DataObject) -> None:
     for step in data.draw(histories(node, 4)):
