@@ -118,4 +118,4 @@ def test_no_file_names_a_path_of_somebodys_machine() -> None:
 
 def test_the_search_for_machine_paths_can_find_one() -> None:
     assert MACHINE_PATH.search("see " + "/home" + "/me/x")
-    assert not MACHINE_PATH.search("https://example.org" + "/root/x, root/sys and /proc/self/")
+    assert not MACHINE_PATH.search("https://example.org" + "/root" + "/x, root/sys and /proc/self/")
