@@ -295,3 +295,16 @@ def test_numa_numbers_with_gaps_crash_a_kubelet_that_compares_distances() -> Non
     assert cause.resource == "topology"
     assert cause.text.endswith("here they are 0, 2, 5.")
     assert "remove option prefer-closest-numa-nodes" in [change.text for change in explanation.changes]
+
+
+def test_cpus_that_a_kubelet_deals_forever() -> None:
+    hardware = machine(4, 8, threads=2)
+    settings = config(cpu_options=(("distribute-cpus-across-numa", "true"), ("full-pcpus-only", "true")))
+    # One thread of a core on every node is the system's: 7 CPUs left on each, but whole cores for 6.
+    settings = msgspec.structs.replace(settings, reserved_cpus="0,8,16,24", kube_reserved=())
+    explanation = refused(Node.fresh(hardware, settings), pod("new", 22))
+    assert explanation.reason == "KubeletPanic"
+    (cause,) = explanation.why
+    assert (cause.resource, cause.wants) == ("cpu", ())
+    assert cause.text.startswith("distribute-cpus-across-numa deals 22 CPUs in whole cores")
+    assert "ask for 20 CPUs instead of 22 in container app" in [change.text for change in explanation.changes]

@@ -42,7 +42,7 @@ def causes(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> tuple
         case "SMTAlignmentError":
             return (refusal.broken_cores(),)
         case "KubeletPanic":
-            return (refusal.crash(),)
+            return (refusal.crash(verdict.message),)
         case _:
             return (refusal.not_enough(verdict),)
 
@@ -154,9 +154,15 @@ class _Refusal:
         text = f"{self._asked('cpu')} asked for, {left} left on cores that the system does not use (full-pcpus-only)."
         return Cause("cpu", (), self._blockers("cpu"), text)
 
-    def crash(self) -> Cause:
-        """The two ways to crash a kubelet that are known: a huge page size some node lacks, and sparse NUMA ids."""
+    def crash(self, message: str) -> Cause:
+        """The known ways to bring a kubelet down: CPUs it deals forever, a huge page size some node lacks, sparse ids."""
         kubelet = self.node.kubelet
+        if "endless loop" in message:
+            text = (
+                f"distribute-cpus-across-numa deals {self._asked('cpu')} in whole cores, no NUMA node has a whole core "
+                "left for the rest, and the kubelet never stops trying."
+            )
+            return Cause("cpu", (), self._blockers("cpu"), text)
         for kind in filter(is_memory, self.requested):
             without = [
                 number
