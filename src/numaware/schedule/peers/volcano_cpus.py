@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from numaware.machine.cpuset import iter_bits
-from numaware.schedule.peers.gosort import sort_slice
+from numaware.twin.gosort import go_sorted
 
 
 class Cpu(NamedTuple):
@@ -100,7 +100,7 @@ def _cores_to_try(plan: Machine, free: int) -> list[int]:
         for socket, cpus in plan.sockets
         if cpus & free
     ]
-    sort_slice(found, lambda one, other: len(one[1]) < len(other[1]) or one[0] < other[0])
+    found = go_sorted(found, lambda one, other: len(one[1]) < len(other[1]) or one[0] < other[0])
     return [core for _, cores in found for _, core in cores]
 
 
@@ -124,7 +124,9 @@ def _single_cpus(plan: Machine, free: int, taken: int) -> list[int]:
                 number,
             )
             ranked.append((rank, cpus & free))
-    sort_slice(ranked, lambda one, other: any(mine < its for mine, its in zip(one[0], other[0], strict=True)))
+    ranked = go_sorted(
+        ranked, lambda one, other: any(mine < its for mine, its in zip(one[0], other[0], strict=True))
+    )
     return [cpu for _, cpus in ranked for cpu in iter_bits(cpus)]
 
 

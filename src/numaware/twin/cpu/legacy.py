@@ -8,8 +8,8 @@ kubelet could have made; inside one socket it is the kubelet's own.
 from __future__ import annotations
 
 from numaware.machine.cpuset import iter_bits
-from numaware.twin.cpu.gosort import go_sorted
 from numaware.twin.cpu.packed import NotEnoughCpusError
+from numaware.twin.gosort import go_sorted
 from numaware.twin.hardware import Layout
 
 

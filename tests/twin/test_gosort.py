@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numaware.twin.cpu.gosort import go_sorted
+from numaware.twin.gosort import go_sorted
 
 
 def either(modulus: int, one: int, two: int) -> bool:

@@ -1,9 +1,9 @@
 """The order in which Go's `sort.Slice` leaves a list, even when its comparison contradicts itself.
 
-Kubelets before v1.23 sorted cores with such a comparison. What comes out then depends on the sorting method alone, so
-here is that method: pattern-defeating quicksort, as in Go since 1.19 (short lists: insertion sort, as in every Go).
-Official kubelets of that age were built with an older Go whose quicksort differs beyond twelve cores; the recordings
-the twin is held against were not.
+Kubelets before v1.23 sorted cores with such comparisons, and Volcano still does. What comes out then depends on the
+sorting method alone, so here is that method: pattern-defeating quicksort, as in Go since 1.19 (short lists: insertion
+sort, as in every Go). Official kubelets of that age were built with an older Go whose quicksort differs beyond twelve
+cores; the recordings the twin is held against were not.
 """
 
 from __future__ import annotations
