@@ -17,11 +17,10 @@ from numaware.cli.recordings import (
     answered,
     as_text,
     given,
-    parting,
     progress_of,
+    told,
 )
 from numaware.errors import InputError
-from numaware.machine.words import printable
 from numaware.schedule.peers import recorded_plugin, recorded_volcano
 
 app = App(name="peers", help="Ask the rules of other schedulers, and hold them against recordings.")
@@ -139,16 +138,8 @@ def _compare(peer: _Peer, file: Path, progress: Progress) -> Tally:
 
 
 def _told(tally: Tally) -> Iterator[str]:
-    """The line a script greps for, then the first disagreements for the eye."""
     counts = f"{tally.cases} cases, {tally.disagreements} disagreements"
     if tally.unrecorded:
         counts += f", {tally.unrecorded} cases without a result"
-    yield printable(f"{tally.file}: {counts}", 1000)
-    for shown in tally.first:
-        recorded, model = parting(as_text(shown.recorded), as_text(shown.model))
-        yield printable(f"  {shown.id}", 1000)
-        yield f"    recorded  {printable(recorded, 1000)}"
-        yield f"    model     {printable(model, 1000)}"
-    hidden = tally.disagreements - len(tally.first)
-    if hidden:
-        yield f"  and {hidden} more"
+    first = ((shown.id, shown.recorded, shown.model) for shown in tally.first)
+    return told(f"{tally.file}: {counts}", first, "model", tally.disagreements)

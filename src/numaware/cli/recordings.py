@@ -6,7 +6,7 @@ import contextlib
 import gzip
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, TypeVar, cast
@@ -140,3 +140,19 @@ def answered(
         except ValueError as error:
             raise InputError(place, printable(str(error), 500)) from None
         yield case, found
+
+
+def told(
+    head: str, first: Iterable[tuple[str, object, object]], model: str, disagreements: int
+) -> Iterator[str]:
+    """The line a script greps for, then the first disagreements (where, recorded, `model`'s answer) for the eye."""
+    yield printable(head, 1000)
+    shown = 0
+    for place, recorded, answer in first:
+        one, other = parting(as_text(recorded), as_text(answer))
+        yield printable(f"  {place}", 1000)
+        yield f"    recorded  {printable(one, 1000)}"
+        yield f"    {model:<8}  {printable(other, 1000)}"
+        shown += 1
+    if disagreements > shown:
+        yield f"  and {disagreements - shown} more"

@@ -17,11 +17,10 @@ from numaware.cli.recordings import (
     answered,
     as_text,
     given,
-    parting,
     progress_of,
+    told,
 )
 from numaware.errors import InputError
-from numaware.machine.words import printable
 from numaware.twin.agreement import differences
 from numaware.twin.recording import Recording
 from numaware.twin.recording import replay as ask_twin
@@ -131,18 +130,10 @@ def _compare(file: Path, progress: Progress) -> Tally:
 
 
 def _told(tally: Tally) -> Iterator[str]:
-    """The line a script greps for, then the first disagreements for the eye."""
     counts = f"{tally.scenarios} scenarios, {tally.events} events, {tally.disagreements} disagreements"
     if tally.disagreements:
         counts += f" in {tally.disagreeing_scenarios} scenarios"
     if tally.unrecorded:
         counts += f", {tally.unrecorded} scenarios without a result"
-    yield printable(f"{tally.file}: {counts}", 1000)
-    for shown in tally.first:
-        recorded, twin = parting(as_text(shown.recorded), as_text(shown.twin))
-        yield printable(f"  {shown.id} {shown.path}", 1000)
-        yield f"    recorded  {printable(recorded, 1000)}"
-        yield f"    twin      {printable(twin, 1000)}"
-    hidden = tally.disagreements - len(tally.first)
-    if hidden:
-        yield f"  and {hidden} more"
+    first = ((f"{shown.id} {shown.path}", shown.recorded, shown.twin) for shown in tally.first)
+    return told(f"{tally.file}: {counts}", first, "twin", tally.disagreements)
