@@ -84,7 +84,7 @@ def test_more_decisions_a_second_than_kube_scheduler_makes_without_looking_at_nu
 
 @pytest.mark.parametrize("name", GOALS, ids=["2 NUMA", "8 NUMA"])
 @pytest.mark.xfail(
-    strict=False, reason="measured 2,100 to 3,500 and 500 to 1,200 on a busy two-core machine; see the table"
+    reason="not met, on a busy machine or an idle one: about 2,900 and 1,000 a second; take this mark off when it is"
 )
 def test_the_goal_is_met(name: str) -> None:
     assert measured(name)["perSecond"] >= GOALS[name]
