@@ -1,0 +1,119 @@
+"""An HTTP server inside a daemon's own event loop: health, metrics, and whatever routes the daemon brings.
+
+uvicorn would take over the process's signals; a daemon that has more to put down than its sockets keeps them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import uvicorn
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from numaware.errors import InputError
+
+_SECONDS_TO_FINISH = 5
+# Connections beyond this are turned away, so that slow clients cannot take all there is.
+_MOST_CONNECTIONS = 512
+
+
+class Tls(NamedTuple):
+    """A certificate and its key, as PEM files."""
+
+    certificate: Path
+    key: Path
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(app: Starlette, address: str, tls: Tls | None = None) -> AsyncIterator[str]:
+    """Serve while the block runs; gives the address it listens on (port 0 lets the system choose)."""
+    host, port = host_and_port(address)
+    listener = _listen(host, port, address)
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+        ssl_certfile=str(tls.certificate) if tls else None,
+        ssl_keyfile=str(tls.key) if tls else None,
+    )
+    try:
+        config.load()
+    except OSError as error:
+        listener.close()
+        raise InputError(str(tls.certificate if tls else address), f"cannot be used: {error}") from None
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        await server.up.wait()
+        bound = listener.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        yield f"{'https' if tls else 'http'}://{shown}:{bound}"
+    finally:
+        server.should_exit = True
+        await task
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """`127.0.0.1:9443`, `[::1]:9443`, `:9443` (every address)."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise InputError(address, "is no address to listen on", hint="such as 127.0.0.1:9443")
+    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - asked for by leaving it out
+
+
+def _listen(host: str, port: int, address: str) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise InputError(address, f"cannot be listened on: {error.strerror or error}") from None
+    return listener
+
+
+def status_routes(registry: CollectorRegistry, unready: Callable[[], str]) -> Sequence[BaseRoute]:
+    """`/healthz` (the process answers), `/readyz` (it can do its work; else why not), `/metrics` (OpenMetrics)."""
+
+    async def healthz(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(_: Request) -> Response:
+        reason = unready()
+        if reason:
+            return JSONResponse({"status": "not ready", "reason": reason}, status_code=503)
+        return JSONResponse({"status": "ok"})
+
+    async def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"content-type": content_type})
+
+    return (Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics))
