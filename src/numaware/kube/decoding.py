@@ -1,0 +1,120 @@
+"""What reading one object of the API server has in common, whatever its kind.
+
+Objects come in by the thousand and are mostly things nobody here looks at, so each is read straight into a struct of the
+few fields that matter. What comes from a cluster is never taken on trust: an object that cannot be read is one
+`DecodeError`, and whoever keeps a cache goes on without it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+import msgspec
+
+from numaware.machine.quantity import Quantity
+from numaware.machine.words import printable
+
+# etcd takes no object beyond 1.5 MiB; nothing larger can be an honest one.
+MOST_BYTES = 4 << 20
+
+_Wire = TypeVar("_Wire")
+
+
+class DecodeError(ValueError):
+    """One object that cannot be read: which one, why, and as much of its identity as could be made out."""
+
+    def __init__(self, subject: str, message: str, *, uid: str = "", node: str = "") -> None:
+        self.subject = subject
+        self.message = message
+        self.uid = uid
+        self.node = node
+        super().__init__(f"{subject}: {message}")
+
+
+class Wire(msgspec.Struct, rename="camel"):
+    """Part of an object as it stands on the wire: camelCase keys, unknown ones passed over."""
+
+
+class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
+    """An object this one belongs to, with all that an event about it has to name."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool = False
+
+
+class Metadata(Wire):
+    """What every object says of itself."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+
+
+class _Identity(Wire):
+    """Just enough to say which object it was."""
+
+    class Named(Wire):
+        name: str = ""
+        namespace: str = ""
+        uid: str = ""
+
+    class Placed(Wire):
+        node_name: str = ""
+
+    metadata: Named = msgspec.field(default_factory=Named)
+    spec: Placed = msgspec.field(default_factory=Placed)
+
+
+_IDENTITY = msgspec.json.Decoder(_Identity)
+
+
+class Reader(Generic[_Wire]):
+    """Reads objects of one kind; `kind` is what people call it in a message."""
+
+    def __init__(self, kind: str, wire: type[_Wire]) -> None:
+        self.kind = kind
+        self._decoder = msgspec.json.Decoder(wire)
+
+    def read(self, raw: bytes | msgspec.Raw) -> _Wire:
+        """The fields that matter; `DecodeError` for what is not such an object."""
+        if memoryview(raw).nbytes > MOST_BYTES:
+            raise DecodeError(self.kind, f"larger than {MOST_BYTES >> 20} MiB, which no object is")
+        try:
+            return self._decoder.decode(raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise self.refused(raw, str(error)) from None
+
+    def refused(self, raw: bytes | msgspec.Raw, message: str) -> DecodeError:
+        """The error for an object, with the name it goes by if it has one."""
+        try:
+            found = _IDENTITY.decode(raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            found = _Identity()
+        named = found.metadata
+        name = "/".join(printable(part, 260) for part in (named.namespace, named.name) if part)
+        return DecodeError(
+            f"{self.kind} {name}" if name else self.kind,
+            printable(message, 400),
+            uid=named.uid,
+            node=found.spec.node_name,
+        )
+
+
+@lru_cache(maxsize=4096)
+def count(name: str, text: str | int) -> int:
+    """An amount as schedulers count it: CPU in thousandths, everything else in whole units; ValueError if it is none."""
+    quantity = Quantity.parse(text)
+    if quantity.nano < 0:
+        raise ValueError(f"{printable(name, 80)} is below zero: {quantity}")
+    return quantity.milli_value if name == "cpu" else quantity.value

@@ -1,0 +1,241 @@
+"""Pods of the API server: the few fields that scheduling needs, and the pod as the rest of the program knows it.
+
+A watch brings every pod many times, and pods come from templates. So what decides about a pod's place is cut out of the
+object and read once for all pods that have it in common: images, volumes without claims and the random names that
+admission adds are no part of it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from numaware.kube.decoding import Metadata, OwnerReference, Reader, Wire
+from numaware.workload.pod import Pod
+from numaware.workload.podspec import PodReader
+from numaware.workload.scheduling import OWN_ANNOTATIONS, VOLCANO_POLICY
+from numaware.workload.schedulingspec import PodSource, read_scheduling
+from numaware.workload.yamlfile import Node
+
+PREDICTED = "numaware.io/placement-predicted"
+OBSERVED = "numaware.io/placement-observed"
+KAI_PREDICTED = "kai.scheduler/numa-placement-predicted"
+KAI_OBSERVED = "kai.scheduler/numa-placement-observed"
+# Records of where a pod was put, which decide nothing about where it may go.
+_RECORDS = frozenset((PREDICTED, OBSERVED))
+_FINISHED = ("Succeeded", "Failed")
+# Distinct pods as templates make them; beyond that the least used are read again.
+_MOST_TEMPLATES = 16_384
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """One condition of a pod or a node."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class LivePod(msgspec.Struct, frozen=True):
+    """One pod as the API server has it. `node` is empty until it is bound; times are None where there are none.
+
+    `pod` is what the twin and the engine look at. It leaves out the node, so that pods of one template are alike before
+    and after they are bound. Placements are the annotations' text as it stands; see `placement.py`.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    version: str
+    node: str
+    scheduler: str
+    phase: str
+    reason: str
+    message: str
+    created: datetime | None
+    deletion: datetime | None
+    scheduled: Condition | None
+    nominated: str
+    owners: tuple[OwnerReference, ...]
+    predicted: str
+    observed: str
+    kai_predicted: str
+    kai_observed: str
+    pod: Pod
+
+    @property
+    def finished(self) -> bool:
+        """Whether all containers have ended for good: it then holds nothing of its node."""
+        return self.phase in _FINISHED
+
+    @property
+    def holds(self) -> bool:
+        """Whether something of its node belongs to it: also while it is being deleted, until it is gone."""
+        return bool(self.node) and not self.finished
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def decode(raw: bytes | Raw) -> LivePod:
+    """One pod; `DecodeError` for what cannot be read, or what no API server would have taken."""
+    wire = _POD.read(raw)
+    metadata, spec, status = wire.metadata, wire.spec, wire.status
+    annotations = metadata.annotations or {}
+    owners = metadata.owner_references or ()
+    node = spec.node_name or ""
+    spec.node_name = None
+    spec.volumes = tuple(volume for volume in spec.volumes or () if volume.makes_claim)
+    essence = _Pod(
+        metadata=_Essence(
+            labels=metadata.labels,
+            annotations={name: text for name, text in annotations.items() if _is_heeded(name)},
+            owner_references=[_Owner(owner.kind, owner.name, owner.controller) for owner in owners],
+        ),
+        spec=spec,
+        status=_Status(qos_class=status.qos_class),
+    )
+    # Claims of ephemeral volumes are named after the pod; other pods of a template need not be told apart.
+    own_name = metadata.name if any(volume.ephemeral is not UNSET for volume in spec.volumes) else ""
+    try:
+        pod = _template(_ENCODER.encode(essence), metadata.namespace, own_name)
+    except (ValueError, RecursionError) as error:
+        raise _POD.refused(raw, str(error)) from None
+    return LivePod(
+        uid=metadata.uid,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        version=metadata.resource_version,
+        node=node,
+        scheduler=pod.scheduling.scheduler,
+        phase=status.phase,
+        reason=status.reason,
+        message=status.message,
+        created=metadata.creation_timestamp,
+        deletion=metadata.deletion_timestamp,
+        scheduled=next((found for found in status.conditions or () if found.type == "PodScheduled"), None),
+        nominated=status.nominated_node_name,
+        owners=owners,
+        predicted=annotations.get(PREDICTED, ""),
+        observed=annotations.get(OBSERVED, ""),
+        kai_predicted=annotations.get(KAI_PREDICTED, ""),
+        kai_observed=annotations.get(KAI_OBSERVED, ""),
+        pod=msgspec.structs.replace(pod, name=metadata.name, uid=metadata.uid),
+    )
+
+
+def _is_heeded(annotation: str) -> bool:
+    return annotation == VOLCANO_POLICY or (
+        annotation.startswith(OWN_ANNOTATIONS) and annotation not in _RECORDS
+    )
+
+
+@lru_cache(maxsize=_MOST_TEMPLATES)
+def _template(essence: bytes, namespace: str, name: str) -> Pod:
+    """The pod that many are made like, with neither name nor uid; ValueError where Kubernetes would refuse it."""
+    root = _tree(msgspec.json.decode(essence))
+    reader = PodReader(root.get("spec"), "spec")
+    pod = reader.pod(name, namespace, "", root.get("status"))
+    source = PodSource(
+        node=root, path="", holder=Node(None, 0), kind="Pod", owner=name, pod=name, namespace=namespace
+    )
+    pod = msgspec.structs.replace(pod, scheduling=read_scheduling(source, reader.problems))
+    for problem in reader.problems:
+        if problem.severity == "error":
+            raise ValueError(str(problem))
+    return pod
+
+
+def _tree(value: Any) -> Node:
+    """A JSON value as the readers of manifests take it; it has no lines."""
+    if isinstance(value, dict):
+        return Node({key: _tree(item) for key, item in value.items()}, 0)
+    return Node([_tree(item) for item in value] if isinstance(value, list) else value, 0)
+
+
+# The wire. Parts that the readers of manifests look into are handed on as they are.
+
+
+class _Container(Wire, omit_defaults=True):
+    name: str
+    resources: Raw | UnsetType = UNSET
+    ports: Raw | UnsetType = UNSET
+    restart_policy: str | None = None
+
+
+class _Volume(Wire, omit_defaults=True):
+    name: str = ""
+    persistent_volume_claim: Raw | UnsetType = UNSET
+    ephemeral: Raw | UnsetType = UNSET
+
+    @property
+    def makes_claim(self) -> bool:
+        return self.persistent_volume_claim is not UNSET or self.ephemeral is not UNSET
+
+
+class _Spec(Wire, omit_defaults=True):
+    node_name: str | None = None
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+    volumes: tuple[_Volume, ...] | None = None
+    node_selector: Raw | UnsetType = UNSET
+    affinity: Raw | UnsetType = UNSET
+    tolerations: Raw | UnsetType = UNSET
+    topology_spread_constraints: Raw | UnsetType = UNSET
+    scheduling_gates: Raw | UnsetType = UNSET
+    resource_claims: Raw | UnsetType = UNSET
+    resources: Raw | UnsetType = UNSET
+    overhead: Raw | UnsetType = UNSET
+    priority: int | None = None
+    priority_class_name: str | None = None
+    preemption_policy: str | None = None
+    scheduler_name: str | None = None
+    host_network: bool | None = None
+
+
+class _Status(Wire, omit_defaults=True):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    qos_class: str = ""
+    nominated_node_name: str = ""
+    conditions: tuple[Condition, ...] | None = None
+
+
+class _LivePod(Wire):
+    metadata: Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_POD = Reader("pod", _LivePod)
+
+
+# What pods of one template have in common, in the shape of a pod.
+
+
+class _Owner(Wire, omit_defaults=True):
+    kind: str
+    name: str
+    controller: bool = False
+
+
+class _Essence(Wire, omit_defaults=True):
+    labels: dict[str, str] | None
+    annotations: dict[str, str]
+    owner_references: list[_Owner]
+
+
+class _Pod(Wire):
+    metadata: _Essence
+    spec: _Spec
+    status: _Status
+
+
+_ENCODER = msgspec.json.Encoder()

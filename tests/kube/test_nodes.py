@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from live_objects import node_object, raw
+from numaware.kube.decoding import DecodeError
+from numaware.kube.nodes import LiveTaint, decode, owner_reference
+
+
+def test_a_node_shows_amounts_as_schedulers_count_them() -> None:
+    live = decode(raw(node_object()))
+    assert live.allocatable == (("cpu", 16000), ("memory", 64 << 30), ("nvidia.com/gpu", 2), ("pods", 110))
+    assert live.labels == (("arch", "amd64"), ("zone", "a"))
+    assert live.taints == (LiveTaint("gpu", "NoSchedule", "yes"),)
+    assert (live.kubelet_version, live.ready, live.unschedulable) == ("v1.35.8", True, False)
+
+
+def test_a_node_that_says_nothing_has_nothing_and_is_not_ready() -> None:
+    live = decode(b'{"metadata": {"name": "n"}}')
+    assert (live.allocatable, live.labels, live.taints, live.ready) == ((), (), (), False)
+
+
+def test_a_node_written_again_without_change_is_the_same() -> None:
+    before = decode(raw(node_object()))
+    written = node_object()
+    written["metadata"]["resourceVersion"] = "99"
+    assert before.same_but_version(decode(raw(written)))
+    written["spec"]["unschedulable"] = True
+    assert not before.same_but_version(decode(raw(written)))
+
+
+def test_objects_of_a_node_are_gone_with_it() -> None:
+    reference = owner_reference(decode(raw(node_object())))
+    assert (reference.kind, reference.name, reference.uid, reference.api_version) == (
+        "Node",
+        "n1",
+        "uid-n1",
+        "v1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"status": {"allocatable": {"cpu": "-1"}}}, "cpu is below zero: -1"),
+        ({"status": {"allocatable": {"cpu": "lots"}}}, "not a quantity"),
+        ({"spec": {"taints": [{"key": "a", "effect": "Sometimes"}]}}, "Invalid enum value 'Sometimes'"),
+    ],
+)
+def test_a_node_that_cannot_be_read_is_one_error_with_its_name(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode(raw(node_object(**changes)))
+    assert caught.value.subject == "node n1"
+    assert message in caught.value.message
