@@ -1,0 +1,1 @@
+"""One finding, many pages: a terminal, JSON, a report, an annotation."""

@@ -1,0 +1,78 @@
+"""The words of findings, in the languages people read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
+
+from numaware.diagnose.finding import Finding, Message
+from numaware.diagnose.texts.template import MissingFactError, Specs, fill
+from numaware.diagnose.texts.text import Text
+
+Lang = Literal["en", "zh"]
+LANGUAGES: tuple[Lang, ...] = get_args(Lang)
+
+_MODULES: dict[Lang, str] = {"en": "english", "zh": "chinese"}
+
+
+class Told(NamedTuple):
+    """A finding in words."""
+
+    title: str
+    cause: str
+    fix: tuple[str, ...]
+
+
+class _Language(Protocol):
+    TEXTS: Mapping[str, Text]  # code, or code/variant
+    LABELS: Mapping[str, str]  # what stands beneath a marked line, and the fixed words of the renderers
+    SPECS: Specs
+
+
+def told(finding: Finding, lang: Lang = "en") -> Told:
+    """The finding in a language; what a language does not have yet is told in English."""
+    facts = _with_subject(finding)
+    for language in (_language(lang), _language("en")):
+        text = language.TEXTS.get(f"{finding.code}/{finding.variant}") or language.TEXTS.get(finding.code)
+        if text is not None:
+            return Told(
+                fill(text.title, facts, language.SPECS),
+                fill(text.cause, facts, language.SPECS),
+                tuple(_known(text.fix, facts, language.SPECS)),
+            )
+    raise KeyError(finding.code)
+
+
+def label(message: Message | str, lang: Lang = "en") -> str:
+    """A short text by its key."""
+    if isinstance(message, str):
+        message = Message(message)
+    for language in (_language(lang), _language("en")):
+        if message.key in language.LABELS:
+            return fill(language.LABELS[message.key], message.facts, language.SPECS)
+    raise KeyError(message.key)
+
+
+def _language(lang: Lang) -> _Language:
+    # A reader of English never pays for the other texts.
+    return cast("_Language", import_module(f"numaware.diagnose.texts.{_MODULES[lang]}"))
+
+
+def _with_subject(finding: Finding) -> dict[str, Any]:
+    """The facts, and who it is about: `{pod}` is how people call it, `{who}` says what it is too."""
+    subject = finding.subject
+    known = {key: value for key in subject.__struct_fields__ if (value := getattr(subject, key))}
+    if subject.name:
+        known["who"] = f"{subject.namespace}/{subject.name}" if subject.namespace else subject.name
+    return {**known, **finding.facts}
+
+
+def _known(fixes: tuple[str, ...], facts: Mapping[str, Any], specs: Specs) -> list[str]:
+    filled = []
+    for fix in fixes:
+        try:
+            filled.append(fill(fix, facts, specs))
+        except MissingFactError:
+            continue
+    return filled

@@ -1,0 +1,41 @@
+"""Manifests that will not do what their author thinks, and what is fine, in English."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from numaware.diagnose.texts.text import Text
+
+TEXTS: Mapping[str, Text] = {
+    "fractional-cpu-not-pinned": Text(
+        "{who}: container {container} asks for {cpu} CPU and is not pinned",
+        "The static CPU manager pins only whole CPUs. A container that asks for {cpu} runs on the shared CPUs of all "
+        "NUMA nodes, and the Topology Manager gets no CPU hint for it.",
+        (
+            'ask for a whole number of CPUs:\nresources:\n  requests: {{cpu: "{whole}"}}\n  limits: {{cpu: "{whole}"}}',
+        ),
+    ),
+    "not-guaranteed": Text(
+        "{who} is {qos}: no container gets CPUs or memory of its own",
+        "Only Guaranteed pods are pinned and aligned, and this one is {qos}[[: {missing}]].",
+        ("give every container (init containers too) a cpu and a memory limit, and equal requests:\n{yaml}",),
+    ),
+    "init-larger-than-app": Text(
+        "{who}: init container {init} asks for {initAmount}, more than the app's {appAmount}",
+        "The init container is served first, and what it took is what the pod is bound to: {resource} beyond what "
+        "the app containers use stays taken until the pod ends, and may tie it to two NUMA nodes.",
+        ("give the init container no more {resource} than the largest app container",),
+    ),
+    "never-fits": Text(
+        "{who} fits no node[[ of {cluster}]]",
+        "{story}",
+        ("{remedy}",),
+    ),
+    "aligned": Text(
+        "{who} was admitted and is aligned on {nodes:nodes}",
+        "Container {container} got a preferred hint for {nodes:nodes}: everything it asked for is there, and the pod was "
+        "admitted.",
+        (),
+    ),
+    "healthy": Text("{what}", "{story}", ()),
+}

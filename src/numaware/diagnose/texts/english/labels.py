@@ -1,0 +1,27 @@
+"""Short English texts: under marked lines, and the fixed words of the renderers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LABELS: Mapping[str, str] = {
+    "trouble": "something was found",
+    "no-trouble": "no topology problem found",
+    "error": "error",
+    "warning": "warning",
+    "info": "fine",
+    "certain": "certain",
+    "likely": "likely",
+    "possible": "possible",
+    "why": "why",
+    "help": "help",
+    "wants": "{resource} wants {nodes:sets}",
+    "wants-nothing": "{resource} fits on no set of NUMA nodes",
+    "no-wish": "no hint: any NUMA node will do",
+    "merged": "merged: {hint}",
+    "refused": "refused here",
+    "started": "admission begins",
+    "again": "made again",
+    "got-cpus": "given to the container",
+    "more-lines": "and # more lines",
+}

@@ -1,0 +1,133 @@
+"""Kubelets that do not start, or would not, in English."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from numaware.diagnose.texts.text import Text
+
+_RESTART_CPU = (
+    "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data\n"
+    "systemctl stop kubelet\n"
+    "rm /var/lib/kubelet/cpu_manager_state\n"
+    "systemctl start kubelet\n"
+    "kubectl uncordon NODE"
+)
+_RESTART_MEMORY = _RESTART_CPU.replace("cpu_manager_state", "memory_manager_state")
+
+TEXTS: Mapping[str, Text] = {
+    "cpu-manager-no-reserved-cpus": Text(
+        "the kubelet does not start: the static CPU manager needs reserved CPUs",
+        "cpuManagerPolicy static gives CPUs away for good, so some have to be reserved for the system, and no CPU is: "
+        "kubeReserved.cpu, systemReserved.cpu and reservedSystemCPUs are all missing or zero.",
+        (
+            'kubeReserved:\n  cpu: "1"',
+            (
+                "or name the CPUs themselves:\n"
+                'reservedSystemCPUs: "0,1"   # whole cores, on the NUMA node of the network card'
+            ),
+        ),
+    ),
+    "cpu-manager-reserved-cpus-wrong": Text(
+        "the kubelet does not start: the CPU reservation cannot be met",
+        "The static CPU manager could not set its reserved CPUs aside: {message}",
+        ("reserve no more CPUs than the machine has, and name only CPUs that are online",),
+    ),
+    "cpu-manager-state-policy-mismatch": Text(
+        'the kubelet does not start: cpu_manager_state is of policy "{stored}", configured is "{configured}"',
+        "The state file {file} was written under policy {stored}. The kubelet is now set to {configured} and does not "
+        "guess which containers run on which CPUs, so it will not start.",
+        (
+            f"drain the node, stop the kubelet, delete /var/lib/kubelet/cpu_manager_state, start it:\n{_RESTART_CPU}",
+            'or go back to the policy of the file:\ncpuManagerPolicy: "{stored}"',
+        ),
+    ),
+    "cpu-manager-state-reserved-mismatch": Text(
+        "the kubelet does not start: cpu_manager_state does not fit the machine or the reservation",
+        "{message:sentence} The file was written when other CPUs were reserved or online"
+        "[[ ({reserved} reserved now, {stored} in the file)]].",
+        (f"drain the node and let the kubelet begin anew:\n{_RESTART_CPU}",),
+    ),
+    "cpu-manager-state-corrupt": Text(
+        "cpu_manager_state is corrupt[[: {problem}]]",
+        "The checksum of the file does not fit its content, or the content cannot be read; the kubelet does not start "
+        "with it. A full disk, an edit by hand or a downgrade of the kubelet does this.",
+        (f"drain the node and let the kubelet begin anew:\n{_RESTART_CPU}",),
+    ),
+    "memory-manager-reserved-memory-mismatch": Text(
+        "the kubelet does not start: reservedMemory adds up to {found}, not to {wanted}",
+        "memoryManagerPolicy Static asks that reservedMemory, over all NUMA nodes, is exactly what is kept back from "
+        "pods: kubeReserved + systemReserved + evictionHard = {wanted}. It is {found}[[ for {resource}]].",
+        (
+            "make reservedMemory add up to {wanted} over the NUMA nodes, for example:\n{example}",
+            "make reservedMemory add up to {wanted} over the NUMA nodes",
+            "or give up NUMA-aware memory:\nmemoryManagerPolicy: None",
+        ),
+    ),
+    "memory-manager-state-mismatch": Text(
+        "the kubelet does not start: memory_manager_state does not fit[[ ({problem})]]",
+        "The state file was written under another policy, another reservation, or on another machine: {message}",
+        (f"drain the node and let the kubelet begin anew:\n{_RESTART_MEMORY}",),
+    ),
+    "memory-manager-state-corrupt": Text(
+        "memory_manager_state is corrupt[[: {problem}]]",
+        "The checksum of the file does not fit its content, or the content cannot be read; the kubelet does not start "
+        "with it.",
+        (f"drain the node and let the kubelet begin anew:\n{_RESTART_MEMORY}",),
+    ),
+    "device-manager-state-corrupt": Text(
+        "kubelet_internal_checkpoint is corrupt[[: {problem}]]",
+        "The checksum of the file does not fit its content. The kubelet forgets who holds which device and may give "
+        "devices away twice.",
+        ("drain the node and restart the kubelet; running pods keep their devices until then",),
+    ),
+    "too-many-numa-nodes": Text(
+        "the kubelet does not start: {found} NUMA nodes, {most} allowed",
+        "The Topology Manager tries every set of NUMA nodes, and their number doubles with each node; beyond {most} "
+        "nodes it refuses to start under policy {policy}.",
+        (
+            'raise the limit (kubelet 1.31 and later):\ntopologyManagerPolicyOptions:\n  max-allowable-numa-nodes: "{found}"',
+            "or show fewer NUMA nodes: set NPS or SNC lower in the firmware",
+            "or turn the Topology Manager off:\ntopologyManagerPolicy: none",
+        ),
+    ),
+    "unknown-policy": Text(
+        'the kubelet does not start: unknown policy "{given}"',
+        "{message:sentence}",
+        ("use one of: {allowed:or}",),
+    ),
+    "unknown-policy-option": Text(
+        'the kubelet does not start: unknown policy option "{option}"',
+        "[[A kubelet of this version does not know the {manager} policy option {option}. ]]{message:sentence}",
+        (
+            "did you mean {near}?",
+            "remove {option}, or use a kubelet that knows it[[ ({since} and later)]]",
+        ),
+    ),
+    "policy-option-needs-gate": Text(
+        'the kubelet does not start: policy option "{option}" is behind the feature gate {gate}',
+        "The option {option} is {stage}, and options of that stage need the gate {gate}, which is closed.",
+        ("featureGates:\n  {gate}: true", "or remove {option}"),
+    ),
+    "incompatible-policy-options": Text(
+        "the kubelet does not start: policy options exclude each other[[: {options:and}]]",
+        "{message:sentence}",
+        ("keep one of {options:and}",),
+    ),
+    "kubelet-configuration-invalid": Text(
+        "the kubelet does not start: {path} is not valid",
+        "{message:sentence}",
+        (),
+    ),
+    "not-a-kubelet-configuration": Text(
+        "{file} is not a KubeletConfiguration",
+        "It has settings of the Topology Manager[[ ({settings:and})]] where no kubelet looks for them[[, under "
+        "{under}]]: they change nothing there.",
+        (
+            (
+                "put them at the top of a KubeletConfiguration:\n"
+                "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{yaml}"
+            ),
+        ),
+    ),
+}

@@ -1,0 +1,68 @@
+"""Facts as English says them: `{nodes:nodes}`, `{wants:wants}` and the other specs of templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numaware.diagnose.texts.template import Specs
+from numaware.machine.words import count, size
+
+
+def _nodes(numbers: Sequence[int]) -> str:
+    if not numbers:
+        return "no NUMA node"
+    return f"NUMA {'node' if len(numbers) == 1 else 'nodes'} {_and([str(one) for one in numbers])}"
+
+
+def _sets(sets: Sequence[Sequence[int]]) -> str:
+    return _or([_nodes(one) for one in sets]) if sets else "no NUMA node"
+
+
+def _wants(wishes: Sequence[Mapping[str, Any]]) -> str:
+    return _and(
+        [
+            f"{wish['resource']} can be had {'only ' if len(wish['nodes']) == 1 else ''}on {_sets(wish['nodes'])}"
+            for wish in wishes
+        ]
+    )
+
+
+def _and(parts: Sequence[object]) -> str:
+    return _listed([str(part) for part in parts], "and")
+
+
+def _or(parts: Sequence[object]) -> str:
+    return _listed([str(part) for part in parts], "or")
+
+
+def _listed(parts: Sequence[str], word: str) -> str:
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} {word} {parts[-1]}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= 2 * length:
+            return count(round(seconds / length), unit)
+    return f"{seconds:.3g} s"
+
+
+def _sentence(text: str) -> str:
+    shown = text[:1].upper() + text[1:]
+    return shown if shown.endswith((".", "!", "?")) else f"{shown}."
+
+
+SPECS: Specs = {
+    "": str,
+    "nodes": _nodes,
+    "sets": _sets,
+    "wants": _wants,
+    "and": _and,
+    "or": _or,
+    "cpus": lambda number: count(number, "CPU"),
+    "size": size,
+    "duration": _duration,
+    "sentence": _sentence,
+}
