@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from numaware.errors import InputError
 from numaware.serve.metrics import Metrics
-from numaware.serve.web import Tls, host_and_port, serving, status_routes
+from numaware.web import Tls, host_and_port, serving, status_routes
 
 
 def app(registry: CollectorRegistry, unready: Callable[[], str] = str) -> Starlette:
