@@ -6,12 +6,13 @@ from msgspec.structs import replace
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.constraints.node_rules import NOT_SELECTED
 from numaware.schedule.engine import GATED, Engine
+from numaware.schedule.evaluation import ASTRAY
 from numaware.schedule.facts import Taint
 from numaware.schedule.profile import Profile
 from numaware.schedule.storm import HELD, StormGuard
 from numaware.twin.hardware import Hardware
 from numaware.twin.node import Node
-from numaware.workload.pod import Pod
+from numaware.workload.pod import Container, Pod
 from numaware.workload.scheduling import (
     VOLCANO_POLICY,
     HostPort,
@@ -25,7 +26,7 @@ from numaware.workload.scheduling import (
     Selector,
 )
 from small_clusters import cluster_of, facts_of, gpu_node, owned, share_pod
-from twin_nodes import HUGE, config, container, machine, pod, pod_of
+from twin_nodes import HUGE, config, container, machine, pod, pod_of, sized
 
 SPREAD = Profile(medium=(("least-allocated", 1),), low=(("least-allocated", 1),))
 
@@ -241,6 +242,62 @@ def test_undo_brings_back_neighbours_too() -> None:
     assert placed(engine, other) == ["a"]
     engine.undo(mark)
     assert engine.decide(replace(other, uid="r")).node is None
+
+
+# Nodes that come, change and go
+
+
+def test_a_node_that_is_put_takes_pods_at_once_and_one_that_is_dropped_takes_none() -> None:
+    engine = Engine(cluster_of(gpu_node(cpus=2)))
+    assert placed(engine, pod("a", 6)) == [None]
+    engine.put(facts_of("big", gpu_node()), gpu_node())
+    assert placed(engine, pod("b", 6)) == ["big"]
+    engine.drop("big")
+    assert engine.decide(pod("c", 6)).reasons == (("Insufficient cpu", 1),)
+
+
+def test_only_pods_that_ask_for_a_label_notice_that_a_node_has_it_now() -> None:
+    engine = Engine(cluster_of(gpu_node(), gpu_node()))
+    picky = asking(pod("a", 2), node=NodeRules(selector=(("disk", "fast"),)))
+    assert engine.decide(picky).reasons == ((NOT_SELECTED, 2),)
+    engine.put(facts_of("n1", gpu_node(), labels=(("disk", "fast"),)))
+    assert engine.decide(picky).node == "n1"
+    assert engine.decide(pod("b", 2)).node == "n0"
+    engine.put(facts_of("n1", gpu_node()))
+    assert engine.decide(picky).reasons == ((NOT_SELECTED, 2),)
+
+
+def test_a_taint_that_discourages_counts_from_when_it_is_put_to_when_it_is_gone() -> None:
+    engine = Engine(cluster_of(gpu_node(), gpu_node()))
+    engine.put(facts_of("n0", gpu_node(), taints=(Taint("old", "", "PreferNoSchedule"),)))
+    assert engine.decide(pod("a", 2)).node == "n1"
+    engine.put(facts_of("n0", gpu_node()))
+    assert engine.decide(pod("a", 2)).node == "n0"
+
+
+def test_pods_of_a_new_twin_are_neighbours_and_those_it_does_not_have_are_not() -> None:
+    rules = PodRules(apart=(PodTerm("host", Selector((Requirement("app", "In", ("x",)),)), ("default",)),))
+    shy = [asking(pod(uid, 1), labels=(("app", "x"),), pods=rules) for uid in "pqr"]
+    node, described = gpu_node(), facts_of("a", gpu_node(), labels=(("host", "a"),))
+    engine = Engine(Cluster([(described, node.with_pod(shy[0]))]))
+    assert engine.decide(shy[1]).node is None
+    engine.put(described, node)
+    assert engine.decide(shy[1]).node == "a"
+    assert engine.place(shy[2], "a")
+    assert engine.decide(shy[1]).node is None
+    engine.drop("a")
+    engine.put(described, node)
+    assert engine.decide(shy[1]).node == "a"
+
+
+def test_no_owner_goes_where_a_pod_is_astray_until_the_node_is_known_again() -> None:
+    engine = Engine(cluster_of(gpu_node("single-numa-node")))
+    assert not engine.place(pod("wide", 12), "n0")
+    assert engine.decide(pod("a", 2)).reasons == ((ASTRAY, 1),)
+    assert engine.decide(pod_of("b", Container("app", sized({"cpu": 1})))).node == "n0"
+    node = gpu_node("single-numa-node")
+    engine.put(facts_of("n0", node), node.with_pod(pod("wide", 12)))
+    assert engine.decide(pod("a", 2)).node == "n0"
 
 
 # Storms

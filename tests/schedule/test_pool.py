@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
-
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.kinds import kind_of
@@ -14,8 +12,11 @@ from twin_nodes import pod
 FILL = Profile(medium=(("most-allocated", 1),))
 
 
-def pool_of(made: Cluster, *positions: int) -> Pool:
-    return Pool(made, Evaluator(FILL), positions or range(len(made)), Counter())
+def pool_of(made: Cluster, *names: str) -> Pool:
+    """All members, or those with these names."""
+    return Pool(
+        made, Evaluator(FILL), lambda member: None if not names or member.name in names else "not asked"
+    )
 
 
 def best(pool: Pool, asking: Pod) -> str | None:
@@ -28,7 +29,7 @@ def test_of_equal_members_the_first_is_the_best() -> None:
 
 
 def test_only_members_of_the_pool_are_considered() -> None:
-    assert best(pool_of(cluster_of(gpu_node(), gpu_node()), 1), pod("a", 2)) == "n1"
+    assert best(pool_of(cluster_of(gpu_node(), gpu_node()), "n1"), pod("a", 2)) == "n1"
 
 
 def test_a_pool_sees_what_happened_to_its_members_since_it_was_asked() -> None:
@@ -55,7 +56,7 @@ def test_a_class_that_was_left_and_entered_again_is_found_again() -> None:
 def test_the_lowest_member_wins_among_classes_of_one_score() -> None:
     """Two kinds of nodes that score alike: which was seen first must not matter."""
     made = cluster_of(gpu_node("none"), gpu_node("best-effort"), gpu_node("none"))
-    pool = Pool(made, Evaluator(Profile(medium=(("distance", 1),))), (2, 1, 0), Counter())
+    pool = Pool(made, Evaluator(Profile(medium=(("distance", 1),))), lambda _: None)
     assert best(pool, pod("a", 2)) == "n0"
 
 

@@ -57,8 +57,9 @@ def test_a_choice_is_the_best_of_all_nodes_asked_anew(
 ) -> None:
     nodes = build(cluster(4, policy, gpus=4))
     chosen_by = rule(name, nodes)
-    ties = list(range(4))
-    source(seed, "ties").shuffle(ties)
+    order = list(range(4))
+    source(seed, "ties").shuffle(order)
+    ties = dict(zip((member.name for member in nodes), order, strict=True))
     ranking = Ranking(nodes, chosen_by, ties)
     placed: list[str] = []
     for number, (kind, leaves) in enumerate(steps):

@@ -74,10 +74,11 @@ def test_allocation_is_what_was_asked_for_when_the_last_pod_had_arrived() -> Non
     assert [(tile.node, tile.pods, tile.cpu) for tile in result.tiles] == [("n0", 2, 400)]
 
 
-def test_pods_of_a_drained_node_are_made_anew_elsewhere_and_none_comes_back_to_it() -> None:
+@pytest.mark.parametrize("policy", POLICIES)
+def test_pods_of_a_drained_node_are_made_anew_elsewhere_and_none_comes_back_to_it(policy: str) -> None:
     pods = trace(guaranteed("a", 2), guaranteed("b", 2), guaranteed("c", 2))
     drained = msgspec.structs.replace(pods, node_events=(NodeEvent(1500, "drain", "n0"),))
-    result = run(cluster(2), drained, "numaware", 1)
+    result = run(cluster(2), drained, policy, 1)
     assert result.run.pods_placed == 3
     assert {tile.node: tile.pods for tile in result.tiles} == {"n0": 0, "n1": 3}
 

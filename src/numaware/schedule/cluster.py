@@ -1,16 +1,21 @@
 """The cluster as the engine sees it: nodes that are twins, what their pods ask for in total, and a way back.
 
-Every change touches one node. A plan can be tried and taken back exactly: see `mark` and `undo`.
+Nodes come, change and go, pods too, and every change touches one node. A plan can be tried and taken back exactly: see
+`mark` and `undo`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from numaware.schedule.facts import NodeFacts, pod_requests
-from numaware.schedule.shares import Remainders, Share, device_for, wanted_share, with_shared
+from numaware.schedule.kinds import owns_something
+from numaware.schedule.shares import Remainders, Share, device_for, settled, wanted_share, with_shared
 from numaware.schedule.zones import WHOLE
+from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
@@ -20,24 +25,28 @@ _MOST_CHANGES = 1 << 17
 
 
 class Load(NamedTuple):
-    """What a member carries: its twin, total requests, remainders of shared GPUs, and which pod sits on which of them."""
+    """What a member carries: its twin, total requests, remainders of shared GPUs, and which pod sits on which of them.
+
+    `astray` are pods of which nobody knows what they hold of the node (see `Cluster.place`). As long as there are any,
+    the twin's books are too good to be true, and nothing that would own a part of the node goes there.
+    """
 
     node: Node
     used: Mapping[str, int]
     shares: Remainders
     sharers: Mapping[str, int]
+    astray: frozenset[str] = frozenset()
 
 
 class Member:
-    """One node of the cluster. Its `load` is replaced, never changed; `version` counts the replacements."""
+    """One node of the cluster. Its `load` is replaced, never changed; `version` counts changes of any kind."""
 
-    __slots__ = ("allocatable", "facts", "index", "load", "version")
+    __slots__ = ("allocatable", "facts", "load", "version")
 
-    def __init__(self, index: int, facts: NodeFacts, node: Node) -> None:
-        self.index = index
+    def __init__(self, facts: NodeFacts, load: Load) -> None:
         self.facts = facts
         self.allocatable = dict(facts.allocatable)
-        self.load = Load(node, {}, {}, {})
+        self.load = load
         self.version = 0
 
     @property
@@ -53,18 +62,23 @@ class Member:
         return self.load.node.state.pods
 
 
+_by_name = attrgetter("facts.name")
+
+
 class Cluster:
-    """Members by position, in order of name; pods by uid. Not shared between threads."""
+    """Members in order of name; pods by uid. Not shared between threads."""
 
     def __init__(self, nodes: Iterable[tuple[NodeFacts, Node]]) -> None:
-        ordered = sorted(nodes, key=lambda pair: pair[0].name)
-        self.members = [Member(index, facts, node) for index, (facts, node) in enumerate(ordered)]
-        self.by_name = {member.name: member for member in self.members}
+        self.members: list[Member] = []
+        self.by_name: dict[str, Member] = {}
         self.where: dict[str, Member] = {}
-        self._changes: list[int] = []
+        self._changes: list[str] = []
         self._forgotten = 0
         # What to put back, while somebody may want to; None when nobody does.
         self._journal: list[tuple[Member, Load, str, bool]] | None = None
+        for facts, node in sorted(nodes, key=lambda pair: pair[0].name):
+            self.put(facts, node)
+        self._changes.clear()
 
     def __len__(self) -> int:
         return len(self.members)
@@ -72,12 +86,54 @@ class Cluster:
     def __iter__(self) -> Iterator[Member]:
         return iter(self.members)
 
+    # Nodes
+
+    def put(self, facts: NodeFacts, node: Node | None = None) -> Member:
+        """A node is new, or is known anew: `facts` replaces its description, `node` its twin.
+
+        The pods on the new twin are those that are on the node from now on. Without a twin the one it has stays.
+        """
+        self._no_way_back()
+        member = self.by_name.get(facts.name)
+        if member is None:
+            if node is None:
+                raise KeyError(facts.name)
+            member = self.by_name[facts.name] = Member(facts, Load(node, {}, {}, {}))
+            insort(self.members, member, key=_by_name)
+        member.facts = facts
+        member.allocatable = dict(facts.allocatable)
+        if node is not None:
+            for uid in member.pods:
+                self.where.pop(uid, None)
+            for uid in node.state.pods:
+                # A pod is on one node only: the one that was heard of last.
+                self.release(uid)
+                self.where[uid] = member
+            member.load = _load_of(node, member.load)
+        self._changed(member)
+        return member
+
+    def drop(self, name: str) -> None:
+        """A node is gone, and its pods with it."""
+        self._no_way_back()
+        member = self.by_name.pop(name)
+        del self.members[bisect_left(self.members, name, key=_by_name)]
+        for uid in member.pods:
+            del self.where[uid]
+        self._changed(member)
+
+    def _no_way_back(self) -> None:
+        if self._journal:
+            raise ValueError("nodes cannot change while what happened on them may be undone")
+
+    # Pods
+
     def bind(
         self, pod: Pod, name: str, known: Sequence[Hint] | None = None, share: Share | None = None
     ) -> Verdict:
         """Put the pod on the node as its kubelet would; a refusal changes nothing and is told by the verdict."""
         member = self.by_name[name]
-        node, used, shares, sharers = member.load
+        node, used, shares, sharers, astray = member.load
         verdict = node.admit(pod, known=known)
         if not verdict.admitted:
             return verdict
@@ -87,19 +143,42 @@ class Cluster:
             shares = {**shares, device: shares.get(device, WHOLE) - wanted_share(pod)}
             sharers = {**sharers, pod.uid: device}
             node = with_shared(node, shares)
-        total = dict(used)
+        self._arrive(member, pod, Load(node, used, shares, sharers, astray))
+        return verdict
+
+    def place(self, pod: Pod, name: str) -> bool:
+        """The pod is on the node, whoever put it there; whether it is known what it holds of the node.
+
+        It holds what the twin would give it. Where the twin would refuse, and where a part of a GPU is asked for (who
+        bound the pod knows which), the pod is counted but `astray`, and so is every later one that owns something: with
+        the books wrong, nobody can tell what that one gets. When the last of them has left the books are right again.
+        """
+        member = self.by_name[name]
+        if self.where.get(pod.uid) is member and _alike(member.pods[pod.uid], pod):
+            # The same pod under another description.
+            member.load = member.load._replace(node=member.node.with_pod(pod))
+            return pod.uid not in member.load.astray
+        self.release(pod.uid)
+        node, used, shares, sharers, astray = member.load
+        after = None if owns_something(pod) and (astray or wanted_share(pod)) else _admitted(node, pod)
+        if after is None:
+            astray |= {pod.uid}
+        self._arrive(member, pod, Load(after or node.with_pod(pod), used, shares, sharers, astray))
+        return after is not None
+
+    def _arrive(self, member: Member, pod: Pod, load: Load) -> None:
+        total = dict(load.used)
         for resource, amount in pod_requests(pod):
             total[resource] = total.get(resource, 0) + amount
         self.where[pod.uid] = member
-        self._replace(member, Load(node, total, shares, sharers), pod.uid, arrived=True)
-        return verdict
+        self._replace(member, load._replace(used=total), pod.uid, arrived=True)
 
     def release(self, uid: str) -> Member | None:
         """The pod is gone; returns where it was."""
         member = self.where.pop(uid, None)
         if member is None:
             return None
-        node, used, shares, sharers = member.load
+        node, used, shares, sharers, astray = member.load
         pod = member.pods[uid]
         node = node.release(uid)
         if uid in sharers:
@@ -111,8 +190,10 @@ class Cluster:
         total = dict(used)
         for resource, amount in pod_requests(pod):
             total[resource] -= amount
-        self._replace(member, Load(node, total, shares, sharers), uid, arrived=False)
+        self._replace(member, Load(node, total, shares, sharers, astray - {uid}), uid, arrived=False)
         return member
+
+    # The way back, and news
 
     def mark(self) -> int:
         """A point to come back to with `undo`; until then, or until `keep`, every change is written down."""
@@ -144,10 +225,10 @@ class Cluster:
         """How many changes there have been; a reader's place in them."""
         return self._forgotten + len(self._changes)
 
-    def changed_since(self, serial: int) -> Iterable[int]:
-        """Positions of members that changed since then, ascending; all of them if that is too long ago to know."""
+    def changed_since(self, serial: int) -> Iterable[str]:
+        """Names of members that changed since then, ascending; all of them if that is too long ago to know."""
         if serial < self._forgotten:
-            return range(len(self.members))
+            return [member.name for member in self.members]
         return sorted(set(self._changes[serial - self._forgotten :]))
 
     def _replace(self, member: Member, load: Load, uid: str, *, arrived: bool) -> None:
@@ -158,8 +239,40 @@ class Cluster:
 
     def _changed(self, member: Member) -> None:
         member.version += 1
-        self._changes.append(member.index)
+        self._changes.append(member.name)
         if len(self._changes) > _MOST_CHANGES:
             half = len(self._changes) // 2
             del self._changes[:half]
             self._forgotten += half
+
+
+def _admitted(node: Node, pod: Pod) -> Node | None:
+    """The node after its kubelet took the pod, None if it would not."""
+    try:
+        verdict = node.admit(pod)
+    except KubeletPanic:
+        return None
+    return verdict.node if verdict.admitted else None
+
+
+def _alike(old: Pod, new: Pod) -> bool:
+    return old.shape == new.shape and old.overhead == new.overhead
+
+
+def _load_of(node: Node, before: Load) -> Load:
+    """What a twin carries that replaces another: its pods, and on the same kind of machine who shares which GPU."""
+    pods = node.state.pods
+    used: dict[str, int] = {}
+    for pod in pods.values():
+        for resource, amount in pod_requests(pod):
+            used[resource] = used.get(resource, 0) + amount
+    sharing = {uid: share for uid, pod in pods.items() if (share := wanted_share(pod))}
+    known = before.sharers if node.kubelet is before.node.kubelet else {}
+    sharers, shares = settled(with_shared(node, {}), sharing, known)
+    return Load(
+        with_shared(node, shares),
+        used,
+        shares,
+        sharers,
+        frozenset(uid for uid in sharing if uid not in sharers),
+    )

@@ -8,6 +8,7 @@ ports or on preferences make the engine ask every node.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import NamedTuple
 
 from numaware.schedule.cluster import Cluster, Member
@@ -23,6 +24,7 @@ from numaware.schedule.constraints import (
     volcano_reason,
 )
 from numaware.schedule.evaluation import Evaluation, Evaluator
+from numaware.schedule.facts import NodeFacts
 from numaware.schedule.kinds import Kind, kind_of
 from numaware.schedule.pool import Pool
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
@@ -30,7 +32,7 @@ from numaware.schedule.shares import Share
 from numaware.schedule.storm import StormGuard
 from numaware.schedule.stranding import Mix, Need, need_of
 from numaware.schedule.zones import gpu_resource
-from numaware.twin.node import Verdict
+from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 from numaware.workload.qos import qos_class
@@ -74,16 +76,18 @@ class Engine:
         self.cached = cached
         self.guard = guard
         self.neighbours = Neighbours(member.facts for member in cluster)
+        for member in cluster:
+            for pod in member.pods.values():
+                self.neighbours.place(pod, member.name)
         self._evaluator = Evaluator(profile, cached=cached)
         if mix is not None:
             self._evaluator.learn(mix)
         self._learns = mix is None
         self._seen: Counter[Need] = Counter()
         self._count = 0
-        self._gpu = next((name for member in cluster if (name := gpu_resource(member.node))), "")
-        self._soft_taints = any(
-            taint.effect == "PreferNoSchedule" for member in cluster for taint in member.facts.taints
-        )
+        # How many members have GPUs of which name, and how many would rather not have every pod.
+        self._gpus: Counter[str] = Counter(filter(None, (gpu_resource(member.node) for member in cluster)))
+        self._reluctant = sum(_is_reluctant(member.facts) for member in cluster)
         self._pools: dict[tuple[NodeRules, str], Pool] = {}
 
     # Deciding
@@ -99,7 +103,7 @@ class Engine:
             self._pools.clear()
         kind = kind_of(pod)
         question = self.neighbours.ask(pod)
-        if self._one_by_one(pod, question) or pod.scheduling.node.preferred or self._soft_taints:
+        if self._one_by_one(pod, question) or pod.scheduling.node.preferred or self._reluctant:
             best = self._best_of_all(pod, kind, question)
         else:
             best = self._pool(pod).best(pod, kind)
@@ -157,10 +161,7 @@ class Engine:
         if pool is None:
             if len(self._pools) >= _MOST_POOLS:
                 del self._pools[next(iter(self._pools))]
-            outside = [_node_reason(member, pod) for member in self.cluster]
-            positions = [position for position, reason in enumerate(outside) if reason is None]
-            pool = Pool(self.cluster, self._evaluator, positions, Counter(filter(None, outside)))
-            self._pools[rules] = pool
+            pool = self._pools[rules] = Pool(self.cluster, self._evaluator, partial(_node_reason, pod=pod))
         return pool
 
     def _best_of_all(
@@ -188,6 +189,46 @@ class Engine:
         best = max(range(len(fitting)), key=lambda index: (totals[index], -index))
         return fitting[best]
 
+    # Nodes that come, change and go
+
+    def put(self, facts: NodeFacts, node: Node | None = None) -> None:
+        """A node is new, or is known anew; see `Cluster.put`. What was learned from the pods stays learned."""
+        known = self.cluster.by_name.get(facts.name)
+        before = known.pods if known is not None else {}
+        if known is not None:
+            self._count_node(known, -1)
+        member = self.cluster.put(facts, node)
+        self._count_node(member, 1)
+        self.neighbours.set_node(facts)
+        for uid in before:
+            if uid not in member.pods:
+                self.neighbours.remove(uid)
+        for uid, pod in member.pods.items():
+            if before.get(uid) != pod:
+                self.neighbours.place(pod, facts.name)
+        for pool in self._pools.values():
+            pool.reconsider(facts.name)
+
+    def drop(self, name: str) -> None:
+        """A node is gone, and its pods with it."""
+        self._count_node(self.cluster.by_name[name], -1)
+        self.cluster.drop(name)
+        self.neighbours.drop_node(name)
+        for pool in self._pools.values():
+            pool.reconsider(name)
+
+    def _count_node(self, member: Member, number: int) -> None:
+        gpu = gpu_resource(member.node)
+        if gpu is not None:
+            self._gpus[gpu] += number
+            self._gpus += Counter()  # drops what nobody has
+        self._reluctant += number * _is_reluctant(member.facts)
+
+    @property
+    def _gpu(self) -> str:
+        """The GPUs that most members have, the first name of several."""
+        return min(self._gpus, key=lambda name: (-self._gpus[name], name), default="")
+
     # Acting
 
     def bind(self, decision: Decision) -> Verdict:
@@ -199,6 +240,12 @@ class Engine:
         if verdict.admitted:
             self.neighbours.place(decision.pod, decision.node)
         return verdict
+
+    def place(self, pod: Pod, node: str) -> bool:
+        """The pod is on the node, whoever put it there; whether it is known what it holds there (`Cluster.place`)."""
+        known = self.cluster.place(pod, node)
+        self.neighbours.place(pod, node)
+        return known
 
     def release(self, uid: str) -> None:
         """The pod is gone."""
@@ -239,3 +286,7 @@ class Engine:
 def _node_reason(member: Member, pod: Pod) -> str | None:
     """What about the node itself keeps the pod off, whatever runs there."""
     return static_reason(pod.scheduling, member.facts) or volcano_reason(pod, member.facts)
+
+
+def _is_reluctant(facts: NodeFacts) -> bool:
+    return any(taint.effect == "PreferNoSchedule" for taint in facts.taints)

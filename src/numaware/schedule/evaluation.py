@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from numaware.schedule.cluster import Member
 from numaware.schedule.constraints import capacity_reasons
-from numaware.schedule.kinds import Kind
+from numaware.schedule.kinds import Kind, owns_something
 from numaware.schedule.knowledge import UNKNOWN, class_of
 from numaware.schedule.profile import Profile
 from numaware.schedule.score import Outcome
@@ -26,6 +26,7 @@ from numaware.workload.pod import Pod
 
 # Answers kept before everything is forgotten; about 1 KB each.
 _MOST_ANSWERS = 1 << 18
+ASTRAY = "node(s) have pods of which nobody knows what they hold"
 
 
 class Fit(NamedTuple):
@@ -84,6 +85,7 @@ class Evaluator:
             tuple(sorted((name, amount) for name, amount in load.used.items() if name != "pods")),
             load.used.get("pods", 0) < member.allocatable.get("pods", 0),
             shares_class(load.node, load.shares) if load.shares else (),
+            bool(load.astray),
         )
         return self._numbers.setdefault(key, len(self._numbers))
 
@@ -102,10 +104,12 @@ class Evaluator:
         return found
 
     def _fit(self, member: Member, pod: Pod, kind: Kind) -> Fit:
-        node, used, shares, _ = member.load
+        node, used, shares, _, astray = member.load
         short = capacity_reasons(kind.requests, member.allocatable, used)
         if short:
             return Fit((), (), short)
+        if astray and owns_something(pod):
+            return Fit((), (), (ASTRAY,))
         merges: list[Merge] = []
         try:
             verdict = node.admit(pod, merges.append)

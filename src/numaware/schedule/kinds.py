@@ -41,6 +41,11 @@ def is_exclusive(pod: Pod) -> bool:
     return any(part.cpus or any("/" in name for name, _ in part.devices) for part in wanted.containers)
 
 
+def owns_something(pod: Pod) -> bool:
+    """Whether any part of a node may be the pod's alone: CPUs, memory, devices or a part of one."""
+    return is_exclusive(pod) or any(part.memory for part in demand(pod).containers)
+
+
 class Kind(msgspec.Struct, frozen=True, cache_hash=True):
     """What decides the answer for a pod, besides its constraints: pods of one kind are asked about once."""
 

@@ -87,6 +87,10 @@ class PartialNode(Node):
         after = tuple(Guess(guess.assumed, guess.node.release(*uids)) for guess in self.guesses)
         return PartialNode(self.counts, after, exact=self.exact)
 
+    def with_pod(self, pod: Pod) -> PartialNode:
+        after = tuple(Guess(guess.assumed, guess.node.with_pod(pod)) for guess in self.guesses)
+        return PartialNode(self.counts, after, exact=self.exact)
+
     def _ask(self, guess: Guess, pod: Pod, watch: Callable[[Merge], None] | None) -> _Answer:
         merges: list[Merge] = []
 

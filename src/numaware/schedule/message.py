@@ -49,7 +49,7 @@ class _Miss(NamedTuple):
     structural: bool
     short: int
     share: int
-    position: int
+    name: str
     text: str
 
 
@@ -95,11 +95,11 @@ def _miss(member: Member, pod: Pod, verdict: Verdict, merges: list[Merge]) -> _M
         if best is None or (len(missing), share) < best[:2]:
             best = len(missing), share, nodes, missing
     if best is None or not best[3]:
-        return _Miss(True, 0, 0, member.index, f"node {member.name}: {_cause(node, pod, verdict, merges)}")
+        return _Miss(True, 0, 0, member.name, f"node {member.name}: {_cause(node, pod, verdict, merges)}")
     short, share, nodes, missing = best
     amounts = " and ".join(amount_of(name, number) for name, number in missing.items())
     text = f"node {member.name} is {amounts} short on {node_list(nodes)}"
-    return _Miss(False, short, share, member.index, text)
+    return _Miss(False, short, share, member.name, text)
 
 
 def _cause(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable
 
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluation, Evaluator
@@ -31,28 +31,45 @@ class _Board:
 
 
 class Pool:
-    """Some members of a cluster by class. Lags behind the cluster until it is asked."""
+    """The members of a cluster that nothing about the node itself keeps from taking a pod, by class.
+
+    `reason` says what would. Lags behind what happens on the members until it is asked.
+    """
 
     def __init__(
-        self, cluster: Cluster, evaluator: Evaluator, positions: Iterable[int], outside: Counter[str]
+        self, cluster: Cluster, evaluator: Evaluator, reason: Callable[[Member], str | None]
     ) -> None:
         self.cluster = cluster
-        # Why the other members are not in the pool, and how many each.
-        self.outside = outside
         self.evaluator = evaluator
-        self._number: dict[int, int] = {}
-        # Class -> positions of its members, lowest first; those that have moved on are dropped when they surface.
-        self._members: dict[int, list[int]] = {}
+        # Why the other members are not in the pool, and how many each.
+        self.outside: Counter[str] = Counter()
+        self._reason = reason
+        self._reasons: dict[str, str] = {}
+        self._number: dict[str, int] = {}
+        # Class -> names of its members, lowest first; those that have moved on are dropped when they surface.
+        self._members: dict[int, list[str]] = {}
         self._sizes: Counter[int] = Counter()
         # Classes in the order in which they came to have members.
         self._news: list[int] = []
         self._boards: dict[Kind, _Board] = {}
         self._seen = cluster.serial
-        for position in positions:
-            self._enter(position)
+        for member in cluster:
+            self._consider(member)
+
+    def reconsider(self, name: str) -> None:
+        """A member is new, gone, or described anew."""
+        before = self._reasons.pop(name, None)
+        if before is not None:
+            self.outside[before] -= 1
+        number = self._number.pop(name, None)
+        if number is not None:
+            self._sizes[number] -= 1
+        member = self.cluster.by_name.get(name)
+        if member is not None:
+            self._consider(member)
 
     def best(self, pod: Pod, kind: Kind) -> tuple[Member, Evaluation] | None:
-        """The best member for the pod: highest score, then lowest position."""
+        """The best member for the pod: highest score, then first by name."""
         self._catch_up()
         if len(self._news) > _MOST_NEWS:
             self.forget_scores()
@@ -85,9 +102,9 @@ class Pool:
         self._news = sorted(number for number, size in self._sizes.items() if size)
 
     def _top(self, board: _Board, pod: Pod, kind: Kind) -> tuple[Member, Evaluation] | None:
-        """The lowest position among the classes that share the best score."""
+        """The first by name among the classes that share the best score."""
         tied: list[tuple[int, int]] = []
-        best: tuple[int, int] | None = None
+        best: tuple[str, int] | None = None
         while board.heap and (not tied or board.heap[0][0] == tied[0][0]):
             entry = heapq.heappop(board.heap)
             if tied and entry == tied[-1]:
@@ -96,41 +113,51 @@ class Pool:
             if first is None:
                 continue
             tied.append(entry)
-            if best is None or first.index < best[0]:
-                best = first.index, entry[1]
+            if best is None or first.name < best[0]:
+                best = first.name, entry[1]
         for entry in tied:
             heapq.heappush(board.heap, entry)
         if best is None:
             return None
-        member = self.cluster.members[best[0]]
+        member = self.cluster.by_name[best[0]]
         return member, self.evaluator.evaluate(best[1], member, pod, kind)
 
     def _catch_up(self) -> None:
         serial = self.cluster.serial
         if self._seen != serial:
-            for position in self.cluster.changed_since(self._seen):
-                if position in self._number:
-                    self._enter(position)
+            for name in self.cluster.changed_since(self._seen):
+                if name in self._number:
+                    self._enter(self.cluster.by_name[name])
             self._seen = serial
 
-    def _enter(self, position: int) -> None:
+    def _consider(self, member: Member) -> None:
+        """Let a member in, or keep in mind what speaks against it."""
+        reason = self._reason(member)
+        if reason is None:
+            self._enter(member)
+        else:
+            self._reasons[member.name] = reason
+            self.outside[reason] += 1
+
+    def _enter(self, member: Member) -> None:
         """Sort a member into its class."""
-        number = self.evaluator.number_of(self.cluster.members[position])
-        before = self._number.get(position)
+        name = member.name
+        number = self.evaluator.number_of(member)
+        before = self._number.get(name)
         if before == number:
             return
         if before is not None:
             self._sizes[before] -= 1
-        self._number[position] = number
+        self._number[name] = number
         if not self._sizes[number]:
             self._news.append(number)
         self._sizes[number] += 1
-        heapq.heappush(self._members.setdefault(number, []), position)
+        heapq.heappush(self._members.setdefault(number, []), name)
 
     def _first(self, number: int) -> Member | None:
-        positions = self._members.get(number)
-        while positions:
-            if self._number[positions[0]] == number:
-                return self.cluster.members[positions[0]]
-            heapq.heappop(positions)
+        names = self._members.get(number)
+        while names:
+            if self._number.get(names[0]) == number:
+                return self.cluster.by_name[names[0]]
+            heapq.heappop(names)
         return None

@@ -60,6 +60,22 @@ def shares_class(node: Node, shares: Remainders) -> tuple[tuple[int, int], ...]:
     )
 
 
+def settled(
+    node: Node, wanted: Mapping[str, int], known: Mapping[str, int]
+) -> tuple[dict[str, int], dict[int, int]]:
+    """Which pods stay on the devices they are known to share, and what is left of those; `node` has none in shared use."""
+    name = gpu_resource(node)
+    free = node.kubelet.devices.free(node.state.device, name) if name else 0
+    sharers: dict[str, int] = {}
+    left: dict[int, int] = {}
+    for uid, share in wanted.items():
+        device = known.get(uid)
+        if device is not None and free >> device & 1 and left.get(device, WHOLE) >= share:
+            sharers[uid] = device
+            left[device] = left.get(device, WHOLE) - share
+    return sharers, left
+
+
 def with_shared(node: Node, shares: Remainders) -> Node:
     """The node with exactly these devices out of the kubelet's hands."""
     name = gpu_resource(node)

@@ -84,20 +84,3 @@ def _allocatable(node: Node, most_pods: int) -> Amounts:
     if gpu is not None:
         total[SHARE_RESOURCE] = WHOLE * total[gpu]
     return tuple(sorted(total.items()))
-
-
-def with_cordon(cluster: Cluster, name: str, *, cordoned: bool) -> Cluster:
-    """The cluster with one node closed to new pods, or open again; whatever runs stays where it is."""
-    changed = Cluster(
-        (
-            msgspec.structs.replace(member.facts, unschedulable=cordoned)
-            if member.name == name
-            else member.facts,
-            member.node,
-        )
-        for member in cluster
-    )
-    for member in changed:
-        member.load = cluster.by_name[member.name].load
-        changed.where.update(dict.fromkeys(member.pods, member))
-    return changed

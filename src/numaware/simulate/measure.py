@@ -36,7 +36,7 @@ class Meter:
         names = {name for member in cluster for name in member.node.kubelet.devices.inventories}
         self.devices = tuple(sorted(names - {self.gpu}))
         self._mix = Mix(Counter(need_of(pod, self.gpu) for pod in pods))
-        self._stranded: dict[int, tuple[int, int]] = {}
+        self._stranded: dict[str, tuple[int, int]] = {}
 
     @property
     def gpu_room(self) -> int:
@@ -72,11 +72,11 @@ class Meter:
         return percent(total, whole * max(1, self._mix.total))
 
     def _stranded_on(self, member: Member) -> int:
-        known = self._stranded.get(member.index)
+        known = self._stranded.get(member.name)
         if known is None or known[0] != member.version:
             load = member.load
             here = room(load.node, load.shares, member.allocatable, load.used)
-            known = self._stranded[member.index] = (
+            known = self._stranded[member.name] = (
                 member.version,
                 self._mix.stranded(site(load.node.kubelet, member.facts.allocatable), here),
             )

@@ -36,15 +36,15 @@ class SchedulerPlugins(PlainRule):
     lags = True
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cache = [topology_of(member.node) for member in cluster]
-        self._stale: dict[int, Member] = {}
+        self._cache = {member.name: topology_of(member.node) for member in cluster}
+        self._stale: dict[str, Member] = {}
         self._next = RESYNC
 
     def knows(self, member: Member) -> Hashable:
-        return tuple(zone.available for zone in self._cache[member.index].zones)
+        return tuple(zone.available for zone in self._cache[member.name].zones)
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:
-        known = self._cache[member.index]
+        known = self._cache[member.name]
         status = filter_node(known, frozenset(member.allocatable), pod)
         if status.code != "Success":
             return Judgement(0, reasons=status.reasons[:1])
@@ -52,11 +52,11 @@ class SchedulerPlugins(PlainRule):
         return Judgement(score, tightest(ways))
 
     def bound(self, pod: Pod, member: Member) -> None:
-        self._cache[member.index] = over_reserve.assume(self._cache[member.index], [pod])
-        self._stale[member.index] = member
+        self._cache[member.name] = over_reserve.assume(self._cache[member.name], [pod])
+        self._stale[member.name] = member
 
     def released(self, member: Member) -> None:
-        self._stale[member.index] = member
+        self._stale[member.name] = member
 
     def passed(self, now: int) -> Sequence[Member]:
         if now < self._next:
@@ -65,7 +65,7 @@ class SchedulerPlugins(PlainRule):
         found = list(self._stale.values())
         self._stale = {}
         for member in found:
-            self._cache[member.index] = topology_of(member.node)
+            self._cache[member.name] = topology_of(member.node)
         return found
 
 

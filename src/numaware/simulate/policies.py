@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Decision, Engine
+from numaware.schedule.facts import NodeFacts
 from numaware.schedule.zones import gpu_resource
 from numaware.simulate.chance import source
 from numaware.simulate.fgd import GradientDescent, Typical
@@ -33,8 +34,8 @@ class Policy(Protocol):
 
     def release(self, uid: str) -> None: ...
 
-    def adopt(self, pod: Pod, node: str) -> None:
-        """The pod is on the node already, and in the cluster's books."""
+    def describe(self, facts: NodeFacts) -> None:
+        """A node is described anew; whatever runs there stays."""
 
 
 class Ours:
@@ -58,8 +59,8 @@ class Ours:
     def release(self, uid: str) -> None:
         self.engine.release(uid)
 
-    def adopt(self, pod: Pod, node: str) -> None:
-        self.engine.neighbours.place(pod, node)
+    def describe(self, facts: NodeFacts) -> None:
+        self.engine.put(facts)
 
 
 class Setting(NamedTuple):
@@ -79,7 +80,8 @@ def _ranking(rule: Callable[[Setting], Rule]) -> Callable[[Setting], Policy]:
     def make(setting: Setting) -> Policy:
         ties = list(range(len(setting.cluster)))
         setting.chance("ties").shuffle(ties)
-        return Ranking(setting.cluster, rule(setting), ties)
+        names = (member.name for member in setting.cluster)
+        return Ranking(setting.cluster, rule(setting), dict(zip(names, ties, strict=True)))
 
     return make
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from numaware.schedule.cluster import Cluster, Member
@@ -22,6 +22,7 @@ from numaware.schedule.constraints import (
     static_reason,
 )
 from numaware.schedule.engine import GATED
+from numaware.schedule.facts import NodeFacts
 from numaware.schedule.kinds import Kind, kind_of
 from numaware.schedule.shares import Share, choices, wanted_share
 from numaware.schedule.zones import gpu_resource
@@ -64,8 +65,8 @@ class Rule(Protocol):
     def knows(self, member: Member) -> Hashable:
         """What the rule knows of a node besides the node's true state."""
 
-    def pick(self, fitting: Sequence[int]) -> int | None:
-        """The position to take out of all that fit; None for the best score."""
+    def pick(self, fitting: Sequence[str]) -> str | None:
+        """The node to take out of all that fit; None for the best score."""
 
     def passed(self, now: int) -> Sequence[Member]:
         """Time has come to `now`; the nodes of which the rule knows something else since."""
@@ -85,7 +86,7 @@ class PlainRule:
     def knows(self, member: Member) -> Hashable:  # noqa: ARG002 - for rules that know something else
         return None
 
-    def pick(self, fitting: Sequence[int]) -> int | None:  # noqa: ARG002 - see above
+    def pick(self, fitting: Sequence[str]) -> str | None:  # noqa: ARG002 - see above
         return None
 
     def passed(self, now: int) -> Sequence[Member]:  # noqa: ARG002 - see above
@@ -99,30 +100,30 @@ class PlainRule:
 
 
 class _Board:
-    """The nodes that fit one kind of pod: (-score, tie, position, stamp) in a heap, and the stamp that counts."""
+    """The nodes that fit one kind of pod: (-score, tie, name, stamp) in a heap, and the stamp that counts."""
 
     __slots__ = ("heap", "read", "stamps")
 
     def __init__(self) -> None:
-        self.heap: list[tuple[int, int, int, int]] = []
-        self.stamps: dict[int, int] = {}
+        self.heap: list[tuple[int, int, str, int]] = []
+        self.stamps: dict[str, int] = {}
         self.read = -1
 
 
 class Ranking:
-    """A scheduler in the lab. `ties` ranks positions of equal score."""
+    """A scheduler in the lab. `ties` ranks nodes of equal score, by name."""
 
-    def __init__(self, cluster: Cluster, rule: Rule, ties: Sequence[int]) -> None:
+    def __init__(self, cluster: Cluster, rule: Rule, ties: Mapping[str, int]) -> None:
         self.cluster = cluster
         self.rule = rule
         self.ties = ties
         self.neighbours = Neighbours(member.facts for member in cluster)
-        self._changes: list[int] = []
+        self._changes: list[str] = []
         self._states: dict[Hashable, int] = {}
-        self._state_of = [-1] * len(cluster)
+        self._state_of: dict[str, int] = {}
         self._kinds: dict[Kind, int] = {}
         self._known: dict[tuple[int, int], Judgement] = {}
-        self._eligible: dict[NodeRules, tuple[int, ...]] = {}
+        self._eligible: dict[NodeRules, tuple[str, ...]] = {}
         self._boards: dict[tuple[NodeRules, int], _Board] = {}
         self._stamp = 0
 
@@ -138,13 +139,13 @@ class Ranking:
         number = self._number(pod)
         board = self._board(pod, number)
         question = self.neighbours.ask(pod)
-        position = self._free_choice(board, pod, question)
-        if position is None:
-            position = next(self._best_first(board, pod, question), None)
-        if position is None:
+        name = self._free_choice(board, pod, question)
+        if name is None:
+            name = next(self._best_first(board, pod, question), None)
+        if name is None:
             return Choice(None, reasons=self._reasons(pod, number, question))
-        found = self._judge(self.cluster.members[position], pod, number)
-        return Choice(self.cluster.members[position].name, found.share)
+        found = self._judge(self.cluster.by_name[name], pod, number)
+        return Choice(name, found.share)
 
     def bind(self, pod: Pod, choice: Choice) -> Verdict:
         """Carry the choice out; the kubelet of the node has the last word."""
@@ -170,19 +171,22 @@ class Ranking:
     def lags(self) -> bool:
         return self.rule.lags
 
-    def adopt(self, pod: Pod, node: str) -> None:
-        """The pod is on the node already, and in the cluster's books."""
-        self.neighbours.place(pod, node)
+    def describe(self, facts: NodeFacts) -> None:
+        """A node is described anew; whatever runs there stays."""
+        self._changed(self.cluster.put(facts))
+        self.neighbours.set_node(facts)
+        self._eligible.clear()
+        self._boards.clear()
 
-    def _free_choice(self, board: _Board, pod: Pod, question: Question | None) -> int | None:
+    def _free_choice(self, board: _Board, pod: Pod, question: Question | None) -> str | None:
         """What a rule takes that does not go by scores."""
         fitting = list(board.stamps)
         if question is not None or pod.scheduling.host_ports:
-            fitting = [position for position in fitting if not self._in_the_way(position, pod, question)]
+            fitting = [name for name in fitting if not self._in_the_way(name, pod, question)]
         return self.rule.pick(fitting) if fitting else None
 
-    def _best_first(self, board: _Board, pod: Pod, question: Question | None) -> Iterator[int]:
-        """Positions from the best score down, those left out that ports or neighbours forbid; the heap stays whole."""
+    def _best_first(self, board: _Board, pod: Pod, question: Question | None) -> Iterator[str]:
+        """Nodes from the best score down, those left out that ports or neighbours forbid; the heap stays whole."""
         aside = []
         try:
             while board.heap:
@@ -197,8 +201,8 @@ class Ranking:
             for entry in aside:
                 heapq.heappush(board.heap, entry)
 
-    def _in_the_way(self, position: int, pod: Pod, question: Question | None) -> str | None:
-        member = self.cluster.members[position]
+    def _in_the_way(self, name: str, pod: Pod, question: Question | None) -> str | None:
+        member = self.cluster.by_name[name]
         reason = None
         if pod.scheduling.host_ports:
             taken = [port for other in member.pods.values() for port in other.scheduling.host_ports]
@@ -211,7 +215,7 @@ class Ranking:
         counts: Counter[str] = Counter()
         for member in self.cluster:
             outside = static_reason(pod.scheduling, member.facts) or self._in_the_way(
-                member.index, pod, question
+                member.name, pod, question
             )
             counts.update((outside,) if outside else self._judge(member, pod, number).reasons)
         return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
@@ -222,13 +226,13 @@ class Ranking:
         return self._kinds.setdefault(kind_of(pod), len(self._kinds))
 
     def _changed(self, member: Member) -> None:
-        self._state_of[member.index] = -1
-        self._changes.append(member.index)
+        self._state_of.pop(member.name, None)
+        self._changes.append(member.name)
 
     def _state(self, member: Member) -> int:
         """The number of the member's state; equal numbers answer alike."""
-        number = self._state_of[member.index]
-        if number < 0:
+        number = self._state_of.get(member.name)
+        if number is None:
             load = member.load
             key = (
                 node_class(load.node),
@@ -237,7 +241,7 @@ class Ranking:
                 tuple(sorted(load.shares.items())),
                 self.rule.knows(member),
             )
-            number = self._state_of[member.index] = self._states.setdefault(key, len(self._states))
+            number = self._state_of[member.name] = self._states.setdefault(key, len(self._states))
         return number
 
     def _judge(self, member: Member, pod: Pod, number: int) -> Judgement:
@@ -260,12 +264,12 @@ class Ranking:
         rules = pod.scheduling.node
         if rules not in self._eligible:
             self._eligible[rules] = tuple(
-                member.index for member in self.cluster if not static_reason(pod.scheduling, member.facts)
+                member.name for member in self.cluster if not static_reason(pod.scheduling, member.facts)
             )
         board = self._boards.get((rules, number))
         if board is None:
             board = self._boards[rules, number] = _Board()
-            news: Sequence[int] = self._eligible[rules]
+            news: Sequence[str] = self._eligible[rules]
         else:
             changed = set(self._changes[board.read :])
             eligible = self._eligible[rules]
@@ -273,14 +277,14 @@ class Ranking:
                 changed.intersection_update(eligible)
             news = sorted(changed)
         board.read = len(self._changes)
-        for position in news:
-            found = self._judge(self.cluster.members[position], pod, number)
+        for name in news:
+            found = self._judge(self.cluster.by_name[name], pod, number)
             if found.reasons:
-                board.stamps.pop(position, None)
+                board.stamps.pop(name, None)
             else:
                 self._stamp += 1
-                board.stamps[position] = self._stamp
-                heapq.heappush(board.heap, (-found.score, self.ties[position], position, self._stamp))
+                board.stamps[name] = self._stamp
+                heapq.heappush(board.heap, (-found.score, self.ties[name], name, self._stamp))
         return board
 
 

@@ -26,7 +26,7 @@ from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
 from numaware.schedule.facts import pod_requests
 from numaware.schedule.kinds import Kind, kind_of
-from numaware.simulate.clusters import ClusterSpec, build, with_cordon
+from numaware.simulate.clusters import ClusterSpec, build
 from numaware.simulate.measure import Meter, fewest_nodes, numa_nodes, percent
 from numaware.simulate.policies import POLICIES, Setting
 from numaware.simulate.result import Result, Run, Sample, Storm, Tile
@@ -108,9 +108,9 @@ class _Lab:
         room = Meter(self.cluster, ())
         names = [member.name for member in self.cluster]
         self.arrivals = arrivals(trace, seed, room.gpu, room.gpu_room, names)
-        self.typical = [arrival.pod for arrival in self.arrivals]
-        self.meter = Meter(self.cluster, self.typical)
-        self.policy = POLICIES[policy](Setting(self.cluster, self.typical, seed))
+        typical = [arrival.pod for arrival in self.arrivals]
+        self.meter = Meter(self.cluster, typical)
+        self.policy = POLICIES[policy](Setting(self.cluster, typical, seed))
         self.events: list[_Event] = []
         self.pushed = 0
         self.waiting: dict[str, _Pod] = {}
@@ -258,11 +258,8 @@ class _Lab:
         for stay in [stay for stay in self.running.values() if stay.node == event.node]:
             self._remove(stay)
             self._at(now + SECOND, _COMES, stay.pending._replace(since=now, refused=0))
-        self.cluster = with_cordon(self.cluster, event.node, cordoned=event.action != "return")
-        self.meter.cluster = self.cluster
-        self.policy = POLICIES[self.name](Setting(self.cluster, self.typical, self.seed))
-        for stay in self.running.values():
-            self.policy.adopt(stay.pending.pod, stay.node)
+        facts = self.cluster.by_name[event.node].facts
+        self.policy.describe(msgspec.structs.replace(facts, unschedulable=event.action != "return"))
         self._try_again(now)
 
     # Numbers

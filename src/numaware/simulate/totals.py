@@ -85,5 +85,5 @@ class Chance(PlainRule):
         alike = [parts[share.zone].gpus.count(share.left) if share else 1 for share in ways]
         return Judgement(0, self.chance.choices(ways, alike)[0])
 
-    def pick(self, fitting: Sequence[int]) -> int | None:
+    def pick(self, fitting: Sequence[str]) -> str | None:
         return self.chance.choice(fitting)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from numaware.schedule.cluster import Member
 from numaware.schedule.engine import Engine
 from numaware.schedule.ledger import Placement, placement_of
 from numaware.schedule.message import nearest_miss, refusal
@@ -55,18 +56,17 @@ class Trial:
 
     def ask(self, pods: Sequence[Pod]) -> WhatIf:
         """Try the pods in order; nothing stays."""
-        answers = tuple(self._answer(name, pods[0]) for name in self.cluster.by_name) if pods else ()
+        answers = tuple(self._answer(member, pods[0]) for member in self.cluster) if pods else ()
         mark = self.engine.mark()
         destinies = tuple(self._destiny(pod) for pod in pods)
         self.engine.undo(mark)
         return WhatIf(answers, destinies)
 
-    def _answer(self, name: str, pod: Pod) -> Answer:
-        member = self.cluster.by_name[name]
+    def _answer(self, member: Member, pod: Pod) -> Answer:
         reasons = self.engine.why_not(member, pod)
         if reasons:
-            return Answer(name, None, reasons)
-        return Answer(name, placement_of(member.node.admit(pod).node, pod))
+            return Answer(member.name, None, reasons)
+        return Answer(member.name, placement_of(member.node.admit(pod).node, pod))
 
     def _destiny(self, pod: Pod) -> Destiny:
         decision = self.engine.decide(pod)

@@ -149,6 +149,10 @@ class Node:
             pods = {uid: pod for uid, pod in pods.items() if uid not in uids}
         return Node(kubelet, NodeState(cpu, memory, device, pods))
 
+    def with_pod(self, pod: Pod) -> Node:
+        """The node with the pod on it as it is described here; that alone gives the pod nothing."""
+        return Node(self.kubelet, self.state._replace(pods={**self.state.pods, pod.uid: pod}))
+
     def start_containers(self, uid: str) -> Node:
         """The node after all containers of a pod started: memory of init containers that ended is free again."""
         pod = self.state.pods.get(uid)

@@ -41,6 +41,8 @@ class Neighbours:
         self._nodes: dict[str, NodeFacts] = {}
         self._places = Places()
         self._placed: dict[str, _Placed] = {}
+        # Node -> its pods, in the order in which they came.
+        self._on: dict[str, dict[str, Pod]] = {}
         self._kin: dict[tuple[str, Labels], Kin] = {}
         self._term_tallies: dict[tuple[PodTerm, ...], TermTally] = {}
         self._spread_tallies: dict[tuple[object, ...], SpreadTally] = {}
@@ -76,6 +78,7 @@ class Neighbours:
         self.remove(pod.uid)
         kin = self._known_kin(pod) or self._new_kin(pod)
         self._placed[pod.uid] = _Placed(pod, node, kin)
+        self._on.setdefault(node, {})[pod.uid] = pod
         self._count(self._placed[pod.uid], 1)
 
     def remove(self, uid: str) -> None:
@@ -83,6 +86,7 @@ class Neighbours:
         placed = self._placed.pop(uid, None)
         if placed is None:
             return
+        del self._on[placed.node][uid]
         self._count(placed, -1)
         if not placed.kin.on:
             del self._kin[placed.pod.namespace, placed.pod.scheduling.labels]
@@ -219,9 +223,10 @@ class Neighbours:
 
     def _leave(self, node: str) -> list[Pod]:
         """Take every pod off a node; returns them."""
-        pods = [placed.pod for placed in self._placed.values() if placed.node == node]
+        pods = list(self._on.get(node, {}).values())
         for pod in pods:
             self.remove(pod.uid)
+        self._on.pop(node, None)
         return pods
 
 
