@@ -8,6 +8,7 @@ ports or on preferences make the engine ask every node.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -56,11 +57,20 @@ class Decision(NamedTuple):
     reasons: tuple[tuple[str, int], ...] = ()
 
 
+class Judgement(NamedTuple):
+    """One node's answer to a pod, by what its kubelet and its totals say alone; no evaluation if nobody knows the node."""
+
+    name: str
+    reasons: tuple[str, ...]
+    evaluation: Evaluation | None
+
+
 class Engine:
     """Decides for pods one by one, in the order they are given.
 
     Without a `mix` the engine learns from the pods it sees which kinds come. `cached=False` asks the twin of every
-    node every time. A `guard` holds templates off nodes that refused them.
+    node every time. A `guard` holds templates off nodes that refused them. `profiles` are for pods that name a scheduler
+    of their own; `profile` is for all others.
     """
 
     def __init__(
@@ -71,6 +81,7 @@ class Engine:
         mix: Mix | None = None,
         cached: bool = True,
         guard: StormGuard | None = None,
+        profiles: Mapping[str, Profile] | None = None,
     ) -> None:
         self.cluster = cluster
         self.cached = cached
@@ -79,16 +90,19 @@ class Engine:
         for member in cluster:
             for pod in member.pods.values():
                 self.neighbours.place(pod, member.name)
-        self._evaluator = Evaluator(profile, cached=cached)
+        # By the name of the scheduler; the one without a name is for everybody else.
+        self._evaluators = {
+            name: Evaluator(one, cached=cached) for name, one in {**(profiles or {}), "": profile}.items()
+        }
         if mix is not None:
-            self._evaluator.learn(mix)
+            self._teach(mix)
         self._learns = mix is None
         self._seen: Counter[Need] = Counter()
         self._count = 0
         # How many members have GPUs of which name, and how many would rather not have every pod.
         self._gpus: Counter[str] = Counter(filter(None, (gpu_resource(member.node) for member in cluster)))
         self._reluctant = sum(_is_reluctant(member.facts) for member in cluster)
-        self._pools: dict[tuple[NodeRules, str], Pool] = {}
+        self._pools: dict[tuple[NodeRules | None, str, str], Pool] = {}
 
     # Deciding
 
@@ -98,8 +112,8 @@ class Engine:
         hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
         if hindrance:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
-        if self._evaluator.full:
-            self._evaluator = self._evaluator.emptied()
+        if any(evaluator.full for evaluator in self._evaluators.values()):
+            self._evaluators = {name: one.emptied() for name, one in self._evaluators.items()}
             self._pools.clear()
         kind = kind_of(pod)
         question = self.neighbours.ask(pod)
@@ -129,6 +143,18 @@ class Engine:
         """What keeps the pod off one node, empty if nothing does."""
         return self._why_not(member, pod, kind_of(pod), self.neighbours.ask(pod))
 
+    def judge(self, pod: Pod, names: Iterable[str]) -> Iterator[Judgement]:
+        """What some nodes say, whoever decides in the end: only totals, the kubelet, and refusals in the past count."""
+        pool = self._kept_pool((None, "", self._profile_name(pod)), lambda _: None)
+        held = self.guard if self.guard is not None and self.guard.concerns(pod) else None
+        by_name = self.cluster.by_name
+        for name, found in pool.answers(pod, kind_of(pod), names):
+            if found is None:
+                yield Judgement(name, ("node(s) that nothing is known of",), None)
+                continue
+            reason = held.reason(pod, by_name[name]) if held and not found.reasons else None
+            yield Judgement(name, (reason,) if reason else found.reasons, found)
+
     def _one_by_one(self, pod: Pod, question: Question | None) -> bool:
         """Whether nodes of one class may still answer differently."""
         held = self.guard is not None and self.guard.concerns(pod)
@@ -151,17 +177,28 @@ class Engine:
         return reason
 
     def _evaluate(self, member: Member, pod: Pod, kind: Kind) -> Evaluation:
-        return self._evaluator.evaluate(self._evaluator.number_of(member), member, pod, kind)
+        evaluator = self._evaluators[self._profile_name(pod)]
+        return evaluator.evaluate(evaluator.number_of(member), member, pod, kind)
+
+    def _profile_name(self, pod: Pod) -> str:
+        name = pod.scheduling.scheduler
+        return name if name in self._evaluators else ""
 
     def _pool(self, pod: Pod) -> Pool:
         policy = pod.scheduling.annotation(VOLCANO_POLICY)
         # Volcano asks only Guaranteed pods for their policy, so others that name it share the pool of those that do not.
-        rules = pod.scheduling.node, policy if policy and qos_class(pod) == "Guaranteed" else ""
-        pool = self._pools.get(rules)
+        heeded = policy if policy and qos_class(pod) == "Guaranteed" else ""
+        key = pod.scheduling.node, heeded, self._profile_name(pod)
+        return self._kept_pool(key, partial(_node_reason, pod=pod))
+
+    def _kept_pool(
+        self, key: tuple[NodeRules | None, str, str], reason: Callable[[Member], str | None]
+    ) -> Pool:
+        pool = self._pools.get(key)
         if pool is None:
             if len(self._pools) >= _MOST_POOLS:
                 del self._pools[next(iter(self._pools))]
-            pool = self._pools[rules] = Pool(self.cluster, self._evaluator, partial(_node_reason, pod=pod))
+            pool = self._pools[key] = Pool(self.cluster, self._evaluators[key[2]], reason)
         return pool
 
     def _best_of_all(
@@ -278,9 +315,13 @@ class Engine:
         self._count += 1
         self._seen[need_of(pod, self._gpu)] += 1
         if self._count & (self._count - 1) == 0:
-            self._evaluator.learn(Mix(self._seen))
+            self._teach(Mix(self._seen))
             for pool in self._pools.values():
                 pool.forget_scores()
+
+    def _teach(self, mix: Mix) -> None:
+        for evaluator in self._evaluators.values():
+            evaluator.learn(mix)
 
 
 def _node_reason(member: Member, pod: Pod) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluation, Evaluator
@@ -95,6 +95,14 @@ class Pool:
                 for reason in set(self.evaluator.evaluate(number, first, pod, kind).reasons):
                     counts[reason] += size
         return counts
+
+    def answers(self, pod: Pod, kind: Kind, names: Iterable[str]) -> Iterator[tuple[str, Evaluation | None]]:
+        """What each of these members says, None where there is no such member."""
+        self._catch_up()
+        number_of, evaluate, members = self._number.get, self.evaluator.evaluate, self.cluster.by_name
+        for name in names:
+            number = number_of(name)
+            yield name, None if number is None else evaluate(number, members[name], pod, kind)
 
     def forget_scores(self) -> None:
         """The scores have changed: boards start again from the classes there are."""

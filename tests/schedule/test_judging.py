@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.engine import Engine
+from numaware.schedule.facts import Taint
+from numaware.schedule.profile import Profile
+from numaware.schedule.storm import HELD, StormGuard
+from numaware.workload.scheduling import Scheduling
+from small_clusters import cluster_of, facts_of, gpu_node
+from twin_nodes import pod
+
+
+def test_only_the_nodes_asked_about_answer_and_in_that_order() -> None:
+    engine = Engine(cluster_of(gpu_node(), gpu_node(), gpu_node()))
+    assert [found.name for found in engine.judge(pod("p", 4), ["n2", "n0"])] == ["n2", "n0"]
+
+
+def test_a_node_says_by_its_kubelet_whether_it_takes_the_pod() -> None:
+    engine = Engine(cluster_of(gpu_node("single-numa-node"), gpu_node("none")))
+    strict, lax = engine.judge(pod("p", 12), ["n0", "n1"])
+    assert strict.reasons == ("node(s) could not align the pod on NUMA nodes (single-numa-node)",)
+    assert lax.reasons == ()
+
+
+def test_what_the_other_scheduler_judges_itself_is_left_to_it() -> None:
+    node = gpu_node()
+    facts = facts_of("n0", node, taints=(Taint("dedicated", "x", "NoSchedule"),), unschedulable=True)
+    engine = Engine(Cluster([(facts, node)]))
+    (found,) = engine.judge(pod("p", 4), ["n0"])
+    assert found.reasons == ()
+    assert engine.decide(pod("p", 4)).node is None
+
+
+def test_a_node_that_nobody_knows_is_told_so() -> None:
+    (found,) = Engine(cluster_of(gpu_node())).judge(pod("p", 4), ["stranger"])
+    assert found.reasons == ("node(s) that nothing is known of",)
+    assert found.evaluation is None
+
+
+def test_a_judgement_sees_every_change_at_once() -> None:
+    engine = Engine(cluster_of(gpu_node("single-numa-node")))
+    asked = pod("b", 8)
+    assert [found.reasons for found in engine.judge(asked, ["n0"])] == [()]
+    assert engine.bind(engine.decide(pod("a", 8))).admitted
+    (after,) = engine.judge(asked, ["n0"])
+    assert after.reasons
+    engine.release("a")
+    engine.drop("n0")
+    (gone,) = engine.judge(asked, ["n0"])
+    assert gone.evaluation is None
+
+
+def test_a_template_that_a_node_has_refused_is_held_off_it() -> None:
+    guard = StormGuard()
+    engine = Engine(cluster_of(gpu_node(), gpu_node()), guard=guard)
+    guard.refused(pod("a", 4), engine.cluster.by_name["n0"], "TopologyAffinityError", 0)
+    first, second = engine.judge(pod("a", 4), ["n0", "n1"])
+    assert (first.reasons, second.reasons) == ((HELD,), ())
+
+
+def test_pods_are_scored_by_the_profile_of_the_scheduler_they_name() -> None:
+    packs = Profile(medium=(("most-allocated", 1),))
+    spreads = Profile(medium=(("least-allocated", 1),))
+    engine = Engine(cluster_of(gpu_node(), gpu_node()), packs, profiles={"spread": spreads})
+    assert engine.bind(engine.decide(pod("a", 2))).admitted
+    asked = pod("b", 2)
+    assert engine.decide(asked).node == "n0"
+    assert engine.decide(replace(asked, scheduling=Scheduling(scheduler="spread"))).node == "n1"
+    assert engine.decide(replace(asked, scheduling=Scheduling(scheduler="another"))).node == "n0"
