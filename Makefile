@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up test lint bench e2e docs clean
+.PHONY: up test lint bench kube-assets e2e docs clean
 
 # See the machine you sit at.
 up: .venv/.base
@@ -28,8 +28,12 @@ bench: .venv/.dev
 	@scripts/system-packages bench
 	$(BIN)/pytest benchmarks
 
-# What a user installs, tried as a user would: not from the working tree.
-e2e: .venv/.dev
+# The real Kubernetes programs that e2e runs: taken from KUBEBUILDER_ASSETS, or built with Go once and kept.
+kube-assets:
+	@scripts/kube-assets/build
+
+# What a user installs, tried as a user would, and everything that needs real components.
+e2e: .venv/.dev kube-assets
 	@scripts/system-packages e2e
 	$(BIN)/pytest tests/e2e -m e2e
 

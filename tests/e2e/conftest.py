@@ -1,0 +1,27 @@
+"""What the tests on real components share: a control plane for each module, and its logs beside a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from e2e.control_plane import ControlPlane
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """etcd and the API server, with everything of deploy/rbac in it; schedulers are started by whoever wants one."""
+    with ControlPlane(tmp_path_factory.mktemp("plane")) as started:
+        yield started
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    found = getattr(item, "funcargs", {}).get("plane")
+    if report.failed and isinstance(found, ControlPlane):
+        report.sections += [(f"log of {program.name}", program.tail()) for program in found.programs.values()]
+    return report
