@@ -1,0 +1,58 @@
+"""The kinds of objects we read and write, and where an API server keeps them."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import msgspec
+
+from numaware.errors import InputError
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """One kind of object: its group ("" for the core), version, name in addresses, kind, and whether it lives in namespaces."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """As objects name it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The address of one object or, without a name, of all in a namespace, or of all.
+
+        A name may come from a person or from another object: it is escaped, and cannot climb out of its place.
+        """
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        where = f"{root}/namespaces/{_segment(namespace)}" if namespace and self.namespaced else root
+        path = f"{where}/{self.plural}"
+        if name:
+            path += f"/{_segment(name)}"
+        return f"{path}/{subresource}" if subresource else path
+
+
+def _segment(name: str) -> str:
+    if name in {".", ".."}:
+        raise InputError(repr(name), "is no name of an object")
+    return quote(name, safe="")
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+# The newer of the two doors to the same events, and the one kube-scheduler uses: a repeat is a series with its own
+# count, which the old one only has as a deprecated field, and an event can name a second object it relates to.
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+NODE_RESOURCE_TOPOLOGIES = Resource(
+    "topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology", namespaced=False
+)
+NUMATOPOLOGIES = Resource(
+    "nodeinfo.volcano.sh", "v1alpha1", "numatopologies", "Numatopology", namespaced=False
+)
