@@ -100,6 +100,13 @@ def test_an_event_for_a_node_that_is_not_there_is_refused() -> None:
         run(cluster(1), wrong, "numaware", 1)
 
 
+def test_an_owner_that_is_done_makes_no_refused_pod_anew() -> None:
+    """Ten CPUs fit no NUMA node of eight, which node totals do not see; after three seconds the owner is gone."""
+    played = msgspec.structs.replace(trace(guaranteed("a", 10)), finishes=(FinishEvent(3 * SECOND, "a"),))
+    result = run(cluster(1, "single-numa-node"), played, "kube-scheduler", 1)
+    assert result.run.kubelet_refusals == 3
+
+
 def test_pods_of_an_owner_can_be_finished_and_make_room() -> None:
     pods = msgspec.structs.replace(
         trace(guaranteed("a", 14), guaranteed("b", 14)), finishes=(FinishEvent(9000, "a"),)

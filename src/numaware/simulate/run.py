@@ -224,6 +224,13 @@ class _Lab:
             self._remove(stay)
         for pending in [one for one in self.waiting.values() if _named(one.owner, event.owner)]:
             del self.waiting[pending.pod.uid]
+        # Nor is a refused one made anew by an owner that is done.
+        self.events = [
+            one
+            for one in self.events
+            if not (isinstance(one.what, _Pod) and _named(one.what.owner, event.owner))
+        ]
+        heapq.heapify(self.events)
         self._try_again(now)
 
     def _remove(self, stay: _Stay) -> None:
