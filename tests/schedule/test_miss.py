@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 
 import msgspec
+import pytest
 
+from numaware.errors import InputError
 from numaware.schedule.ledger import Observation, Placement, ZonePart, predict
-from numaware.schedule.miss import bundle
+from numaware.schedule.miss import again, bundle
 from numaware.twin.node import Node
 from numaware.twin.recording import Recording, replay
 from small_clusters import gpu_node
@@ -72,3 +74,40 @@ def test_equal_misses_give_equal_bytes() -> None:
         for _ in range(2)
     ]
     assert made[0] == made[1]
+
+
+def test_a_miss_that_the_twin_now_predicts_is_explained() -> None:
+    """The kubelet did what the twin says today; whatever was predicted then is only told."""
+    before = admitted(gpu_node(memory=True), pod("x", 7, 3 * GI, gpu=1))
+    asking = pod("a", 4, 2 * GI, gpu=1)
+    right = predict("n0", asking, before.admit(asking))
+    wrong = msgspec.structs.replace(right, placement=Placement((ZonePart(0, (("cpu", 4),), "0-3"),)))
+    made = json.dumps(bundle(before, asking, wrong, Observation(right.placement))).encode()
+    found = again(made, "miss.json")
+    assert (found.outcome, found.explained) == ("wrong_zone", True)
+    assert found.now.placement == right.placement
+
+
+def test_a_refusal_that_the_twin_does_not_see_is_not_explained() -> None:
+    before = gpu_node()
+    asking = pod("a", 4)
+    made = json.dumps(bundle(before, asking, predict("n0", asking, before.admit(asking)), REFUSED)).encode()
+    found = again(made, "miss.json")
+    assert not found.explained
+    assert found.observed == REFUSED
+
+
+def test_pods_that_have_left_are_in_the_state_files() -> None:
+    """x and y came, x left: the pods that are there do not tell why y is where it is."""
+    full = admitted(admitted(gpu_node(), pod("x", 7)), pod("y", 7))
+    before = full.release("x")
+    asking = pod("a", 8)
+    truth = predict("n0", asking, before.admit(asking))
+    made = json.dumps(bundle(before, asking, truth, Observation(truth.placement, truth.reason))).encode()
+    assert again(made, "miss.json").explained
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"scenario":{}}', b"\xff", b'{"scenario":'])
+def test_what_is_no_miss_is_refused_in_one_line(data: bytes) -> None:
+    with pytest.raises(InputError, match=r"miss\.json: not a kept miss"):
+        again(data, "miss.json")

@@ -12,14 +12,16 @@ from typing import Any
 
 import msgspec
 
+from numaware.errors import InputError
 from numaware.machine.quantity import Quantity
-from numaware.schedule.ledger import Observation, Placement, Prediction, compare, placement_of
+from numaware.machine.words import printable
+from numaware.schedule.ledger import Observation, Placement, Prediction, compare, placement_of, predict
 from numaware.twin.config import Amounts, KubeletConfig, Options
-from numaware.twin.errors import KubeletPanic
-from numaware.twin.files import state_files
+from numaware.twin.errors import KubeletPanic, StartError
+from numaware.twin.files import load_state, state_files
 from numaware.twin.hardware import Hardware
 from numaware.twin.node import Node
-from numaware.twin.recording import Recording, replay
+from numaware.twin.recording import Recording, arranged, replay
 from numaware.workload.demand import is_memory
 from numaware.workload.pod import Container, Pod, Resources
 
@@ -35,6 +37,62 @@ def bundle(before: Node, pod: Pod, prediction: Prediction, observed: Observation
         "stateFiles": state_files(before.kubelet, before.state),
         "exact": _leads_to(recorded, before, pod),
     }
+
+
+class Again(msgspec.Struct, frozen=True):
+    """A miss looked into again: what was predicted, what happened, what the twin says now, and how the two compare."""
+
+    id: str
+    outcome: str
+    predicted: Observation
+    observed: Observation
+    now: Observation
+    explained: bool
+
+
+class _Told(msgspec.Struct):
+    admitted: bool
+    reason: str = ""
+    placement: Placement | None = None
+
+    @property
+    def observation(self) -> Observation:
+        return Observation(self.placement if self.admitted else None, self.reason)
+
+
+class _Bundle(msgspec.Struct, rename="camel"):
+    outcome: str
+    predicted: _Told
+    observed: _Told
+    state_files: dict[str, str] = {}
+
+
+def again(data: bytes, source: str) -> Again:
+    """Ask the twin of today what became of a kept miss; `InputError` for what is none."""
+    try:
+        kept = msgspec.json.decode(data, type=_Bundle)
+        recorded = msgspec.json.decode(data, type=Recording).scenario
+        fresh, pods = arranged(recorded)
+        state = load_state(fresh.kubelet, {name: text.encode() for name, text in kept.state_files.items()})
+    except (msgspec.MsgspecError, ValueError, StartError, RecursionError) as error:
+        raise InputError(source, f"not a kept miss: {printable(str(error), 300)}") from None
+    if not pods:
+        raise InputError(source, "not a kept miss: no pod comes")
+    observed = kept.observed.observation
+    try:
+        now = predict(recorded.id, pods[-1], Node(fresh.kubelet, state).admit(pods[-1]))
+    except KubeletPanic as crash:
+        return Again(
+            recorded.id,
+            kept.outcome,
+            kept.predicted.observation,
+            observed,
+            Observation(None, str(crash)),
+            False,
+        )
+    told = Observation(now.placement, now.reason)
+    explained = compare(now, observed) == "match" and now.reason == observed.reason
+    return Again(recorded.id, kept.outcome, kept.predicted.observation, observed, told, explained)
 
 
 def scenario(name: str, node: Node, pods: Iterable[Pod]) -> dict[str, Any]:

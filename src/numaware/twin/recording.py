@@ -135,6 +135,12 @@ class Recording(_Wire, frozen=True):
     result: Result | None = None
 
 
+def arranged(scenario: Scenario) -> tuple[Node, tuple[Pod, ...]]:
+    """The node before anything happens, and the pods that will come, in order; `StartError` if it never starts."""
+    node = Node.fresh(_hardware(scenario.machine), _config(scenario))
+    return node, tuple(_pod(event.pod) for event in scenario.events if event.pod is not None)
+
+
 def replay(scenario: Scenario) -> dict[str, Any]:
     """What the twin says to a scenario, in the shape of a recorded result."""
     hardware, config = _hardware(scenario.machine), _config(scenario)

@@ -1,0 +1,75 @@
+"""`numaware ledger`: predictions that reality did not keep, looked into again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+
+from numaware.errors import InputError
+from numaware.schedule.ledger import Observation
+from numaware.schedule.miss import Again, again
+
+app = App(name="ledger", help="Look into predictions that the kubelet did not keep.")
+
+_MOST_BYTES = 64 << 20
+
+
+@app.command
+def replay(
+    *files: Annotated[Path, Parameter(name="FILE", help="Files that a scheduler kept (--misses FOLDER).")],
+    as_json: Annotated[
+        bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
+    ] = False,
+) -> int:
+    """Replay predictions that failed, on the twin as it is in this release.
+
+    A scheduler keeps one file for each prediction that the kubelet did not
+    keep: the node and its state, the pod, what was predicted and what
+    happened. The twin is asked again; if it now says what the kubelet did,
+    the miss is explained. If not, the file is what a bug report needs.
+
+    Exit code: 0 every miss is explained, 1 some are not, 2 bad input.
+
+    For example:
+
+      numaware ledger replay misses/*.json
+    """
+    if not files:
+        raise InputError("FILE", "no file was given", hint="such as misses/*.json")
+    found = [(file, again(_read(file), str(file))) for file in files]
+    if as_json:
+        misses = [{"file": str(file), **msgspec.to_builtins(one)} for file, one in found]
+        sys.stdout.write(msgspec.json.encode({"misses": misses}).decode() + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for file, one in found for line in _lines(file, one))
+    return int(not all(one.explained for _, one in found))
+
+
+def _read(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        data = stream.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise InputError(str(file), f"larger than {_MOST_BYTES >> 20} MiB, which no miss is")
+    return data
+
+
+def _lines(file: Path, one: Again) -> Iterator[str]:
+    yield f"{file}: {one.id}: {one.outcome}"
+    yield f"  predicted  {_said(one.predicted)}"
+    yield f"  observed   {_said(one.observed)}"
+    yield f"  twin now   {_said(one.now)}"
+    yield f"  {'explained' if one.explained else 'not explained: please report it, with this file'}"
+
+
+def _said(told: Observation) -> str:
+    if told.placement is None:
+        return f"refused ({told.reason})"
+    zones = [
+        f"NUMA {zone.numa}{f' (CPUs {zone.cpus})' if zone.cpus else ''}" for zone in told.placement.zones
+    ]
+    return f"placed on {' and '.join(zones) or 'no NUMA node in particular'}"
