@@ -20,6 +20,7 @@ from numaware.errors import InputError
 VERBS = (
     ("checkpoint", "numaware.cli.checkpoint:app", "Read and verify the state files of a kubelet."),
     ("explain", "numaware.cli.explain:app", "Ask what the kubelet of a node will do with a pod, and why."),
+    ("lint", "numaware.cli.lint:app", "Check manifests and kubelet configurations before they are applied."),
     ("peers", "numaware.cli.peers:app", "Replay recorded cases on the rules of other schedulers."),
     (
         "simulate",

@@ -1,12 +1,14 @@
-"""A machine from whatever path a person names."""
+"""A machine from whatever a person names: a path, or a short form such as `2x14`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from numaware.machine import codec, sysfs
+from numaware.errors import InputError
+from numaware.machine import codec, synthetic, sysfs
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
+from numaware.machine.words import printable
 
 
 def load_machine(path: Path) -> Machine:
@@ -17,3 +19,23 @@ def load_machine(path: Path) -> Machine:
                 stream.seek(0)
                 return codec.decode(stream.read(codec.MAX_JSON_BYTES + 1), str(path))
     return sysfs.read(open_tree(path))
+
+
+def named_machine(text: str) -> Machine:
+    """The machine a person means by a path or a short form."""
+    path = existing(text)
+    if path is not None:
+        return load_machine(path)
+    try:
+        return synthetic.read(text)
+    except InputError as error:
+        problem = f"no such file, and as a short form: {error.problem}"
+        raise InputError(printable(text, 80), problem, hint=error.hint) from None
+
+
+def existing(text: str) -> Path | None:
+    """The path, if there is one; a machine in short form may be longer than any file name."""
+    try:
+        return Path(text) if Path(text).exists() else None
+    except (OSError, ValueError):
+        return None

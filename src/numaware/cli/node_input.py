@@ -10,9 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from numaware.cli.machine_input import load_machine
+from numaware.cli.machine_input import existing, load_machine, named_machine
 from numaware.errors import InputError
-from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.machine.words import printable
 from numaware.twin import flags, kubelet_config
@@ -79,7 +78,7 @@ class LoadedNode(msgspec.Struct, frozen=True):
 
 def load_node(text: str, options: Options) -> LoadedNode:
     """The node a person means by `text`: a path, or a machine in short form such as `2x14`."""
-    path = _existing(text)
+    path = existing(text)
     folder = path if path and path.is_dir() else None
     machine = _machine(text, path)
     config, notes = _config(text, folder, options)
@@ -103,14 +102,6 @@ def load_node(text: str, options: Options) -> LoadedNode:
     return LoadedNode(name, Node(kubelet, state._replace(pods=pods)), (*notes, *more))
 
 
-def _existing(text: str) -> Path | None:
-    """The path, if there is one; a machine in short form may be longer than any file name."""
-    try:
-        return Path(text) if Path(text).exists() else None
-    except OSError:
-        return None
-
-
 def _name(text: str, path: Path | None) -> str:
     if path is None:
         return printable(" ".join(text.split()), 80)
@@ -122,12 +113,7 @@ def _name(text: str, path: Path | None) -> str:
 
 def _machine(text: str, path: Path | None) -> Machine:
     if path is None:
-        try:
-            return synthetic.read(text)
-        except InputError as error:
-            raise InputError(
-                printable(text, 80), f"no such file, and as a short form: {error.problem}", hint=error.hint
-            ) from None
+        return named_machine(text)
     if path.is_dir():
         for name in _MACHINE_NAMES:
             if (path / name).is_file():

@@ -22,12 +22,12 @@ def caveats(node: Node, pod: Pod, merges: list[Merge], *, admitted: bool) -> Ite
             "given what the pod holds"
         )
     if admitted:
-        yield from _beyond_the_node(node, pod)
+        yield from beyond_the_node(node, pod)
     yield from _not_pinned(node, pod)
     yield from _slow_merges(node, merges)
 
 
-def _beyond_the_node(node: Node, pod: Pod) -> Iterator[str]:
+def beyond_the_node(node: Node, pod: Pod) -> Iterator[str]:
     """What other parts of Kubernetes would stop: the resource managers do not count what is shared."""
     offered = dict(_allocatable(node))
     names = {name for one in pod.in_order for name, _ in one.requests} | {

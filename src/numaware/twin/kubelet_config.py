@@ -22,6 +22,9 @@ from numaware.twin.settings import Settings, configuration
 from numaware.workload.problem import Problem
 from numaware.workload.yamlfile import Node, documents
 
+# What is said of a file that has nothing for a kubelet.
+NO_CONFIGURATION = "holds no kubelet configuration"
+
 _GROUP = "kubelet.config.k8s.io/"
 # What the Node Tuning Operator reserves for every performance profile, whatever the machine.
 _PROFILE_RESERVED = (("memory", "500Mi"),)
@@ -58,7 +61,7 @@ def read(
     found = [part for node in documents(data, source) for part in _parts(node, source, minor)]
     if not found:
         hint = "expected kind KubeletConfiguration, a fragment of it, or a wrapper such as OpenShift's KubeletConfig"
-        raise InputError(source, "holds no kubelet configuration", hint=hint)
+        raise InputError(source, NO_CONFIGURATION, hint=hint)
     settings = Settings()
     problems: list[Problem] = []
     over = Settings()

@@ -92,9 +92,10 @@ def _part(head: str, texts: Iterable[str], room: int) -> Iterator[Line]:
     for text in texts:
         first = True
         for given in text.splitlines():
-            indent = len(given) - len(given.lstrip(" "))
-            for line in wrap(_safe(given), room - width(left), indent + 2 if not first else 0):
-                yield (Span(left if first else " " * width(left), "quiet"), Span(line))
+            # The indentation of YAML is part of it.
+            indent = " " * (len(given) - len(given.lstrip(" ")))
+            for line in wrap(_safe(given.strip()), max(20, room - width(left) - len(indent)), 2):
+                yield (Span(left if first else " " * width(left), "quiet"), Span(indent + line))
                 first = False
 
 

@@ -21,15 +21,21 @@ TEXTS: Mapping[str, Text] = {
         ("give every container (init containers too) a cpu and a memory limit, and equal requests:\n{yaml}",),
     ),
     "init-larger-than-app": Text(
-        "{who}: init container {init} asks for {initAmount}, more than the app's {appAmount}",
-        "The init container is served first, and what it took is what the pod is bound to: {resource} beyond what "
-        "the app containers use stays taken until the pod ends, and may tie it to two NUMA nodes.",
-        ("give the init container no more {resource} than the largest app container",),
+        "{who}: init container {init} asks for {initAmount} of {resource}, more than the {appAmount} of all that follows",
+        "The init container is served first, and what it took is what the pod is bound to: the {resource} that the app "
+        "containers do not take over stays taken until the pod ends, and may tie the pod to two NUMA nodes.",
+        ("give the init container at most {appAmount} of {resource}",),
+    ),
+    "init-larger-than-app/shared": Text(
+        "{who}: init container {init} asks for {initAmount} of {resource}, more than the {appAmount} of all that follows",
+        "The scheduler keeps the larger of the two for as long as the pod lives: {initAmount} of {resource}, although "
+        "only {appAmount} are asked for once the init container has ended.",
+        ("give the init container at most {appAmount} of {resource}",),
     ),
     "never-fits": Text(
-        "{who} fits no node[[ of {cluster}]]",
+        "{who} fits no node[[ of {cluster}]], not even an empty one",
         "{story}",
-        ("{remedy}",),
+        ("{remedy}   # tried on the twin", "or, each tried on the twin:\n{others}"),
     ),
     "aligned": Text(
         "{who} was admitted and is aligned on {nodes:nodes}",

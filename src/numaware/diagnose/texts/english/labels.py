@@ -23,5 +23,8 @@ LABELS: Mapping[str, str] = {
     "started": "admission begins",
     "again": "made again",
     "got-cpus": "given to the container",
+    "gap": "{what}",
+    "not-whole": "not a whole number of CPUs: {whole} would be",
+    "lint-summary": "{files} files, {errors} errors, {warnings} warnings",
     "more-lines": "and # more lines",
 }

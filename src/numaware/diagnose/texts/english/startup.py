@@ -55,9 +55,10 @@ TEXTS: Mapping[str, Text] = {
         (f"drain the node and let the kubelet begin anew:\n{_RESTART_CPU}",),
     ),
     "memory-manager-reserved-memory-mismatch": Text(
-        "the kubelet does not start: reservedMemory adds up to {found}, not to {wanted}",
+        "the kubelet does not start: reservedMemory adds up to {found}, not to {wanted}[[ ({resource})]]",
         "memoryManagerPolicy Static asks that reservedMemory, over all NUMA nodes, is exactly what is kept back from "
-        "pods: kubeReserved + systemReserved + evictionHard = {wanted}. It is {found}[[ for {resource}]].",
+        "pods: kubeReserved[[ ({kubeReserved})]] + systemReserved[[ ({systemReserved})]] + evictionHard"
+        "[[ ({evictionHard})]] = {wanted}. It is {found}[[, {difference} apart]].",
         (
             "make reservedMemory add up to {wanted} over the NUMA nodes, for example:\n{example}",
             "make reservedMemory add up to {wanted} over the NUMA nodes",
@@ -94,7 +95,7 @@ TEXTS: Mapping[str, Text] = {
     "unknown-policy": Text(
         'the kubelet does not start: unknown policy "{given}"',
         "{message:sentence}",
-        ("use one of: {allowed:or}",),
+        ("{field}: {near}", "use one of: {allowed:or}"),
     ),
     "unknown-policy-option": Text(
         'the kubelet does not start: unknown policy option "{option}"',
@@ -117,7 +118,7 @@ TEXTS: Mapping[str, Text] = {
     "kubelet-configuration-invalid": Text(
         "the kubelet does not start: {path} is not valid",
         "{message:sentence}",
-        (),
+        ("{fix}",),
     ),
     "not-a-kubelet-configuration": Text(
         "{file} is not a KubeletConfiguration",

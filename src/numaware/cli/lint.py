@@ -1,0 +1,251 @@
+"""`numaware lint`: manifests and kubelet configurations, checked before they are applied."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+from cyclopts import App, Parameter
+
+from numaware.cli.lab_input import load_cluster
+from numaware.cli.machine_input import named_machine
+from numaware.diagnose.finding import Finding, Message, worst_first
+from numaware.diagnose.fitting import kinds_of
+from numaware.diagnose.lint import World, lint
+from numaware.diagnose.render import github, sarif
+from numaware.diagnose.render import json as as_json
+from numaware.diagnose.render import text as as_text
+from numaware.diagnose.texts import Lang, label, told
+from numaware.errors import InputError
+from numaware.machine.drawing import terminal
+from numaware.machine.drawing.lines import Line, Span, wrap
+from numaware.machine.words import printable
+from numaware.simulate.clusters import twin_of
+from numaware.twin.config import DEFAULT_VERSION
+from numaware.twin.errors import StartError
+from numaware.twin.hardware import Hardware
+from numaware.twin.inventory import hardware_of
+from numaware.twin.kubelet_config import KubeletConfigFile
+from numaware.twin.node import Node
+from numaware.twin.rules import rules_for
+from numaware.workload.yamlfile import MAX_BYTES
+
+app = App(name="lint", usage="Usage: numaware lint FILE... [OPTIONS]")
+
+Form = Literal["text", "json", "sarif", "github"]
+
+_ENDINGS = (".yaml", ".yml", ".json")
+_MOST_FILES = 10_000
+# Sentences are hard to follow on lines longer than this.
+_WIDEST = 120
+
+
+class _Given(NamedTuple):
+    source: str
+    data: bytes
+
+
+@app.default
+def lint_files(
+    files: Annotated[
+        list[str],
+        Parameter(
+            name="FILE",
+            allow_leading_hyphen=True,
+            help="Manifests and kubelet configurations; a folder is all YAML and JSON below it; - is stdin.",
+        ),
+    ],
+    /,
+    *,
+    against: Annotated[
+        str,
+        Parameter(
+            show_default=False,
+            help="A cluster file of the lab, or openb:LIST.csv: prove that some kind of its nodes can admit the pods.",
+        ),
+    ] = "",
+    machine: Annotated[
+        str,
+        Parameter(
+            show_default=False,
+            help="The machine that the kubelet configurations are for: a capture, topology JSON or a short form.",
+        ),
+    ] = "",
+    kubelet_version: Annotated[
+        str, Parameter(help="The version of the kubelets, such as v1.27.3.")
+    ] = DEFAULT_VERSION,
+    form: Annotated[
+        Form, Parameter(name="--format", help="text, json, sarif or github (annotations).")
+    ] = "text",
+    json: Annotated[
+        bool, Parameter(negative="", show_default=False, help="The same as --format json.")
+    ] = False,
+    lang: Annotated[Lang, Parameter(help="The language of the findings: en or zh.")] = "en",
+) -> int:
+    """Check manifests and kubelet configurations before they are applied.
+
+    Manifests: anything with pods in it, Volcano jobs too. Will its containers
+    be pinned (whole CPUs, requests equal to limits)? Does an init container
+    take more than the app? Will the API server take it at all?
+
+    Kubelet configurations: a KubeletConfiguration, a piece of one, or one
+    inside OpenShift's KubeletConfig, PerformanceProfile or MachineConfig, a
+    kind cluster, kubeadm's files or a ConfigMap. Will the kubelet start
+    (reservations, sums of reservedMemory, options, gates), and do the
+    settings do what they seem to?
+
+    With --against, each pod is tried on an empty node of every kind that the
+    cluster has: what all of them refuse can never run there (never-fits).
+    With --machine, the kubelet is started on that machine, and the pods are
+    tried on it with the configurations given beside them.
+
+    Exit code: 0 no errors (there may be warnings), 1 errors, 2 bad input.
+
+    For example:
+
+      numaware lint deploy/*.yaml kubelet-config.yaml
+      numaware lint job.yaml --against cluster.yaml
+      numaware lint kubelet.yaml pod.yaml --machine '2s x 1n x 16c x 2t +gpu@0,1'
+      numaware lint k8s/ --format sarif > numaware.sarif
+      numaware lint k8s/ --format github      # in a GitHub workflow
+    """
+    world = _world(against, machine, kubelet_version)
+    given, complaints = _read_all(files)
+    world = _with_configured_nodes(world, given)
+    findings: list[Finding] = []
+    kinds: list[tuple[str, str]] = []
+    for one in given:
+        try:
+            linted = lint(one.data, one.source, world)
+        except InputError as error:
+            complaints.append(str(error))
+            continue
+        findings += linted.findings
+        kinds.append((one.source, linted.kind))
+    findings = worst_first(findings)
+    _write(findings, kinds, "json" if json else form, lang)
+    for complaint in complaints:
+        sys.stderr.write(f"numaware: {printable(complaint, 1000)}\n")
+    return 2 if complaints else int(any(one.severity == "error" for one in findings))
+
+
+# What is known besides the files
+
+
+def _world(against: str, machine: str, version: str) -> World:
+    try:
+        rules_for(version)
+    except ValueError as error:
+        raise InputError("--kubelet-version", str(error)) from None
+    world = World(version=version)
+    if machine:
+        world = world._replace(hardware=_hardware(machine))
+    if against:
+        cluster = load_cluster(against, None, None).cluster
+        nodes = [(spec.name, twin_of(spec)[1]) for spec in cluster.nodes]
+        world = world._replace(cluster=against, nodes=kinds_of(nodes))
+    return world
+
+
+def _hardware(text: str) -> Hardware:
+    try:
+        return hardware_of(named_machine(text))
+    except ValueError as error:
+        raise InputError(f"--machine {printable(text, 80)}", printable(str(error), 300)) from None
+
+
+def _with_configured_nodes(world: World, given: Sequence[_Given]) -> World:
+    """The machine under each of the configurations given is one more kind of node."""
+    if world.hardware is None:
+        return world
+    nodes = []
+    for one in given:
+        try:
+            config = lint(one.data, one.source, world).config
+        except InputError:
+            continue
+        if config is not None and (node := _started(world.hardware, config)):
+            nodes.append((one.source, node))
+    return world._replace(nodes=(*world.nodes, *kinds_of(nodes)))
+
+
+def _started(hardware: Hardware, config: KubeletConfigFile) -> Node | None:
+    try:
+        return None if config.refused else Node.fresh(hardware, config.config)
+    except (StartError, ValueError):
+        return None
+
+
+# Files
+
+
+def _read_all(names: Sequence[str]) -> tuple[list[_Given], list[str]]:
+    given, complaints = [], []
+    for name in dict.fromkeys(names):
+        try:
+            given += list(_read(name))
+        except OSError as error:
+            complaints.append(f"{name}: {error.strerror or error}")
+        except InputError as error:
+            complaints.append(str(error))
+    return given, complaints
+
+
+def _read(name: str) -> Iterator[_Given]:
+    if name == "-":
+        yield _Given("standard input", sys.stdin.buffer.read(MAX_BYTES + 1))
+        return
+    path = Path(name)
+    if not path.is_dir():
+        yield _Given(name, _bytes(path))
+        return
+    found = sorted(entry for entry in path.rglob("*") if entry.suffix in _ENDINGS and entry.is_file())
+    if not found:
+        raise InputError(name, "holds no YAML or JSON file")
+    if len(found) > _MOST_FILES:
+        raise InputError(name, f"holds more than {_MOST_FILES} files")
+    for entry in found:
+        yield _Given(str(entry), _bytes(entry))
+
+
+def _bytes(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(MAX_BYTES + 1)
+
+
+# The answer
+
+
+def _write(findings: Sequence[Finding], kinds: Sequence[tuple[str, str]], form: Form, lang: Lang) -> None:
+    match form:
+        case "json":
+            sys.stdout.write(as_json.render(findings, kinds, lang).decode())
+        case "sarif":
+            sys.stdout.write(sarif.render(findings, lang).decode())
+        case "github":
+            sys.stdout.writelines(f"{line}\n" for line in github.render(findings, lang))
+        case "text":
+            terminal.write(list(_page(findings, len(kinds), lang)), sys.stdout)
+
+
+def _page(findings: Sequence[Finding], files: int, lang: Lang) -> Iterator[Line]:
+    """Errors and warnings in full, remarks as one line each, and the count."""
+    room = min(terminal.width_of(sys.stdout), _WIDEST)
+    grave = [one for one in findings if one.severity != "info"]
+    remarks = [one for one in findings if one.severity == "info"]
+    yield from as_text.render(grave, room, lang)
+    if grave and remarks:
+        yield ()
+    for one in remarks:
+        for line in wrap(printable(f"{one.code}: {told(one, lang).title}", 500), room, 2):
+            yield (Span(line, "quiet"),)
+    if findings:
+        yield ()
+    counts = {
+        "files": files,
+        "errors": sum(one.severity == "error" for one in findings),
+        "warnings": sum(one.severity == "warning" for one in findings),
+    }
+    yield (Span(label(Message("lint-summary", counts), lang), "bold"),)

@@ -1,0 +1,189 @@
+"""Manifests and kubelet configurations before they are applied: all that is wrong with a file.
+
+One analysis for every command that is handed such a file. A file may hold several documents, and both kinds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from numaware.diagnose.bench import Bench
+from numaware.diagnose.finding import Finding, Subject, finding, worst_first
+from numaware.diagnose.fitting import NodeKind, fitting_findings
+from numaware.diagnose.kubelet_rules import kubelet_findings
+from numaware.diagnose.manifest_rules import pod_findings, problem_findings
+from numaware.diagnose.written import Written
+from numaware.errors import InputError
+from numaware.machine.words import printable
+from numaware.twin import flags as kubelet_flags
+from numaware.twin import kubelet_config
+from numaware.twin.config import DEFAULT_VERSION
+from numaware.twin.hardware import Hardware
+from numaware.twin.kubelet_config import KubeletConfigFile
+from numaware.workload import manifest
+from numaware.workload.yamlfile import Node, documents
+
+Kind = Literal["manifest", "kubelet configuration", "manifest and kubelet configuration", "other"]
+
+# The settings by which a file is known to be meant for a kubelet, whatever it is.
+_TELLING = (
+    "cpuManagerPolicy",
+    "cpuManagerPolicyOptions",
+    "memoryManagerPolicy",
+    "reservedMemory",
+    "reservedSystemCPUs",
+    "topologyManagerPolicy",
+    "topologyManagerPolicyOptions",
+    "topologyManagerScope",
+)
+_CALL_OUT = re.compile(rb"[ \t]+(?:<[0-9]{1,2}>[ \t]*)+(?=\r?$)", re.MULTILINE)
+_PLACE = re.compile(r"(?: \(text at line (?P<block>\d+)\))?:(?P<line>\d+)\Z")
+# Kinds whose settings are laid over a base that the platform keeps.
+_LAID_OVER = ("KubeletConfig", "MachineConfig")
+
+
+class World(NamedTuple):
+    """What is known besides the file: the kubelet's version, its machine, the kinds of nodes of a cluster."""
+
+    version: str = DEFAULT_VERSION
+    hardware: Hardware | None = None
+    cluster: str = ""
+    nodes: tuple[NodeKind, ...] = ()
+
+
+FILE_ALONE = World()
+
+
+class Linted(NamedTuple):
+    """What a file is, and what was found in it, the worst first."""
+
+    kind: Kind
+    findings: list[Finding]
+    config: KubeletConfigFile | None = None
+
+
+def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
+    """A file of either kind; `InputError` where its text cannot be read at all."""
+    marks = list(_call_outs(data, source))
+    data = _CALL_OUT.sub(b"", data) if marks else data
+    found = documents(data, source)
+    pods = manifest.scan(data, source)
+    config, about = _config_findings(data, source, found, world)
+    has_config = config is not None or bool(about)
+    findings = [*marks, *about]
+    has_pods = bool(pods.workloads or pods.problems)
+    if has_pods:
+        findings += _pod_findings(pods, Written(data, source), world)
+    if not has_config and not has_pods:
+        findings += _misplaced(found, Written(data, source))
+    kind: Kind = "other"
+    if has_config:
+        kind = "manifest and kubelet configuration" if has_pods else "kubelet configuration"
+    elif has_pods:
+        kind = "manifest"
+    return Linted(kind, worst_first(findings), config)
+
+
+def findings_of_manifest(data: bytes, source: str, world: World = FILE_ALONE) -> list[Finding]:
+    """All about the pods in a file."""
+    return worst_first(_pod_findings(manifest.scan(data, source), Written(data, source), world))
+
+
+def findings_of_kubelet_config(data: bytes, source: str, world: World = FILE_ALONE) -> list[Finding]:
+    """All about the kubelet configuration in a file, whatever it is wrapped in; also about what only looks like one."""
+    return lint(data, source, world).findings
+
+
+def findings_of_kubelet_flags(data: bytes, source: str, world: World = FILE_ALONE) -> list[Finding]:
+    """All about the kubelet's flags in a text: kubelet.env, a systemd unit, a command line."""
+    written = Written(data, source)
+    subject = Subject("Kubelet", name=source)
+    try:
+        settings = kubelet_flags.read(data.decode(errors="replace"), source)
+    except InputError as error:
+        return [_refused(subject, written, error)]
+    file = kubelet_config.of_settings(settings, world.version)
+    # Flags are laid over a file that may say the rest.
+    return worst_first(kubelet_findings(Bench(file, written, subject, world.hardware, on_a_base=True)))
+
+
+# Kubelet configurations
+
+
+def _config_findings(
+    data: bytes, source: str, found: list[Node], world: World
+) -> tuple[KubeletConfigFile | None, list[Finding]]:
+    """The configuration, unless the kubelet cannot even decode it, and what is wrong with it; neither if there is none."""
+    written = Written(data, source)
+    names = [node.get("metadata", "name").text or "" for node in found]
+    subject = Subject("KubeletConfiguration", name=printable(next(filter(None, names), source), 160))
+    try:
+        file = kubelet_config.read(data, source, world.version)
+    except InputError as error:
+        none = error.problem == kubelet_config.NO_CONFIGURATION
+        return None, [] if none else [_refused(subject, written, error)]
+    laid_over = any(node.get("kind").text in _LAID_OVER for node in found)
+    return file, kubelet_findings(Bench(file, written, subject, world.hardware, laid_over))
+
+
+def _refused(subject: Subject, written: Written, error: InputError) -> Finding:
+    """A value that the kubelet's decoder does not take, at the line that the error names."""
+    place = _PLACE.search(error.source)
+    line = int(place["line"]) + int(place["block"] or 0) if place else 0
+    text = written.lines[line - 1].strip() if 0 < line <= len(written.lines) else ""
+    field = text.partition(":")[0].strip("\"'- ")
+    facts = {
+        "path": printable(field, 80) or error.source,
+        "message": printable(error.problem, 600),
+        "fix": printable(error.hint, 200) or None,
+    }
+    evidence = [written.at(line)] if line else [written.whole()]
+    return finding("kubelet-configuration-invalid", subject, facts, evidence)
+
+
+def _misplaced(found: list[Node], written: Written) -> Iterator[Finding]:
+    """Settings of the managers in a file that no kubelet reads."""
+    for node in found:
+        if node.get("kind").value is not None or node.get("apiVersion").value is not None:
+            continue
+        for key, child in node.mapping.items():
+            settings = [name for name in child.mapping if name in _TELLING]
+            if settings:
+                values = {name: child.get(name) for name in settings}
+                facts = {
+                    "file": written.file,
+                    "under": printable(key, 80),
+                    "settings": settings,
+                    "yaml": "\n".join(
+                        f"{name}: {printable(value.text, 80)}" for name, value in values.items() if value.text
+                    ),
+                }
+                evidence = [written.field(key, name) for name in settings]
+                yield finding(
+                    "not-a-kubelet-configuration", Subject("File", name=written.file), facts, evidence
+                )
+
+
+def _call_outs(data: bytes, source: str) -> Iterator[Finding]:
+    """Marks such as <1> after a value, which manuals explain below and which are no part of the file."""
+    if not any(name.encode() in data for name in (*_TELLING, "kubeletConfig", "containers")):
+        return
+    lines = [number for number, line in enumerate(data.splitlines(), 1) if _CALL_OUT.search(line)]
+    if lines:
+        written = Written(data, source)
+        evidence = [written.at(line, written.lines[line - 1].split()[-1]) for line in lines[:8]]
+        yield finding("call-out-marks", Subject("File", name=source), {"lines": lines[:100]}, evidence)
+
+
+# Manifests
+
+
+def _pod_findings(found: manifest.Manifest, written: Written, world: World) -> list[Finding]:
+    findings = [*problem_findings(found.problems, written)]
+    for workload in found.workloads:
+        findings += pod_findings(workload, written)
+        if world.nodes:
+            findings += fitting_findings(workload, written, world.cluster, world.nodes)
+    return findings

@@ -1,0 +1,100 @@
+"""A file as somebody wrote it: the line that a finding points at, and the part of it that matters.
+
+Fields are looked up in the text itself, not in what a parser made of it, so that one way serves YAML, JSON, a
+configuration quoted inside another document, and flags.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from numaware.diagnose.finding import Evidence, Message
+
+# As YAML counts lines; `str.splitlines` knows more ends than that.
+_LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")
+_COMMENT = re.compile(r"\s+#.*")
+_LONGEST = 400
+_BEFORE = 100
+# Settings whose flag is not called like the field.
+_FLAGS = {"reservedSystemCPUs": "reserved-cpus"}
+
+
+class Written:
+    """The lines of one file."""
+
+    def __init__(self, data: bytes, source: str) -> None:
+        encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+        self.file = source
+        self.lines = _LINE_END.split(data.decode(encoding, errors="replace"))
+
+    def at(self, line: int, mark: str = "", label: Message | None = None) -> Evidence:
+        """A line by its number; without a mark, the value on it is what matters."""
+        if not 1 <= line <= len(self.lines):
+            return Evidence(self.file)
+        text = self.lines[line - 1].rstrip()
+        return _evidence(self.file, line, text, mark or _value(text, 0), label)
+
+    def whole(self) -> Evidence:
+        """The file, where no line of it is to blame."""
+        return Evidence(self.file)
+
+    def field(self, *keys: str, label: Message | None = None) -> Evidence:
+        """The last place of the first key, and from there on the way down to the last key that is written at all."""
+        found = None
+        begin = 0
+        for key in keys:
+            matches = ((number, match) for number, match in self._matches(key, begin))
+            place = (
+                max(matches, key=lambda place: place[0], default=None)
+                if found is None
+                else next(matches, None)
+            )
+            if place is None:
+                break
+            found, begin = place, place[0] + 1
+        if found is None:
+            return self.whole()
+        number, match = found
+        text = self.lines[number].rstrip()
+        return _evidence(self.file, number + 1, text, _value(text, match.end()) or match["key"], label)
+
+    def _matches(self, key: str, begin: int) -> list[tuple[int, re.Match[str]]]:
+        pattern = _pattern(key)
+        return [
+            (number, match)
+            for number in range(begin, len(self.lines))
+            if key_may_be_in(key, self.lines[number]) and (match := pattern.search(self.lines[number]))
+        ]
+
+
+def key_may_be_in(key: str, line: str) -> bool:
+    """A cheap look before the exact one."""
+    return key in line or _flag(key) in line
+
+
+def _flag(key: str) -> str:
+    return _FLAGS.get(key, _CAPITAL.sub(r"-\1", key).lower())
+
+
+@lru_cache(maxsize=256)
+def _pattern(key: str) -> re.Pattern[str]:
+    name, flag = re.escape(key), re.escape(_flag(key))
+    return re.compile(rf"(?<![\w.-])[\"']?(?P<key>{name}|--{flag})[\"']?(?:\s*[:=<]|\s+|$)")
+
+
+def _value(text: str, begin: int) -> str:
+    """What stands after the key, without remarks and the commas of JSON."""
+    rest = _COMMENT.sub("", text[begin:])
+    if not begin:
+        rest = rest.partition(": ")[2] or rest
+    return rest.strip().rstrip(",").rstrip()
+
+
+def _evidence(file: str, line: int, text: str, mark: str, label: Message | None) -> Evidence:
+    if len(text) > _LONGEST:
+        mark = mark[:_BEFORE]
+        begin = max(0, text.find(mark) - _BEFORE)
+        text = text[begin : begin + _LONGEST]
+    return Evidence(file, line, text, mark.strip() if mark.strip() in text else "", label)
