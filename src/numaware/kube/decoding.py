@@ -7,6 +7,7 @@ few fields that matter. What comes from a cluster is never taken on trust: an ob
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -61,22 +62,28 @@ class Metadata(Wire):
     owner_references: tuple[OwnerReference, ...] | None = None
 
 
+class _Named(Wire):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
 class _Identity(Wire):
-    """Just enough to say which object it was."""
-
-    class Named(Wire):
-        name: str = ""
-        namespace: str = ""
-        uid: str = ""
-
-    class Placed(Wire):
-        node_name: str = ""
-
-    metadata: Named = msgspec.field(default_factory=Named)
-    spec: Placed = msgspec.field(default_factory=Placed)
+    metadata: _Named
 
 
+class _Spec(Wire):
+    node_name: str = ""
+
+
+class _Placed(Wire):
+    spec: _Spec
+
+
+# Just enough to say which object it was, and where it may be, when the rest makes no sense.
 _IDENTITY = msgspec.json.Decoder(_Identity)
+_PLACED = msgspec.json.Decoder(_Placed)
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class Reader(Generic[_Wire]):
@@ -92,22 +99,32 @@ class Reader(Generic[_Wire]):
             raise DecodeError(self.kind, f"larger than {MOST_BYTES >> 20} MiB, which no object is")
         try:
             return self._decoder.decode(raw)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        except _UNREADABLE as error:
             raise self.refused(raw, str(error)) from None
+
+    def name_of(self, raw: bytes | msgspec.Raw) -> str:
+        """The name of an object that may be wrong in every other way; `DecodeError` if it has none."""
+        try:
+            name = _IDENTITY.decode(raw).metadata.name
+        except _UNREADABLE as error:
+            raise DecodeError(self.kind, printable(str(error), 400)) from None
+        if not name:
+            raise DecodeError(self.kind, "has no name")
+        return name
 
     def refused(self, raw: bytes | msgspec.Raw, message: str) -> DecodeError:
         """The error for an object, with the name it goes by if it has one."""
-        try:
-            found = _IDENTITY.decode(raw)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            found = _Identity()
-        named = found.metadata
+        named, node = _Named(), ""
+        with suppress(*_UNREADABLE):
+            named = _IDENTITY.decode(raw).metadata
+        with suppress(*_UNREADABLE):
+            node = _PLACED.decode(raw).spec.node_name
         name = "/".join(printable(part, 260) for part in (named.namespace, named.name) if part)
         return DecodeError(
             f"{self.kind} {name}" if name else self.kind,
             printable(message, 400),
             uid=named.uid,
-            node=found.spec.node_name,
+            node=node,
         )
 
 

@@ -1,0 +1,1 @@
+"""How nodes tell their topology: the objects that publishers write, ours among them."""

@@ -1,0 +1,131 @@
+"""A node as the NodeResourceTopology that our agent applies: zones that any scheduler reads, and all of it for our own.
+
+Everything is sorted and in whole numbers, so that nothing changes on the wire unless something changed on the node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from numaware.kube.decoding import OwnerReference
+from numaware.kube.topology import complete
+from numaware.kube.topology.fingerprint import Method, fingerprint
+from numaware.kube.topology.nrt import FINGERPRINT, METHOD, NUMA_ZONE, OLD_POLICIES, POLICY, SCOPE, ZONE_NAME
+from numaware.machine.cpuset import list_form
+from numaware.twin.node import Node
+from numaware.workload.demand import demand
+from numaware.workload.pod import Pod
+
+API_VERSION, KIND = "topology.node.k8s.io/v1alpha2", "NodeResourceTopology"
+FREE_CPUS = "numaware.io/free-cpus"
+RESERVED_CPUS = "numaware.io/reserved-cpus"
+_LARGEST = (1 << 63) - 1
+_OLD_NAMES = {scoped: name for name, scoped in OLD_POLICIES.items() if name != "SingleNUMANode"}
+
+
+def encode(
+    name: str,
+    node: Node,
+    generation: int,
+    *,
+    owner: OwnerReference | None = None,
+    method: Method = "with-exclusive-resources",
+) -> dict[str, Any]:
+    """The object of the node called `name`, ready to be applied. The pods of `node` have to have their real names.
+
+    Without the name of every pod there is no fingerprint: a wrong one would be worse.
+    """
+    config = node.kubelet.config
+    attributes = {
+        POLICY: config.topology_policy,
+        SCOPE: config.topology_scope,
+        **complete.encode(node, generation),
+    }
+    pods = node.state.pods.values()
+    if all(pod.namespace for pod in pods):
+        counted = (pod for pod in pods if method == "all" or _is_exclusive(node, pod))
+        attributes[METHOD] = method
+        attributes[FINGERPRINT] = fingerprint((pod.namespace, pod.name) for pod in counted)
+    metadata: dict[str, Any] = {"name": name}
+    if owner is not None:
+        metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
+    policy = config.topology_policy
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": metadata,
+        "topologyPolicies": [_OLD_NAMES[policy, None if policy == "none" else config.topology_scope]],
+        "attributes": _listed(attributes),
+        "zones": [_zone(node, position) for position in range(len(node.kubelet.layout.ids))],
+    }
+
+
+def _is_exclusive(node: Node, pod: Pod) -> bool:
+    """Whether the kubelet shows something of a NUMA node that the pod has for itself: not in init containers that end."""
+    kubelet, (cpu, memory, device, _) = node.kubelet, node.state
+    ended = {part.name for part in demand(pod, sidecars=kubelet.rules.sidecars).containers if part.ends}
+    placed = {
+        name
+        for name, resources in device.owned.get(pod.uid, {}).items()
+        if any(mask & kubelet.devices.inventories[resource].placed for resource, mask in resources.items())
+    }
+    return bool({*cpu.owned.get(pod.uid, {}), *memory.blocks.get(pod.uid, {}), *placed} - ended)
+
+
+def _zone(node: Node, position: int) -> dict[str, Any]:
+    kubelet = node.kubelet
+    hardware = kubelet.hardware.numa[position]
+    cpus = kubelet.layout.node_cpus[position]
+    attributes = {}
+    if kubelet.cpus:
+        attributes[FREE_CPUS] = list_form(cpus & node.effective_shared() & ~kubelet.cpus.reserved)
+        attributes[RESERVED_CPUS] = list_form(cpus & kubelet.cpus.reserved)
+    zone: dict[str, Any] = {
+        "name": f"{ZONE_NAME}{hardware.id}",
+        "type": NUMA_ZONE,
+        "costs": [
+            {"name": f"{ZONE_NAME}{other}", "value": distance}
+            for other, distance in zip(kubelet.layout.ids, hardware.distances, strict=False)
+        ],
+        "attributes": _listed(attributes),
+        "resources": [
+            {
+                "name": resource,
+                **{part: str(min(amount, _LARGEST)) for part, amount in zip(_PARTS, amounts, strict=True)},
+            }
+            for resource, amounts in sorted(_amounts(node, position).items())
+        ],
+    }
+    return {key: value for key, value in zone.items() if value != []}
+
+
+_PARTS = ("capacity", "allocatable", "available")
+
+
+def _amounts(node: Node, position: int) -> dict[str, tuple[int, int, int]]:
+    """Resource -> capacity, allocatable and available of one NUMA node, as the managers could give them."""
+    kubelet, state = node.kubelet, node.state
+    cpus = kubelet.layout.node_cpus[position]
+    found = {"cpu": (cpus.bit_count(), 0, 0)}
+    if kubelet.cpus:
+        could = cpus & ~kubelet.cpus.reserved
+        found["cpu"] = cpus.bit_count(), could.bit_count(), (could & node.effective_shared()).bit_count()
+    if kubelet.memory:
+        totals = kubelet.memory.totals[position]
+        for index, kind in enumerate(kubelet.memory.kinds):
+            if kind in totals:
+                could = kubelet.memory.allocatable[position][index]
+                found[kind] = totals[kind], could, state.memory.nodes[position].free[index]
+    for name, inventory in kubelet.devices.inventories.items():
+        on = inventory.on_node[position]
+        healthy = (on & inventory.healthy).bit_count()
+        if on:
+            free = (on & kubelet.devices.free(state.device, name)).bit_count()
+            found[name] = on.bit_count(), healthy, free
+    return found
+
+
+def _listed(attributes: dict[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in sorted(attributes.items())]

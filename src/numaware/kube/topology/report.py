@@ -1,0 +1,55 @@
+"""What one publisher tells of one node, whoever it is: the value that every topology object is read into.
+
+Publishers differ in how much they tell. Our own agent tells everything, and its report carries a twin; others count what
+each NUMA node has, could give and has left. A report that makes no sense carries a problem instead, and its node is not
+placed by it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from numaware.kube.topology.fingerprint import Method
+from numaware.twin.node import Node
+from numaware.workload.demand import Amounts
+
+Publisher = Literal["numaware", "nfd", "rte", "koordinator", "volcano", "unknown"]
+
+
+class ZoneReport(msgspec.Struct, frozen=True):
+    """One NUMA node as published, in whole CPUs, bytes and devices; `distances` to all zones in order of id."""
+
+    id: int
+    capacity: Amounts
+    allocatable: Amounts
+    available: Amounts
+    distances: tuple[int, ...] = ()
+
+
+class Complete(NamedTuple):
+    """All of a node, from our own agent: its twin as it was at `generation`, with every pod that its kubelet has taken."""
+
+    node: Node
+    generation: int
+
+
+class Report(msgspec.Struct, frozen=True):
+    """One topology object. None is "nobody has told"; with a `problem` nothing else is to be trusted.
+
+    `fingerprint` names the pods that were counted. `threads` is how many CPUs a core has.
+    """
+
+    node: str
+    version: str
+    publisher: Publisher
+    zones: tuple[ZoneReport, ...] = ()
+    policy: str | None = None
+    scope: str | None = None
+    cpu_policy: str | None = None
+    threads: int | None = None
+    fingerprint: str = ""
+    method: Method = "all"
+    complete: Complete | None = None
+    problem: str = ""
