@@ -1,1 +1,22 @@
 """What a kubelet wrote down: from bytes to lines, from lines to records, from records to what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import IO
+
+from numaware.diagnose.logs import messages, record, scan
+from numaware.diagnose.logs.journal import Journal
+
+
+def read(
+    stream: IO[bytes], file: str, journal: Journal, progress: Callable[[int], None] | None = None
+) -> int:
+    """Take a log in; the answer is how many of its lines said something."""
+    said = 0
+    for line in scan.lines(stream, progress):
+        seen = messages.read(record.read(file, line.number, line.text))
+        if seen is not None:
+            said += 1
+            journal.add(seen)
+    return said

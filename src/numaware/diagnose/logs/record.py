@@ -101,7 +101,7 @@ def _from_json(file: str, line: int, text: str, node: str, found: dict[str, Any]
     if isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool):
         seconds = float(milliseconds) / 1000 if abs(milliseconds) < 1e15 else None
     elif isinstance(milliseconds, str):
-        seconds, stamp = _when(milliseconds)
+        seconds, stamp = seconds_of(milliseconds)
     fields = {
         key: _named(value) for key, value in found.items() if key not in ("ts", "caller", "msg", "v", "level")
     }
@@ -134,7 +134,7 @@ def _named(value: Any) -> Any:
 def _from_text(file: str, line: int, text: str, inner: str, node: str, time: str) -> Record:
     header = _KLOG.search(inner, 0, 400)
     if header is None:
-        seconds, stamp = _when(time)
+        seconds, stamp = seconds_of(time)
         return Record(file, line, text, inner, {}, node, seconds=seconds, stamp=stamp)
     level, month, day, hour, minute, second, fraction, _, source, _ = header.groups()
     body = inner[header.end() :]
@@ -154,7 +154,7 @@ def _from_text(file: str, line: int, text: str, inner: str, node: str, time: str
     )
 
 
-def _when(text: str) -> tuple[float | None, str]:
+def seconds_of(text: str) -> tuple[float | None, str]:
     """Seconds within the year and the time as written, from a wrapper's own stamp."""
     iso = _ISO.match(text)
     if iso:

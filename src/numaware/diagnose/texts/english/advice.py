@@ -1,4 +1,4 @@
-"""Manifests that will not do what their author thinks, and what is fine, in English."""
+"""Manifests that will not do what their author thinks, in English."""
 
 from __future__ import annotations
 
@@ -35,13 +35,6 @@ TEXTS: Mapping[str, Text] = {
     "never-fits": Text(
         "{who} fits no node[[ of {cluster}]], not even an empty one",
         "{story}",
-        ("{remedy}   # tried on the twin", "or, each tried on the twin:\n{others}"),
+        ("{remedy}", "or one of these; all were tried on the twin:\n{others}"),
     ),
-    "aligned": Text(
-        "{who} was admitted and is aligned on {nodes:nodes}",
-        "Container {container} got a preferred hint for {nodes:nodes}: everything it asked for is there, and the pod was "
-        "admitted.",
-        (),
-    ),
-    "healthy": Text("{what}", "{story}", ()),
 }

@@ -11,52 +11,63 @@ _NUMA_SCHEDULER = (
     "kubelet must refuse it"
 )
 _LOOK_CLOSER = (
-    "collect the kubelet's log at verbosity 5 around the refusal (logging.verbosity: 5), its configuration and "
+    "collect the kubelet's log around the refusal (journalctl -u kubelet), its configuration and "
     "/var/lib/kubelet/*_manager_state, and give them all to numaware diagnose"
 )
+_TRIED = "{bestChange}   # tried on the twin of this node"
+_REFUSED = "[[{who} was ]]refused with TopologyAffinityError[[ on {node}]]"
 
 TEXTS: Mapping[str, Text] = {
     "topology-affinity-error": Text(
-        "[[{who} was ]]refused with TopologyAffinityError[[ on {node}]]",
-        "The Topology Manager found no placement that its policy[[ ({policy})]] accepts.[[ {story}]]",
-        ("{remedy}", _NUMA_SCHEDULER),
-    ),
-    "topology-affinity-error/event-only": Text(
-        "[[{who} was ]]refused with TopologyAffinityError[[ on {node}]]",
-        "The Topology Manager refused the pod. The event alone cannot tell which resource failed: the kubelet uses one "
-        "sentence for every cause. The hints of each resource are in the kubelet's log, and who holds what is in the "
-        "state files[[ of node {node}]].",
-        (_LOOK_CLOSER, _NUMA_SCHEDULER),
+        _REFUSED,
+        "The Topology Manager found no placement that its policy[[ {policy}]] accepts. The event alone cannot tell which "
+        "resource failed: the kubelet has one sentence for every cause. The hints of each resource are in the kubelet's "
+        "log, and who holds what is in the state files[[ of node {node}]].",
+        (_TRIED, _LOOK_CLOSER, _NUMA_SCHEDULER),
     ),
     "topology-affinity-error/one-resource": Text(
-        "{who} was refused with TopologyAffinityError: {resource} fits only on {masks:sets}",
-        "Container {container} asks for {resource}, which can now be had only on {masks:sets}[[, and the policy "
-        "{policy} does not accept that]]. An empty machine could do better, so this is fragmentation: others hold what "
-        "is missing on each NUMA node.",
+        _REFUSED + ": {resource} fits only on {masks:sets}",
+        "Container {container} asks for {resource}, which can now be had only on {masks:sets}, and that is no preferred "
+        "placement[[ for policy {policy}]]: an empty machine could do with fewer NUMA nodes. Others hold what is missing "
+        "on each node.[[ {blame:blame}]]",
         (
-            "ask for less {resource}, so that it fits on one NUMA node",
+            _TRIED,
+            "make the request smaller, so that {resource} fits on one NUMA node",
             "make room: move or delete a pod that holds {resource} on the NUMA node where most is left",
             _NUMA_SCHEDULER,
         ),
     ),
+    "topology-affinity-error/too-wide": Text(
+        _REFUSED + ": {resource} needs {masks:sets}",
+        "Container {container} asks for more {resource} than one NUMA node has, even empty: it fits only on {masks:sets}, "
+        "and the policy single-numa-node gives one. No amount of free room on this machine helps.[[ {blame:blame}]]",
+        (
+            _TRIED,
+            "make the request smaller than one NUMA node, or use a machine with larger NUMA nodes",
+            "or let large pods span nodes:\ntopologyManagerPolicy: restricted",
+        ),
+    ),
     "topology-affinity-error/nothing-fits": Text(
-        "{who} was refused with TopologyAffinityError: no set of NUMA nodes has enough {resource}",
-        "Container {container} asks for more {resource} than is free on all NUMA nodes together, so the manager offered "
-        "no hint at all and the merge had nothing to work with.",
-        ("ask for less {resource}, or free some on this node", _NUMA_SCHEDULER),
+        _REFUSED + ": no set of NUMA nodes has enough {resource}",
+        "[[Container {container}: ]]more {resource} is asked for than is free on all NUMA nodes together, so the manager "
+        "offered no hint at all and the merge had nothing to work with.",
+        (_TRIED, "ask for less {resource}, or free some on this node", _NUMA_SCHEDULER),
     ),
     "topology-affinity-error-disjoint-hints": Text(
-        "{who} was refused with TopologyAffinityError: no common NUMA node for {resources:and}",
-        "Each resource fits by itself, but {wants:wants}: there is no common NUMA node. The merged hint of container "
-        "{container} is {merged} and not preferred, so the policy[[ {policy}]] refuses the pod.",
+        _REFUSED + ": no common NUMA node for {resources:and}",
+        "Each resource fits by itself, but {wants:wants}: they exclude each other, there is no common NUMA node."
+        "[[ The merged hint of container {container} is {merged}: no nodes anybody prefers, so the policy refuses the "
+        "pod.]][[ Policy: {policy}.]] A controller that makes the pod again does not help: nothing has changed.",
         (
-            "make the request smaller, so that everything fits on one NUMA node",
-            "{room}",
+            _TRIED,
+            "make the request smaller, so that {resources:and} fit on one NUMA node",
+            "or make room: free {room:room}, by moving or deleting pods that hold it there",
             _NUMA_SCHEDULER,
         ),
     ),
     "smt-alignment-error": Text(
-        "[[{who} was ]]refused with SMTAlignmentError: {requested:cpus} asked for, a core has {threads} threads",
+        "[[{who} was ]]refused with SMTAlignmentError[[ on {node}]]: {requested:cpus} asked for, a core has {threads} "
+        "threads",
         "The CPU manager runs with full-pcpus-only, which gives whole physical cores only; {requested} is no multiple "
         "of {threads}. Count every container, and what a virtual machine adds by itself: an isolated emulator thread "
         "makes an even request odd.",
@@ -66,17 +77,23 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "smt-alignment-error/no-cores-left": Text(
-        "[[{who} was ]]refused with SMTAlignmentError: {requested:cpus} asked for, {available} left on whole cores",
-        "The CPU manager runs with full-pcpus-only, which gives whole physical cores only, and not enough of them are "
-        "free: {available:cpus} are left on cores that the system does not use.",
-        ("ask for at most {available:cpus}", "free cores on this node, or place the pod elsewhere"),
+        "[[{who} was ]]refused with SMTAlignmentError[[ on {node}]]: {requested:cpus} asked for, {available} left on "
+        "whole cores",
+        "The CPU manager runs with full-pcpus-only, which gives whole physical cores only ({threads} CPUs each), and not "
+        "enough of them are free: {available:cpus} are left on cores that the system does not use.",
+        (
+            _TRIED,
+            "free cores on this node, ask for less, or place the pod elsewhere",
+            "reserve whole cores for the system, so that no half of one is lost",
+        ),
     ),
     "not-enough-exclusive-cpus": Text(
         "[[{who} was ]]refused with UnexpectedAdmissionError: not enough exclusive CPUs[[ on {node}]]",
         "The static CPU manager has fewer free cpus than the container asks for[[: {requested} requested, {available} "
-        "available]]. The scheduler counts CPUs of the whole node, in thousandths; the kubelet gives away whole CPUs "
-        "and never the reserved ones. This is not a topology error: any NUMA node would have done.",
+        "available]][[ ({wanted} asked for in all)]]. The scheduler counts CPUs of the whole node in thousandths; the "
+        "kubelet gives away whole CPUs, and never the reserved ones. This is not a topology error.",
         (
+            _TRIED,
             (
                 "ask for fewer CPUs, or let some exclusive CPUs go: numaware checkpoint show "
                 "/var/lib/kubelet/cpu_manager_state says who holds them"
@@ -88,10 +105,11 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "not-enough-memory-on-nodes": Text(
-        "[[{who} was ]]refused: not enough {resource} on the NUMA nodes it was sent to",
-        "The Memory Manager could not give {resource} from the NUMA nodes that were chosen[[ ({nodes:nodes})]]: "
-        "they do not have so much left, or they already serve as another group of nodes.",
-        ("ask for less {resource}, or free memory on this node", _NUMA_SCHEDULER),
+        "[[{who} was ]]refused: the Memory Manager cannot give the memory[[ on {node}]]",
+        "The Memory Manager could not give memory from the NUMA nodes that were chosen ({message}): they have not so much "
+        "left, or they already serve as another group of nodes. Memory that fits nowhere is no hint for the Topology "
+        "Manager, so this is an UnexpectedAdmissionError under every policy.",
+        (_TRIED, "ask for less memory, or free memory on this node", _NUMA_SCHEDULER),
     ),
     "out-of-cpu": Text(
         "[[{who} was ]]refused with OutOfcpu[[ on {node}]]",
@@ -106,7 +124,10 @@ TEXTS: Mapping[str, Text] = {
         "[[{who} was ]]refused with {reason}[[ on {node}]]",
         "The node has not enough {resource} left[[: {requested} requested, {used} in use, {capacity} in all]]. "
         "This is not a NUMA error.",
-        ("ask for less, or place the pod elsewhere",),
+        (
+            "ask for less, or place the pod elsewhere",
+            "do not set spec.nodeName by hand: it goes past the scheduler",
+        ),
     ),
     "devices-unavailable": Text(
         "[[{who} was ]]refused: not enough {resource} left[[ on {node}]]",
@@ -114,27 +135,51 @@ TEXTS: Mapping[str, Text] = {
         "{available}]]. Devices of pods that still terminate are not free yet, and after a restart of the plugin or the "
         "kubelet they are counted anew.",
         (
+            _TRIED,
             "wait for pods that terminate, or ask for fewer {resource}",
-            "look at the plugin: kubectl describe node NODE shows what it offers",
+            "look at the plugin: kubectl describe node shows what it offers",
+        ),
+    ),
+    "devices-unavailable/unregistered": Text(
+        "[[{who} was ]]refused: no plugin offers {resource}[[ on {node}]]",
+        "The kubelet knew {resource} when the pod was bound, but its device plugin has not registered since the kubelet "
+        "started. This is not a topology error.",
+        (
+            "look at the pod of the plugin on this node; it has to register again after each start of the kubelet",
         ),
     ),
     "devices-unhealthy": Text(
         "[[{who} was ]]refused: no healthy devices of {resource}[[ on {node}]]",
-        "All devices of {resource} are unhealthy or unknown to the kubelet at the moment, so there are no healthy "
-        "devices to give. This is not a topology error.",
+        "All devices of {resource} are unhealthy or gone at the moment, so there are no healthy devices to give. This is "
+        "not a topology error.",
         (
             "look at the devices and at the log of their plugin: kubectl -n kube-system logs -l name=PLUGIN",
             "restart the plugin when the devices work again; it registers them anew",
         ),
     ),
+    "devices-unhealthy/held": Text(
+        "[[{who} was ]]refused: its own {resource} is no longer healthy[[ on {node}]]",
+        "After a restart the kubelet wants to give the pod the devices it had, and they are unhealthy now; no healthy "
+        "devices are taken in their place. This is not a topology error.",
+        (
+            "delete the pod, so that a new one gets other devices",
+            "look at the devices and at their plugin's log",
+        ),
+    ),
     "device-plugin-error": Text(
-        "[[{who} was ]]refused: the device plugin[[ of {resource}]] failed[[ in {call}]]",
-        "[[The call {call} of ]]the device plugin returned an error: {error}. This is not a topology error: the plugin, its "
-        "driver or its permissions are at fault.",
+        "[[{who} was ]]refused: the device plugin failed in {call}[[ on {node}]]",
+        "{call} of the device plugin returned an error: {error}. This is not a topology error: the plugin, its driver or "
+        "its permissions are at fault.",
         (
             "read the plugin's own log; it names the device and the library that failed",
-            "check that the plugin runs privileged, or with the device nodes and capabilities its driver needs",
+            "check that the plugin runs privileged, or with the device files and capabilities its driver needs",
         ),
+    ),
+    "device-plugin-error/gone": Text(
+        "the device plugin of {resource} went away and did not come back[[ on {node}]]",
+        "The kubelet lost its connection ({call})[[: {error}]], and no plugin has registered {resource} since. Its "
+        "devices count as unhealthy, and pods that ask for them are refused.",
+        ("look at the pod of the plugin on this node, and at its log",),
     ),
     "device-plugin-refused": Text(
         "[[{who} was ]]refused by the device plugin (not NUMA): {asked}",
@@ -145,31 +190,31 @@ TEXTS: Mapping[str, Text] = {
             "or ask for whole devices, where the plugin offers them under another name",
         ),
     ),
-    "device-plugin-refused/other": Text(
-        "[[{who} was ]]refused by the device plugin (not NUMA): {error}",
-        "Not a NUMA problem: the plugin itself refused the request, saying: {error}.",
-        ("read the plugin's own log and its sharing settings",),
-    ),
     "admission-error": Text(
         "[[{who} was ]]refused with {reason}[[ on {node}]]",
-        "The kubelet refused the pod: {message}",
+        "The kubelet refused the pod[[: {message}]]",
         (_LOOK_CLOSER,),
     ),
     "admission-loop": Text(
-        "{who} is refused and made again, {count} times[[ in {seconds:duration}]]",
-        "Its controller replaces each refused pod, and the scheduler sends the new one to the same node[[ {node}]], "
-        "which refuses it for the same reason ({reason})[[: about every {period:duration}]][[, since {since}]]. "
-        "Nothing changes by itself, because nothing that the scheduler looks at changes.[[ {story}]]",
+        "{who} is refused with {reason} and made again: {count} times[[ in {seconds:duration}]]",
+        "Its controller[[ ({controllerKind} {controller})]] replaces each refused pod, the scheduler sends the new one to "
+        "the same node[[ {node}]], and the kubelet refuses it for the same reason ({reason})[[, about every "
+        "{period:duration}]][[, since {since}]]. It does not end by itself: the scheduler does not see what the kubelet "
+        "looks at.",
         (
-            "break the loop first: kubectl -n {namespace} scale {controllerKind}/{controller} --replicas={fewerReplicas}",
-            "kubectl cordon {node}   # the next pod goes elsewhere",
+            (
+                "break the loop first:\nkubectl -n {namespace} scale {controllerKind}/{controller} "
+                "--replicas={fewerReplicas}"
+            ),
+            "or send the next pod elsewhere:\nkubectl cordon {node}",
             "then cure the cause, which is told with the refusal itself",
         ),
     ),
     "unaligned-under-best-effort": Text(
-        "{who} was admitted, but not aligned: its resources are on {nodes:nodes}",
-        "[[While {wants:wants}, ]]the merged hint of container {container} is {merged} and not preferred. The policy "
-        "best-effort[[ ({policy})]] admits such pods, so it runs with part of its resources on another NUMA node.",
+        "{who} was admitted, but is not aligned: its resources are on {nodes:nodes}",
+        "[[{blame:blame} ]]The merged hint of container {container} is {merged}, not preferred. Policy best-effort admits "
+        "such a pod and gives it what there is, so that it runs with part of its resources on another NUMA node; "
+        "restricted would refuse it.",
         (
             "use restricted or single-numa-node where such pods should rather be refused than run slowly",
             "ask for no more than one NUMA node has free",
@@ -177,24 +222,25 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "cpu-spread-over-nodes-under-best-effort": Text(
-        "{who} was admitted, yet its CPUs {cpus} lie on {nodes:nodes}",
-        "{requested:cpus} do not fit on one NUMA node[[ of {perNode:cpus}]], so the CPU manager offers only "
-        "{offered:sets}. Merged with the other resources the hint became {merged}, called preferred; the CPUs given, "
-        "{cpus}, lie on {spread:nodes} all the same. The policy best-effort admits the pod, which is only partly "
-        "aligned.",
+        "{who} was admitted, yet its CPUs[[ {cpus}]] lie on {spread:nodes}",
+        "[[{requested:cpus} were asked for. ]]They do not fit on one NUMA node[[ of {perNode:cpus}]][[, so the CPU manager "
+        "offers only {offered:sets}]]. Merged with the other resources the hint became {merged}, and kubelets before 1.24 "
+        "call that preferred; the CPUs given[[, {cpus},]] lie on {spread:nodes} all the same. Policy {policy} admits the "
+        "pod: it is only partly aligned.",
         (
             (
-                "ask for at most {most:cpus}[[ ({perNode} of a node less {reserved} reserved)]], or use a machine with larger "
-                "NUMA nodes"
+                "ask for at most {most:cpus}[[ ({perNode} of a node less {reserved} reserved)]], or use a machine with "
+                "larger NUMA nodes"
             ),
-            "use restricted or single-numa-node to refuse such pods",
+            "ask for no more CPUs than one NUMA node can give, or use a machine with larger NUMA nodes",
+            "use restricted or single-numa-node, on a kubelet of 1.24 or later, to refuse such pods",
         ),
     ),
     "memory-needs-two-nodes": Text(
         "{who}: memory fits only on {memoryNodes:nodes} together",
-        "The CPUs would fit on {cpuNodes:sets}, but the memory of container {container} only on both nodes together "
-        "({memoryHint}), so the merged hint is {memoryNodes:nodes}. Under single-numa-node the pod is rejected, under "
-        "restricted it runs with memory from both nodes.",
+        "The CPUs would fit on {cpuNodes:sets}, but the memory of container {container} fits only on both nodes together "
+        "({memoryHint}), so it takes {memoryNodes:nodes}. Under single-numa-node the pod is rejected; under restricted, "
+        "since 1.24, too, because the CPUs prefer one node.",
         (
             "ask for less memory than one NUMA node can give",
             "use a machine with more memory per NUMA node",

@@ -45,7 +45,7 @@ TEXTS: Mapping[str, Text] = {
     "cpu-manager-state-reserved-mismatch": Text(
         "the kubelet does not start: cpu_manager_state does not fit the machine or the reservation",
         "{message:sentence} The file was written when other CPUs were reserved or online"
-        "[[ ({reserved} reserved now, {stored} in the file)]].",
+        "[[ ({reserved} reserved now)]][[ ({online} online now)]][[, {stored} in the file]].",
         (f"drain the node and let the kubelet begin anew:\n{_RESTART_CPU}",),
     ),
     "cpu-manager-state-corrupt": Text(
@@ -65,6 +65,28 @@ TEXTS: Mapping[str, Text] = {
             "or give up NUMA-aware memory:\nmemoryManagerPolicy: None",
         ),
     ),
+    "memory-manager-reserved-memory-mismatch/no-such-node": Text(
+        "the kubelet does not start: reservedMemory names NUMA node {numaNode}, which is not there",
+        "{message:sentence} NUMA nodes are numbered as numactl --hardware shows them.",
+        ("give the reservation to a NUMA node that the machine has; the sum over all nodes stays the same",),
+    ),
+    "memory-manager-reserved-memory-mismatch/nothing-reserved": Text(
+        "the kubelet does not start: memoryManagerPolicy Static without reservedMemory",
+        "The Memory Manager asks that some memory of some NUMA node is kept for the system: {message}.",
+        (
+            "reservedMemory:\n- numaNode: 0\n  limits:\n    memory: ...   # kubeReserved + systemReserved + evictionHard",
+            "or give up NUMA-aware memory:\nmemoryManagerPolicy: None",
+        ),
+    ),
+    "memory-manager-state-mismatch/policy": Text(
+        'the kubelet does not start: memory_manager_state is of policy "{stored}", configured is "{configured}"',
+        "The state file {file} was written under policy {stored}. The kubelet is now set to {configured} and will not "
+        "start with it.",
+        (
+            f"drain the node and let the kubelet begin anew:\n{_RESTART_MEMORY}",
+            'or go back to the policy of the file:\nmemoryManagerPolicy: "{stored}"',
+        ),
+    ),
     "memory-manager-state-mismatch": Text(
         "the kubelet does not start: memory_manager_state does not fit[[ ({problem})]]",
         "The state file was written under another policy, another reservation, or on another machine: {message}",
@@ -76,6 +98,12 @@ TEXTS: Mapping[str, Text] = {
         "with it.",
         (f"drain the node and let the kubelet begin anew:\n{_RESTART_MEMORY}",),
     ),
+    "memory-manager-state-corrupt/renamed": Text(
+        "memory_manager_state is not one that a kubelet wrote[[: {problem}]]",
+        'Its groups of NUMA nodes are called "nodes", where a kubelet writes "cells": an example from documentation, or '
+        "edited by hand. A kubelet does not start with it.",
+        (f"drain the node and let the kubelet begin anew:\n{_RESTART_MEMORY}",),
+    ),
     "device-manager-state-corrupt": Text(
         "kubelet_internal_checkpoint is corrupt[[: {problem}]]",
         "The checksum of the file does not fit its content. The kubelet forgets who holds which device and may give "
@@ -83,9 +111,9 @@ TEXTS: Mapping[str, Text] = {
         ("drain the node and restart the kubelet; running pods keep their devices until then",),
     ),
     "too-many-numa-nodes": Text(
-        "the kubelet does not start: {found} NUMA nodes, {most} allowed",
+        "the kubelet does not start: more NUMA nodes[[ ({found})]] than the {most} allowed",
         "The Topology Manager tries every set of NUMA nodes, and their number doubles with each node; beyond {most} "
-        "nodes it refuses to start under policy {policy}.",
+        "nodes it refuses to start[[ under policy {policy}]].",
         (
             'raise the limit (kubelet 1.31 and later):\ntopologyManagerPolicyOptions:\n  max-allowable-numa-nodes: "{found}"',
             "or show fewer NUMA nodes: set NPS or SNC lower in the firmware",
@@ -114,6 +142,16 @@ TEXTS: Mapping[str, Text] = {
         "the kubelet does not start: policy options exclude each other[[: {options:and}]]",
         "{message:sentence}",
         ("keep one of {options:and}",),
+    ),
+    "incompatible-policy-options/none-policy": Text(
+        "the kubelet does not start: cpuManagerPolicyOptions without cpuManagerPolicy static",
+        "Options belong to the static policy. {message:sentence}",
+        ("cpuManagerPolicy: static   # and reserve CPUs for the system", "or remove cpuManagerPolicyOptions"),
+    ),
+    "incompatible-policy-options/hardware": Text(
+        "the kubelet does not start: align-by-socket does not fit this machine",
+        "{message:sentence} It has more sockets than NUMA nodes.",
+        ("remove align-by-socket from cpuManagerPolicyOptions",),
     ),
     "kubelet-configuration-invalid": Text(
         "the kubelet does not start: {path} is not valid",

@@ -28,6 +28,26 @@ def _wants(wishes: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def _blame(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Each resource's part in an outcome that is not aligned."""
+    told = {
+        "fits": "{} would fit on {}",
+        "wide": "{} needs {} even on an empty machine",
+        "fragmented": "{} could do with fewer NUMA nodes, but what is free lies on {}",
+        "nowhere": "{} fits on no set of NUMA nodes",
+    }
+    sentences = [told[part["state"]].format(part["resource"], _sets(part["nodes"])) for part in parts]
+    return _sentence("; ".join(sentences))
+
+
+def _room(parts: Sequence[Mapping[str, Any]]) -> str:
+    return _or([f"{part['resource']} on {_nodes(part['nodes'])}" for part in parts])
+
+
+def _managers(parts: Sequence[Mapping[str, str]]) -> str:
+    return _and([f"the {part['manager']} with policy {part['policy']}" for part in parts])
+
+
 def _and(parts: Sequence[object]) -> str:
     return _listed([str(part) for part in parts], "and")
 
@@ -59,6 +79,10 @@ SPECS: Specs = {
     "nodes": _nodes,
     "sets": _sets,
     "wants": _wants,
+    "blame": _blame,
+    "room": _room,
+    "managers": _managers,
+    "pods": lambda number: count(number, "pod"),
     "and": _and,
     "or": _or,
     "cpus": lambda number: count(number, "CPU"),

@@ -1,0 +1,245 @@
+"""What each file is, found from its content alone, and its content added to the bundle.
+
+Nothing here refuses a file: what is not recognised is `unknown`, and what looks like something but cannot be read is
+taken as text, in which the lines that are known still count.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+import zlib
+from collections.abc import Callable
+from typing import IO, cast
+
+from numaware.diagnose import kubectl_text, logs, objects
+from numaware.diagnose.bundle import Bundle, Piece, StateFile
+from numaware.diagnose.lint import findings_of_kubelet_flags, lint
+from numaware.diagnose.state_findings import checkpoint_of, state_findings
+from numaware.errors import InputError
+from numaware.machine import codec, sources
+from numaware.machine.topology import Machine
+from numaware.twin import flags as kubelet_flags
+from numaware.twin.state import cpu, device, memory
+from numaware.twin.state.verify import Checkpoint
+from numaware.workload import manifest
+from numaware.workload.yamlfile import Node, documents
+
+UNKNOWN = "unknown"
+HEAD = 1 << 16
+# What is larger is a log, whatever it begins with.
+MOST_BYTES = 16 << 20
+_MOST_WRAPPERS = 3
+
+Progress = Callable[[int], None]
+
+_LOG_LINE = re.compile(
+    rb"(?m)^.{0,200}?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |^\{\"(?:ts|time|log|MESSAGE|__CURSOR|level|insertId)\"|"
+    rb"^.{0,120}kubelet\[\d{1,10}\]: "
+)
+_STATE = re.compile(rb'"(?i:policyName|defaultCpuSet|machineState|PodDeviceEntries)"\s*:')
+_OBJECT = re.compile(
+    rb"(?m)^[\s{,-]*\"?(?:apiVersion|kind|items|involvedObject|kubelet|kubeletconfig|cpuManager\w+|topologyManager\w+|"
+    rb"memoryManagerPolicy|reserved(?:Memory|SystemCPUs)|kubeReserved|systemReserved|evictionHard|featureGates)\"?\s*:"
+)
+_FLAGS = re.compile(
+    rb"--(?:cpu-manager-policy|topology-manager-(?:policy|scope)|memory-manager-policy|reserved-cpus|reserved-memory|"
+    rb"kube-reserved|system-reserved)\b"
+)
+_TOOLS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
+    ("numactl", re.compile(rb"(?m)^\s*available: \d+ nodes")),
+    ("nvidia-smi", re.compile(rb"(?m)^\W*(?:\x1b\[4m)?\s*GPU0\b.*\bCPU Affinity|^\s*GPU0\s+X\s")),
+    ("lscpu", re.compile(rb"(?m)^(?:Architecture:\s|CPU\(s\):\s+\d|CPU NODE SOCKET)")),
+    ("hwloc", re.compile(rb"<!DOCTYPE topology|<topology\b")),
+    ("nccl", re.compile(rb"<system version=")),
+    ("cadvisor", re.compile(rb'"num_cores"\s*:')),
+)
+_STATE_NAMES: dict[type[Checkpoint], str] = {
+    cpu.CpuCheckpoint: cpu.FILE,
+    memory.MemoryCheckpoint: memory.FILE,
+    device.DeviceCheckpoint: device.FILE,
+}
+
+
+def take(bundle: Bundle, file: str, stream: IO[bytes], progress: Progress | None = None) -> None:
+    """Find out what a file is and take it in."""
+    try:
+        kind = _take(bundle, file, stream, progress)
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile):
+        # A compressed file that was cut off: what came before the cut has been read.
+        kind = UNKNOWN
+    bundle.files.append((file, kind))
+
+
+def _take(bundle: Bundle, file: str, stream: IO[bytes], progress: Progress | None, wrappers: int = 0) -> str:
+    head = stream.read(HEAD)
+    whole = cast("IO[bytes]", _Rejoined(head, stream))
+    opened = _opened(head, whole) if wrappers < _MOST_WRAPPERS else None
+    if opened is not None:
+        return _take(bundle, file, opened, progress, wrappers + 1)
+    if b"\0" in head[:1024] and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return UNKNOWN
+    if _LOG_LINE.search(head):
+        return _log(bundle, file, whole, progress)
+    data = _up_to(whole, MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        return _log(bundle, file, cast("IO[bytes]", _Rejoined(data, stream)), progress)
+    return _document(bundle, file, data) or _log(bundle, file, io.BytesIO(data), progress)
+
+
+def _opened(head: bytes, whole: IO[bytes]) -> IO[bytes] | None:
+    """The content of a compressed file, None where it is not one."""
+    if head.startswith(b"\x1f\x8b"):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=whole))
+    if head.startswith(b"BZh"):
+        return cast("IO[bytes]", bz2.BZ2File(whole))
+    return cast("IO[bytes]", lzma.LZMAFile(whole)) if head.startswith(b"\xfd7zXZ\0") else None
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose beginning was read already; what is read comes in the sizes asked for, if there is so much."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self.head = head
+        self.rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not self.head:
+            return self.rest.read(size)
+        if size < 0:
+            taken, self.head = self.head + self.rest.read(), b""
+            return taken
+        taken, self.head = self.head[:size], self.head[size:]
+        return taken
+
+
+def _up_to(stream: IO[bytes], most: int) -> bytes:
+    parts: list[bytes] = []
+    left = most
+    while left > 0:
+        part = stream.read(min(left, 1 << 20))
+        if not part:
+            break
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+# Logs and other text
+
+
+def _log(bundle: Bundle, file: str, stream: IO[bytes], progress: Progress | None) -> str:
+    """A log, and in a text that is small enough what kubectl printed."""
+    beginning = _up_to(stream, kubectl_text.MOST_BYTES)
+    said = logs.read(cast("IO[bytes]", _Rejoined(beginning, stream)), file, bundle.journal, progress)
+    told = []
+    if len(beginning) < kubectl_text.MOST_BYTES:
+        told = list(kubectl_text.read(beginning.decode("utf-8", "replace"), file))
+        bundle.attempts += told
+    if said or _LOG_LINE.search(beginning[:HEAD]):
+        return "kubelet log"
+    return "kubectl text" if told else UNKNOWN
+
+
+# Documents
+
+
+def _document(bundle: Bundle, file: str, data: bytes) -> str:
+    """What a small file is; empty where it is none of the documents known."""
+    for read in (_state, _tool, _objects, _flags):
+        kind = read(bundle, file, data)
+        if kind:
+            return kind
+    return ""
+
+
+def _state(bundle: Bundle, file: str, data: bytes) -> str:
+    begin = data.find(b"{")
+    if not 0 <= begin < 400 or not _STATE.search(data):
+        return ""
+    checkpoint = checkpoint_of(data, file)
+    if checkpoint is None:
+        found = list(state_findings(data, file))
+        bundle.findings += found
+        return "state file" if found else ""
+    bundle.findings += state_findings(data, file)
+    name = _name_of(checkpoint)
+    bundle.states.append(Piece(file, StateFile(name, data, checkpoint)))
+    return name
+
+
+def _name_of(checkpoint: Checkpoint) -> str:
+    return _STATE_NAMES[type(checkpoint)]
+
+
+def _tool(bundle: Bundle, file: str, data: bytes) -> str:
+    for kind, pattern in _TOOLS:
+        if pattern.search(data[: 1 << 20]):
+            try:
+                bundle.machines.append(Piece(file, sources.read_source(kind, data, file)))
+            except InputError:
+                continue
+            return kind
+    machine = _topology(data, file)
+    if machine is not None:
+        bundle.machines.append(Piece(file, machine))
+        return "topology"
+    return ""
+
+
+def _topology(data: bytes, file: str) -> Machine | None:
+    if b'"numa"' not in data or b'"cpuCount"' not in data:
+        return None
+    try:
+        return codec.decode(data, file)
+    except InputError:
+        return None
+
+
+def _objects(bundle: Bundle, file: str, data: bytes) -> str:
+    if not _OBJECT.search(data):
+        return ""
+    try:
+        found = documents(data, file)
+        linted = lint(data, file)
+    except InputError:
+        return ""
+    if linted.config is not None:
+        bundle.settings.append(Piece(file, linted.config.settings))
+    kinds: dict[str, None] = {}
+    live = False
+    for node in objects.objects(found):
+        kinds.setdefault(_kind_of(node))
+        live = live or bool(node.get("status", "phase").text)
+        bundle.attempts += objects.attempts(node, file)
+    # What runs on a cluster is told about where something went wrong with it; advice is for what somebody wrote.
+    if not live:
+        bundle.findings += linted.findings
+    if linted.kind != "kubelet configuration":
+        bundle.workloads += [Piece(file, one) for one in manifest.scan(data, file).workloads]
+    if linted.kind != "other":
+        return "pods" if live else linted.kind
+    return " and ".join(filter(None, kinds)) if any(kinds) else "settings" if linted.findings else ""
+
+
+def _kind_of(node: Node) -> str:
+    kind = node.get("kind").text or ""
+    return {"Event": "events", "Pod": "pods"}.get(kind, kind[:80])
+
+
+def _flags(bundle: Bundle, file: str, data: bytes) -> str:
+    if not _FLAGS.search(data) or len(data) > kubelet_flags.MAX_CHARACTERS:
+        return ""
+    try:
+        settings = kubelet_flags.read(data.decode("utf-8", "replace"), file)
+    except InputError:
+        return ""
+    bundle.settings.append(Piece(file, settings))
+    bundle.findings += findings_of_kubelet_flags(data, file)
+    return "kubelet flags"

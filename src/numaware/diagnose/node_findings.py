@@ -1,0 +1,63 @@
+"""Findings about a kubelet as a whole: that it does not start, lost a device plugin, or runs as it should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from numaware.diagnose import marks
+from numaware.diagnose.finding import Finding, Message, Subject, finding
+from numaware.diagnose.logs.journal import NodeLog
+from numaware.machine.quantity import Quantity
+
+_SENTENCE = 160
+
+
+def node_findings(log: NodeLog) -> Iterator[Finding]:
+    """What one kubelet's log says of it."""
+    subject = Subject("Kubelet", name=log.node, node=log.node)
+    for meaning, seen, count in log.failures.values():
+        facts: dict[str, Any] = {**meaning.facts, "count": count if count > 1 else None}
+        if meaning.code == "memory-manager-reserved-memory-mismatch":
+            facts["example"] = _split(facts)
+        if meaning.code == "too-many-numa-nodes":
+            facts["policy"] = log.facts.get("policy")
+        mark = str(meaning.facts.get("message", ""))[:_SENTENCE]
+        label = Message("stopped")
+        yield finding(meaning.code, subject, facts, [marks.line(seen, mark, label)], variant=meaning.variant)
+    for resource, seen in log.lost_plugins.items():
+        yield finding(
+            "device-plugin-error",
+            subject,
+            {"resource": resource, "error": seen.message or None, "call": "ListAndWatch"},
+            [marks.line(seen, resource)],
+            severity="warning",
+            confidence="likely",
+            variant="gone",
+        )
+    if not log.failures:
+        yield from _started(log, subject)
+
+
+def _started(log: NodeLog, subject: Subject) -> Iterator[Finding]:
+    policies = {manager: str(seen.facts.get("policy", "")) for manager, seen in log.started.items()}
+    if any(policy not in ("", "none", "None") for policy in policies.values()):
+        managers = [{"manager": manager, "policy": policy} for manager, policy in policies.items() if policy]
+        facts = {
+            "managers": managers,
+            "policy": log.facts.get("policy"),
+            "reserved": log.facts.get("reserved"),
+            "version": log.facts.get("version"),
+        }
+        lines = [marks.line(seen, str(seen.facts.get("policy", ""))) for seen in log.started.values()]
+        yield finding("healthy", subject, facts, lines, variant="started")
+
+
+def _split(facts: dict[str, Any]) -> str | None:
+    """A reservation of the right sum on NUMA node 0, to begin with."""
+    try:
+        wanted = Quantity.parse(str(facts["wanted"]))
+    except (KeyError, ValueError):
+        return None
+    kind = facts.get("resource", "memory")
+    return f'reservedMemory:\n- numaNode: 0\n  limits:\n    {kind}: "{wanted}"'
