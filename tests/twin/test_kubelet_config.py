@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import base64
 import json
+from urllib.parse import quote
 
 import pytest
 
@@ -17,6 +19,13 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
 def loaded(text: str, version: str = "v1.35.0") -> KubeletConfigFile:
     return read(text.encode(), "f.yaml", version)
+
+
+def machine_config(encoding: str, body: str) -> str:
+    """OpenShift's way to write a file on a node: inside a URL."""
+    source = f"data:text/plain;charset=utf-8{';' if encoding else ''}{encoding},{body}"
+    file = {"path": "/etc/kubernetes/kubelet.conf", "contents": {"source": source}}
+    return json.dumps({"kind": "MachineConfig", "spec": {"config": {"storage": {"files": [file]}}}})
 
 
 def refusal(text: str) -> str:
@@ -108,6 +117,12 @@ def test_eviction_defaults_count_only_when_nothing_is_set_or_they_are_merged() -
             "    apiVersion: kubelet.config.k8s.io/v1beta1\n    kind: KubeletConfiguration\n    cpuManagerPolicy: static\n"
         ),
         f"kind: ClusterConfiguration\n---\n{HEAD}cpuManagerPolicy: static\n",
+        "kind: ClusterConfig\nnodeGroups:\n- name: a\n  kubeletExtraConfig: {cpuManagerPolicy: static}\n",
+        "kubeletConfig: {cpuManagerPolicy: static}\nlinuxConfig: {}\n",
+        "version: v1alpha1\nmachine:\n  kubelet:\n    extraConfig: {cpuManagerPolicy: static}\n",
+        "token: x\nkubelet-arg:\n- cpu-manager-policy=static\n",
+        machine_config("base64", base64.b64encode(f"{HEAD}cpuManagerPolicy: static".encode()).decode()),
+        machine_config("", quote(f"{HEAD}cpuManagerPolicy: static")),
     ],
 )
 def test_a_configuration_is_found_in_any_wrapper(wrapped: str) -> None:
@@ -297,3 +312,30 @@ def test_an_error_in_an_embedded_text_says_where_the_text_is() -> None:
 def test_the_fields_the_managers_read_are_fields_of_the_kubelet() -> None:
     assert {"cpuManagerPolicy", "reservedMemory", "evictionHard", "topologyManagerPolicyOptions"} <= KNOWN
     assert len(KNOWN) > 100
+
+
+@pytest.mark.parametrize(
+    ("text", "laid_over"),
+    [
+        (f"{HEAD}cpuManagerPolicy: static\n", False),
+        ("cpuManagerPolicy: static\n", False),
+        ("kind: KubeletConfig\nspec: {kubeletConfig: {cpuManagerPolicy: static}}", True),
+        ("kubelet-arg: [cpu-manager-policy=static]", True),
+    ],
+)
+def test_a_piece_that_is_laid_over_another_configuration_is_known_to_be_one(
+    text: str, laid_over: bool
+) -> None:
+    assert loaded(text).laid_over == laid_over
+
+
+def test_kind_evicts_nothing_for_want_of_memory_unless_a_patch_says_so() -> None:
+    patch = "kind: Cluster\nkubeadmConfigPatches:\n- |\n  kind: KubeletConfiguration\n  cpuManagerPolicy: static\n"
+    assert "memory.available" not in dict(loaded(patch).config.eviction_hard)
+    more = f"{patch}  evictionHard: {{memory.available: 1Gi}}\n"
+    assert dict(loaded(more).config.eviction_hard)["memory.available"] == "1Gi"
+
+
+def test_a_file_of_a_machine_config_that_cannot_be_unpacked_is_passed_over() -> None:
+    broken = machine_config("base64", "!").replace('"contents": {', '"contents": {"compression": "gzip", ')
+    assert "holds no kubelet configuration" in refusal(broken)

@@ -14,16 +14,12 @@ from numaware.twin.rules import rules_for
 
 
 class Bench(NamedTuple):
-    """One configuration, the text it came from, and the machine it is for, where that is known.
-
-    `on_a_base` says that this is laid over settings kept elsewhere, which may hold what is missing here.
-    """
+    """One configuration, the text it came from, and the machine it is for, where that is known."""
 
     file: KubeletConfigFile
     written: Written
     subject: Subject
     hardware: Hardware | None = None
-    on_a_base: bool = False
 
     @property
     def config(self) -> KubeletConfig:

@@ -81,8 +81,14 @@ def _refusal(workload: Workload, kind: NodeKind) -> _Refusal | None:
 
 def _never_fits(workload: Workload, written: Written, cluster: str, refusals: Sequence[_Refusal]) -> Finding:
     stories = [f"{_called(one.kind)}: {' '.join(one.why)}" for one in refusals[:_MOST]]
-    changes = [change for one in refusals for change in one.changes if change.kind != "evict"]
-    requests = [change for change in changes if change.kind == "request"]
+    changes = [
+        (change.kind != "request", f"{change.text}   # then {one.kind.name} admits it")
+        for one in refusals
+        for change in one.changes
+        if change.kind != "evict"
+    ]
+    # What the author of a manifest can do comes before what the administrator can.
+    remedies = list(dict.fromkeys(text for _, text in sorted(changes, key=lambda change: change[0])))
     facts: dict[str, Any] = {
         "cluster": cluster or None,
         "kinds": [
@@ -90,8 +96,8 @@ def _never_fits(workload: Workload, written: Written, cluster: str, refusals: Se
             for one in refusals[:_MOST]
         ],
         "story": "\n".join(stories),
-        "remedy": (requests or changes)[0].text if changes else None,
-        "others": "\n".join(sorted({change.text for change in changes[1:5]})) or None,
+        "remedy": remedies[0] if remedies else None,
+        "others": "\n".join(remedies[1:4]) or None,
     }
     evidence = [written.at(line) for line in _request_lines(workload)]
     return finding("never-fits", subject_of(workload), facts, evidence or [written.whole()])

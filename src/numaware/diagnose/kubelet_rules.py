@@ -114,13 +114,13 @@ def _cpu_reservation(bench: Bench) -> Iterator[Finding]:
             "cpuManagerPolicy",
             severity=severity,
             confidence=confidence,
-            variant="on-a-base" if bench.on_a_base else "",
+            variant="on-a-base" if bench.file.laid_over else "",
         )
 
 
 def _certainty(bench: Bench) -> tuple[Severity, Confidence]:
     """What is missing in a piece may stand in the part that is not here."""
-    return ("warning", "possible") if bench.on_a_base else ("error", "certain")
+    return ("warning", "possible") if bench.file.laid_over else ("error", "certain")
 
 
 def _memory_reservation(bench: Bench) -> Iterator[Finding]:
@@ -167,7 +167,9 @@ def _unequal(bench: Bench, kind: str, found: Quantity, wanted: Quantity) -> Find
         "example": _split(bench, kind, wanted) if wanted.nano > 0 else None,
     }
     # In a piece that is laid over others, only what is written here is known to be so.
-    doubtful = bench.on_a_base and found.nano > 0 and None in (parts["kubeReserved"], parts["systemReserved"])
+    doubtful = (
+        bench.file.laid_over and found.nano > 0 and None in (parts["kubeReserved"], parts["systemReserved"])
+    )
     return bench.found(
         "memory-manager-reserved-memory-mismatch",
         facts,

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from numaware.diagnose.bench import Bench
 from numaware.diagnose.finding import Finding, Subject, finding, worst_first
 from numaware.diagnose.fitting import NodeKind, fitting_findings
@@ -40,8 +42,6 @@ _TELLING = (
 )
 _CALL_OUT = re.compile(rb"[ \t]+(?:<[0-9]{1,2}>[ \t]*)+(?=\r?$)", re.MULTILINE)
 _PLACE = re.compile(r"(?: \(text at line (?P<block>\d+)\))?:(?P<line>\d+)\Z")
-# Kinds whose settings are laid over a base that the platform keeps.
-_LAID_OVER = ("KubeletConfig", "MachineConfig")
 
 
 class World(NamedTuple):
@@ -106,7 +106,8 @@ def findings_of_kubelet_flags(data: bytes, source: str, world: World = FILE_ALON
         return [_refused(subject, written, error)]
     file = kubelet_config.of_settings(settings, world.version)
     # Flags are laid over a file that may say the rest.
-    return worst_first(kubelet_findings(Bench(file, written, subject, world.hardware, on_a_base=True)))
+    file = msgspec.structs.replace(file, laid_over=True)
+    return worst_first(kubelet_findings(Bench(file, written, subject, world.hardware)))
 
 
 # Kubelet configurations
@@ -124,8 +125,7 @@ def _config_findings(
     except InputError as error:
         none = error.problem == kubelet_config.NO_CONFIGURATION
         return None, [] if none else [_refused(subject, written, error)]
-    laid_over = any(node.get("kind").text in _LAID_OVER for node in found)
-    return file, kubelet_findings(Bench(file, written, subject, world.hardware, laid_over))
+    return file, kubelet_findings(Bench(file, written, subject, world.hardware))
 
 
 def _refused(subject: Subject, written: Written, error: InputError) -> Finding:

@@ -1,8 +1,8 @@
 """A kubelet's configuration from any file people keep it in.
 
 Besides a KubeletConfiguration itself: a piece of one, several in one file, the kubelet's own `/configz` answer, and
-the wrappers of OpenShift, kind, kubeadm and ConfigMaps. Where a wrapper holds flags too, they win, as they do in the
-kubelet.
+the wrappers of OpenShift, kind, kubeadm, ConfigMaps and cluster tools. Where a wrapper holds flags too, they win, as
+they do in the kubelet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numaware.errors import InputError
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.twin import flags as kubelet_flags
-from numaware.twin import kubelet_fields, validation
+from numaware.twin import kubelet_fields, kubelet_wrappers, validation
 from numaware.twin.config import DEFAULT_VERSION, KubeletConfig, MemoryReservation
 from numaware.twin.rules import rules_for
 from numaware.twin.settings import Settings, configuration
@@ -35,18 +35,22 @@ _PROFILE_EVICTION = (
     ("nodefs.available", "10%"),
     ("nodefs.inodesFree", "5%"),
 )
+# What kind gives its kubelets: disks are shared with the host, so nothing is evicted for their sake.
+_KIND_EVICTION = (("imagefs.available", "0%"), ("nodefs.available", "0%"), ("nodefs.inodesFree", "0%"))
 
 
 class KubeletConfigFile(msgspec.Struct, frozen=True):
     """A configuration, the settings behind it, and what there is to say about them.
 
     `problems` are what the kubelet would refuse at start (errors) and what it would pass over (notes). With an error
-    among them `config` is only what could be understood: the kubelet would not run with it.
+    among them `config` is only what could be understood: the kubelet would not run with it. `laid_over` settings change
+    a configuration that is kept elsewhere, so what is missing here may be there.
     """
 
     config: KubeletConfig
     settings: Settings
     problems: tuple[Problem, ...]
+    laid_over: bool = False
 
     @property
     def refused(self) -> bool:
@@ -71,12 +75,14 @@ def read(
             over = over.overridden(part.settings)
         else:
             settings = settings.patched(part.settings)
-    if sum(not part.is_flags for part in found) > 1:
+    if sum(not (part.is_flags or part.is_base) for part in found) > 1:
         problems.append(
             Problem("note", "", "several kubelet configurations in one file: later ones change earlier ones")
         )
     settings = settings.overridden(over).overridden(flags or Settings())
-    return of_settings(settings, version, tuple(problems))
+    file = of_settings(settings, version, tuple(problems))
+    laid_over = any(part.laid_over for part in found) or all(part.is_flags for part in found)
+    return msgspec.structs.replace(file, laid_over=laid_over)
 
 
 def of_settings(
@@ -100,6 +106,8 @@ class _Part(msgspec.Struct, frozen=True):
     settings: Settings
     notes: tuple[Problem, ...] = ()
     is_flags: bool = False
+    is_base: bool = False
+    laid_over: bool = False
 
 
 def _parts(node: Node, source: str, minor: int) -> Iterator[_Part]:
@@ -113,19 +121,39 @@ def _parts(node: Node, source: str, minor: int) -> Iterator[_Part]:
         yield _configuration(node, source, minor, (note,))
     elif isinstance(node.get("kubeletconfig").value, dict):
         yield _configuration(node.get("kubeletconfig"), source, minor, ())
-    elif isinstance(node.get("spec", "kubeletConfig").value, dict):
-        yield _configuration(node.get("spec", "kubeletConfig"), source, minor, ())
     elif kind == "PerformanceProfile":
         yield _performance_profile(node, source)
     elif kind == "ConfigMap":
         for text in node.get("data").mapping.values():
             yield from _embedded(text, source, minor)
     elif kind == "Cluster":
-        nodes = [node, *node.get("nodes").items]
-        for patch in (patch for holder in nodes for patch in holder.get("kubeadmConfigPatches").items):
-            yield from _embedded(patch, source, minor)
+        yield from _kind_cluster(node, source, minor)
     elif kind in ("InitConfiguration", "JoinConfiguration"):
         yield from _extra_arguments(node.get("nodeRegistration", "kubeletExtraArgs"), source)
+    elif kind == "MachineConfig":
+        for file in kubelet_wrappers.machine_config_files(node):
+            for part in _embedded(file, source, minor):
+                yield msgspec.structs.replace(part, laid_over=True)
+    else:
+        yield from _pieces(node, source, minor)
+
+
+def _pieces(node: Node, source: str, minor: int) -> Iterator[_Part]:
+    """What OpenShift's KubeletConfig and cluster tools lay over their own configuration."""
+    for piece in kubelet_wrappers.pieces(node):
+        yield msgspec.structs.replace(_configuration(piece, source, minor, ()), laid_over=True)
+    flags = kubelet_wrappers.listed_flags(node)
+    if flags:
+        yield _Part(kubelet_flags.from_arguments(flags, source), is_flags=True)
+
+
+def _kind_cluster(node: Node, source: str, minor: int) -> Iterator[_Part]:
+    nodes = [node, *node.get("nodes").items]
+    patches = [patch for holder in nodes for patch in holder.get("kubeadmConfigPatches").items]
+    found = [part for patch in patches for part in _embedded(patch, source, minor)]
+    if found:
+        yield _Part(Settings(eviction_hard=_KIND_EVICTION), is_base=True)
+        yield from found
 
 
 def _configuration(node: Node, source: str, minor: int, notes: tuple[Problem, ...]) -> _Part:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from numaware.diagnose.texts.english.words import SPECS
-from numaware.diagnose.texts.text import Text
+from numaware.diagnose.texts.chinese import advice, lint
+from numaware.diagnose.texts.chinese.labels import LABELS
+from numaware.diagnose.texts.chinese.words import SPECS
 
 __all__ = ["LABELS", "SPECS", "TEXTS"]
 
-TEXTS: Mapping[str, Text] = {}
-LABELS: Mapping[str, str] = {}
+TEXTS = {**advice.TEXTS, **lint.TEXTS}

@@ -1,0 +1,112 @@
+"""What is found in files before they are applied, in Chinese."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from numaware.diagnose.texts.text import Text
+
+TEXTS: Mapping[str, Text] = {
+    "cpu-manager-no-reserved-cpus/on-a-base": Text(
+        "这里没有预留 CPU，而 static CPU 管理器至少需要一个",
+        "cpuManagerPolicy 为 static 时，没有预留 CPU kubelet 就不会启动。本文件中没有预留；它叠加在一份基础配置之上，那里可能有 systemReserved.cpu 或 kubeReserved.cpu。",
+        (
+            (
+                "直接写明 CPU，不依赖基础配置：\n"
+                'reservedSystemCPUs: "0,1"   # 整个物理核，位于网卡所在的 NUMA 节点'
+            ),
+        ),
+    ),
+    "memory-manager-reserved-memory-mismatch/nothing": Text(
+        "kubelet 不会启动：memoryManagerPolicy 为 Static，却没有任何预留内存",
+        "内存管理器要求为系统保留某个 NUMA 节点的一些内存，并由 reservedMemory 说明在哪里。这里完全没有预留，连驱逐阈值也没有。",
+        (
+            (
+                "systemReserved:\n  memory: 1Gi\nevictionHard:\n  memory.available: 100Mi\nreservedMemory:\n- numaNode: 0\n"
+                "  limits:\n    memory: 1124Mi   # 1Gi + 100Mi"
+            ),
+            "或者放弃按 NUMA 管理内存：\nmemoryManagerPolicy: None",
+        ),
+    ),
+    "memory-manager-reserved-memory-mismatch/not-reservable": Text(
+        "kubelet 不会启动：reservedMemory 保留了 {found} 的 {resource}，而没有人要求保留它",
+        "reservedMemory 中每种内存的总和必须等于整个节点的预留量，而 kubeReserved、systemReserved 和 evictionHard 都没有预留 {resource}：总和必须为 0。",
+        ("从 reservedMemory 中删除 {resource}",),
+    ),
+    "policy-option-needs-gate/all": Text(
+        "kubelet 不会启动：策略选项需要特性门控 {gate}",
+        "{message:sentence} 门控 {gate} 关闭时，这个版本的 kubelet 不接受任何策略选项[[ ({options:and})]]。",
+        ("featureGates:\n  {gate}: true", "或者删除这些选项"),
+    ),
+    "incompatible-policy-options/without-static": Text(
+        "kubelet 不会启动：有 cpuManagerPolicyOptions，但 cpuManagerPolicy 不是 static",
+        "选项属于 static 策略。{message:sentence}",
+        ("cpuManagerPolicy: static   # 并为系统预留 CPU", "或者删除 cpuManagerPolicyOptions"),
+    ),
+    "incompatible-policy-options/distribute-on-one-node": Text(
+        "{option} 在 single-numa-node 下不起作用",
+        "{option} 把容器的 CPU 均匀分到几个 NUMA 节点上，而 single-numa-node 只接受留在一个节点上的容器。kubelet 会启动，但什么也不会被分散。",
+        ("删除 {option}", "或者允许大的 Pod 跨节点：\ntopologyManagerPolicy: restricted"),
+    ),
+    "incompatible-policy-options/closest-of-one-node": Text(
+        "{option} 在 single-numa-node 下不起作用",
+        "{option} 按距离在多个 NUMA 节点的组合中选择，而 single-numa-node 只接受一个节点。",
+        ("删除 {option}", "或者允许大的 Pod 跨越相邻的节点：\ntopologyManagerPolicy: restricted"),
+    ),
+    "reserved-cpus-split-cores": Text(
+        "预留 CPU {reserved} 浪费了 CPU {lost}",
+        "使用 full-pcpus-only 时只分配整个物理核。CPU {lost} 与预留的 CPU 同核，没有容器能独占它们：整机浪费 {count:cpus}。",
+        ('预留整个物理核：\nreservedSystemCPUs: "{whole}"',),
+    ),
+    "call-out-marks": Text(
+        "{name} 中有从手册复制来的 <1> 之类的标记",
+        "标记写在值的后面，不是 YAML：原样读取时，它会成为值的一部分，或使文件根本无法读取。这里先略去标记再检查其余内容。",
+        ("sed -i -E 's/[ \\t]+<[0-9]+>[ \\t]*$//' {name}",),
+    ),
+    "ignored-field": Text(
+        "{path} 不起作用",
+        "{path}：{message}。",
+        ("是不是想写 {near}?", "删除或改正 {path}"),
+    ),
+    "ignored-field/manifest": Text(
+        "{path} 不是 Kubernetes 的字段，不起作用",
+        "Kubernetes 会悄悄丢掉它，Pod 就在没有这项内容的情况下运行。",
+        ("应写在 {near}",),
+    ),
+    "manifest-invalid": Text(
+        "API server 会拒绝 {name}：{path}",
+        "{path}: {message}",
+        (),
+    ),
+    "memory-in-fractions-of-a-byte": Text(
+        "{path} 请求的是不足一个字节的内存",
+        "{message:sentence}后缀 m 表示千分之一，所以 500m 的内存是半个字节。",
+        ("用 Mi 表示 MiB，用 M 表示 MB",),
+    ),
+    "pod-level-resources-not-pinned": Text(
+        "{who} 使用 Pod 级资源，不会绑核",
+        "CPU 管理器和内存管理器会跳过带 spec.resources 的 Pod：它的容器运行在共享 CPU 上。",
+        ("给每个容器设置相等的 requests 和 limits，并删除 spec.resources",),
+    ),
+    "devices-without-topology": Text(
+        "不知道任何 {resource} 在哪个 NUMA 节点[[ ({nodes:and})]]",
+        "设备插件上报 {resource} 时没有拓扑信息，拓扑管理器得不到它的提示：CPU 和内存彼此对齐，设备却可能在另一个 NUMA 节点上。",
+        (
+            "使用会上报每个设备 NUMA 节点的设备插件版本",
+            "在虚拟机里，把设备的 NUMA 节点透传进来 (否则 sysfs 中的 numa_node 是 -1)",
+        ),
+    ),
+    "memory-needs-two-nodes/restricted": Text(
+        "{who}：容器 {container} 的内存需要 {memoryNodes:nodes} 合在一起",
+        "容器 {container} 请求 {asked}，而 {node} 的一个 NUMA 节点最多只能给 {most:size}；它的 CPU 可以放在 {cpuNodes:sets}。在 restricted 下两者不一致，Pod 会被拒绝，或者跨越 {memoryNodes:nodes}。",
+        ("{resource} 最多请求 {most:size}", "或者把工作拆成每个都能放进一个 NUMA 节点的 Pod"),
+    ),
+    "memory-needs-two-nodes/single-numa-node": Text(
+        "{who}：容器 {container} 的内存放不进任何一个 NUMA 节点",
+        "容器 {container} 请求 {asked}，而 {node} 的一个 NUMA 节点最多只能给 {most:size}。在 single-numa-node 下它总会被拒绝。",
+        (
+            "{resource} 最多请求 {most:size}",
+            "或者使用 topologyManagerPolicy 为 restricted 的节点，Pod 可以跨越 {memoryNodes:nodes}",
+        ),
+    ),
+}

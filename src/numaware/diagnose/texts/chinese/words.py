@@ -1,0 +1,58 @@
+"""Facts as Chinese says them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numaware.diagnose.texts.template import Specs
+from numaware.machine.words import size
+
+
+def _nodes(numbers: Sequence[int]) -> str:
+    return f"NUMA 节点 {_and(numbers)}" if numbers else "任何 NUMA 节点都不"
+
+
+def _sets(sets: Sequence[Sequence[int]]) -> str:
+    return _or([_nodes(one) for one in sets]) if sets else "没有可用的 NUMA 节点"
+
+
+def _wants(wishes: Sequence[Mapping[str, Any]]) -> str:
+    return "，".join(
+        f"{wish['resource']} {'只能' if len(wish['nodes']) == 1 else '可以'}从 {_sets(wish['nodes'])} 获得"
+        for wish in wishes
+    )
+
+
+def _and(parts: Sequence[object]) -> str:
+    return "、".join(map(str, parts))
+
+
+def _or(parts: Sequence[object]) -> str:
+    return " 或 ".join(map(str, parts))
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("天", 86_400), ("小时", 3_600), ("分钟", 60)):
+        if seconds >= 2 * length:
+            return f"{round(seconds / length)} {unit}"
+    return f"{seconds:.3g} 秒"
+
+
+def _sentence(text: str) -> str:
+    """The kubelet's own words stay as they are: that is what people search for."""
+    return text if text.endswith((".", "!", "?", "。")) else f"{text}。"
+
+
+SPECS: Specs = {
+    "": str,
+    "nodes": _nodes,
+    "sets": _sets,
+    "wants": _wants,
+    "and": _and,
+    "or": _or,
+    "cpus": lambda number: f"{number} 个 CPU",
+    "size": size,
+    "duration": _duration,
+    "sentence": _sentence,
+}
