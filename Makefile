@@ -5,11 +5,16 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up test lint bench kube-assets e2e docs clean
+.PHONY: up web test lint bench kube-assets e2e docs clean
 
-# See the machine you sit at.
+# The console on the embedded lab; it prints its address.
 up: .venv/.base
-	@$(BIN)/numaware topology show
+	@$(BIN)/numaware up
+
+# Build the console's page anew from web/; only those who change it need Node.js.
+web:
+	@scripts/system-packages web
+	@cd web && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build
 
 # Without a browser the tests that need one are skipped, except where CI=true.
 test: .venv/.dev

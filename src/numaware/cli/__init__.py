@@ -19,6 +19,7 @@ from numaware.errors import InputError
 # the help line from here, so `numaware --help` imports no verb.
 VERBS = (
     ("checkpoint", "numaware.cli.checkpoint:app", "Read and verify the state files of a kubelet."),
+    ("diagnose", "numaware.cli.diagnose:app", "Find out from logs and files what happened, why, and what to do."),
     ("explain", "numaware.cli.explain:app", "Ask what the kubelet of a node will do with a pod, and why."),
     ("lint", "numaware.cli.lint:app", "Check manifests and kubelet configurations before they are applied."),
     ("peers", "numaware.cli.peers:app", "Replay recorded cases on the rules of other schedulers."),
@@ -33,6 +34,7 @@ VERBS = (
         "See a machine: NUMA nodes, CPUs, caches, memory, devices, distances.",
     ),
     ("twin", "numaware.cli.twin:app", "Replay recorded kubelets on the model, and compare."),
+    ("up", "numaware.cli.up:app", "Open the console on the embedded lab."),
     ("whatif", "numaware.cli.whatif:app", "Ask where on a cluster a pod would go, and why not elsewhere."),
 )
 

@@ -1,0 +1,170 @@
+"""What can be switched, what a switch would change, and what another kubelet policy would mean for a pool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from difflib import SequenceMatcher
+from typing import Literal
+
+import msgspec
+
+from numaware.errors import InputError
+from numaware.machine.words import printable
+from numaware.schedule.cluster import Member
+from numaware.serve.console.census import pool_of
+from numaware.serve.console.shape import Policy, Scope
+from numaware.serve.console.world import Change, Status, Switch, World
+from numaware.twin.errors import KubeletPanic, StartError
+from numaware.twin.node import Node
+
+Sign = Literal["+", "-", " "]
+_CONTEXT = 2
+
+
+class DiffLine(msgspec.Struct, frozen=True):
+    """One line of a difference."""
+
+    sign: Sign
+    text: str
+
+
+class Pool(msgspec.Struct, frozen=True, rename="camel"):
+    """Nodes that belong together, and the kubelet policy that most of them have."""
+
+    name: str
+    nodes: int
+    policy: str
+    scope: str
+    mixed: bool
+
+
+class Policies(msgspec.Struct, frozen=True, rename="camel"):
+    """Switches, pools and history."""
+
+    switches: tuple[Switch, ...]
+    pools: tuple[Pool, ...]
+    changes: tuple[Change, ...]
+
+
+class SwitchWish(msgspec.Struct, frozen=True, rename="camel"):
+    """How a switch should stand; with `dryRun` nothing is changed."""
+
+    status: Status
+    dry_run: bool = False
+
+
+class SwitchAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """The switch as it stands now, and what differs (or would differ)."""
+
+    switch: Switch
+    changed: bool
+    diff: tuple[DiffLine, ...]
+    added: int
+    removed: int
+
+
+class PolicyWish(msgspec.Struct, frozen=True, rename="camel"):
+    """A kubelet policy to try on a pool; nothing is changed."""
+
+    pool: str
+    policy: Policy
+    scope: Scope
+
+
+class NodeOutcome(msgspec.Struct, frozen=True, rename="camel"):
+    """A node after its kubelet was drained of its state and restarted: which of its pods would not come back."""
+
+    node: str
+    pods: int
+    refused: tuple[str, ...]
+    problem: str = ""
+
+
+class PolicyAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """What the policy would mean, node by node."""
+
+    pool: str
+    nodes: tuple[NodeOutcome, ...]
+    pods: int
+    refused: int
+
+
+def policies_of(world: World) -> Policies:
+    """All there is to switch; the newest change first."""
+    pools: dict[str, Counter[tuple[str, str]]] = {}
+    for member in world.cluster:
+        config = member.node.kubelet.config
+        pools.setdefault(pool_of(member), Counter())[config.topology_policy, config.topology_scope] += 1
+    found = []
+    for name, kinds in sorted(pools.items()):
+        (policy, scope), _ = min(kinds.items(), key=lambda item: (-item[1], item[0]))
+        found.append(Pool(name, kinds.total(), policy, scope, len(kinds) > 1))
+    return Policies(tuple(world.switches), tuple(found), tuple(reversed(world.changes)))
+
+
+def find(world: World, name: str) -> Switch | None:
+    return next((switch for switch in world.switches if switch.id == name), None)
+
+
+def preview(world: World, switch: Switch, wish: SwitchWish) -> SwitchAnswer:
+    """What moving the switch would change."""
+    return _answer(switch, switch.conf, world.switched_conf(switch.id, wish.status))
+
+
+def move(world: World, switch: Switch, wish: SwitchWish, by: str) -> SwitchAnswer:
+    """Move it."""
+    after = world.set_switch(switch.id, wish.status, by)
+    return _answer(after, switch.conf, after.conf)
+
+
+def _answer(switch: Switch, before: str, after: str) -> SwitchAnswer:
+    diff = difference(before, after)
+    signs = Counter(line.sign for line in diff)
+    return SwitchAnswer(switch, before != after, diff, signs["+"], signs["-"])
+
+
+def difference(before: str, after: str) -> tuple[DiffLine, ...]:
+    """The lines that differ with a little of what stands around them; nothing if nothing does."""
+    old, new = before.splitlines(), after.splitlines()
+    lines: list[DiffLine] = []
+    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT):
+        for what, old_from, old_to, new_from, new_to in group:
+            if what == "equal":
+                lines += [DiffLine(" ", text) for text in old[old_from:old_to]]
+                continue
+            lines += [DiffLine("-", text) for text in old[old_from:old_to]]
+            lines += [DiffLine("+", text) for text in new[new_from:new_to]]
+    return tuple(lines)
+
+
+def try_policy(world: World, wish: PolicyWish) -> PolicyAnswer:
+    """Restart the kubelets of a pool, in thought, with empty state files and another policy."""
+    members = [member for member in world.cluster if pool_of(member) == wish.pool]
+    if not members:
+        raise InputError("pool", f"there is no pool {printable(wish.pool, 80)!r}")
+    found = tuple(_restarted(member, wish) for member in members)
+    return PolicyAnswer(
+        wish.pool, found, sum(one.pods for one in found), sum(len(one.refused) for one in found)
+    )
+
+
+def _restarted(member: Member, wish: PolicyWish) -> NodeOutcome:
+    node = member.node
+    config = msgspec.structs.replace(
+        node.kubelet.config, topology_policy=wish.policy, topology_scope=wish.scope
+    )
+    pods = node.state.pods
+    try:
+        fresh = Node.fresh(node.kubelet.hardware, config)
+    except (StartError, ValueError) as error:
+        return NodeOutcome(member.name, len(pods), (), printable(str(error), 300))
+    refused = []
+    for pod in pods.values():
+        try:
+            verdict = fresh.admit(pod)
+        except KubeletPanic as crash:
+            return NodeOutcome(member.name, len(pods), (), f"the kubelet would crash: {crash}")
+        fresh = verdict.node
+        if not verdict.admitted:
+            refused.append(f"{pod.namespace}/{pod.name}")
+    return NodeOutcome(member.name, len(pods), tuple(refused))

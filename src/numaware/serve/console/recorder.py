@@ -1,0 +1,143 @@
+"""The built-in memory: what every NUMA node held over the last hours, for charts without a Prometheus.
+
+A node is written down when it has changed, so a quiet cluster costs nothing; how far back that reaches is bounded by the
+number of entries, not by time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from typing import NamedTuple
+
+import msgspec
+
+from numaware.serve.console.census import Census, Strip
+
+EVERY = 15_000
+_MOST_ENTRIES = 50_000
+_MOST_SAMPLES = 6 * 3600_000 // EVERY
+MOST_POINTS = 600
+
+
+class Point(msgspec.Struct, frozen=True, rename="camel"):
+    """The cluster at one moment; `alignedPermille` of the pods that own something."""
+
+    time: int
+    pods: int
+    waiting: int
+    aligned_permille: int
+    # Since the point before.
+    refusals: int
+
+
+class NumaSeries(msgspec.Struct, frozen=True, rename="camel"):
+    """One NUMA node over time: CPUs in use (owned, or asked for in the shared pool) and memory in use, in thousandths."""
+
+    numa: int
+    cpus: int
+    cpu: tuple[int | None, ...]
+    memory: tuple[int | None, ...]
+
+
+class Series(msgspec.Struct, frozen=True, rename="camel"):
+    """What was recorded: the cluster as a whole, and one node by NUMA nodes, at the same moments."""
+
+    node: str
+    from_ms: int
+    to_ms: int
+    step_ms: int
+    times: tuple[int, ...]
+    cluster: tuple[Point | None, ...]
+    numa: tuple[NumaSeries, ...]
+    source: str
+
+
+class _Entry(NamedTuple):
+    time: int
+    strips: tuple[Strip, ...]
+
+
+class Recorder:
+    """Entries per node and samples of the whole, oldest first."""
+
+    def __init__(self, census: Census) -> None:
+        self.census = census
+        self.samples: deque[Point] = deque(maxlen=_MOST_SAMPLES)
+        self._entries: dict[str, deque[_Entry]] = {}
+        self._last_event = 0
+
+    def record(self) -> None:
+        """Look at the world if it is time to."""
+        now = self.census.world.now
+        if self.samples and now - self.samples[-1].time < EVERY:
+            return
+        self.census.refresh()
+        world, cluster = self.census.world, self.census.cluster
+        most = max(30, _MOST_ENTRIES // max(1, len(cluster)))
+        for member in cluster:
+            strips = self.census.strips(member.name)
+            entries = self._entries.get(member.name)
+            if entries is None:
+                entries = self._entries[member.name] = deque(maxlen=most)
+            if not entries or entries[-1].strips is not strips:
+                entries.append(_Entry(now, strips))
+        refusals = 0
+        for event in reversed(world.events):
+            if event.id <= self._last_event:
+                break
+            refusals += event.kind == "refused"
+        if world.events:
+            self._last_event = world.events[-1].id
+        pinned, aligned = self.census.pinned()
+        self.samples.append(
+            Point(
+                now,
+                len(world.stories),
+                len(world.waiting),
+                1000 * aligned // pinned if pinned else 1000,
+                refusals,
+            )
+        )
+
+    def series(self, node: str, span: int) -> Series:
+        """The last `span` milliseconds of the cluster and, if there is one of that name, of a node."""
+        now = self.census.world.now
+        step = max(EVERY, -(-span // MOST_POINTS // EVERY) * EVERY)
+        first = (now - span) // step + 1
+        times = tuple(moment * step for moment in range(first, now // step + 1))
+        entries = list(self._entries.get(node, ()))
+        starts = [entry.time for entry in entries]
+        at = [entries[place - 1].strips if (place := bisect_right(starts, time)) else None for time in times]
+        ids = [(strip.id, strip.cpus) for strip in entries[-1].strips] if entries else []
+        return Series(
+            node=node,
+            from_ms=now - span,
+            to_ms=now,
+            step_ms=step,
+            times=times,
+            cluster=self._cluster(times, step),
+            numa=tuple(
+                NumaSeries(
+                    numa,
+                    cpus,
+                    tuple(
+                        None if strips is None else strips[place].exclusive + strips[place].shared
+                        for strips in at
+                    ),
+                    tuple(None if strips is None else strips[place].memory for strips in at),
+                )
+                for place, (numa, cpus) in enumerate(ids)
+            ),
+            source="built-in recorder",
+        )
+
+    def _cluster(self, times: tuple[int, ...], step: int) -> tuple[Point | None, ...]:
+        """The last sample of each step with the refusals of all of them; None where nothing was recorded."""
+        by_step: dict[int, Point] = {}
+        for sample in self.samples:
+            moment = -(-sample.time // step) * step
+            known = by_step.get(moment)
+            refusals = sample.refusals + (known.refusals if known else 0)
+            by_step[moment] = msgspec.structs.replace(sample, refusals=refusals)
+        return tuple(by_step.get(time) for time in times)

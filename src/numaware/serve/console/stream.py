@@ -1,0 +1,109 @@
+"""Live changes as server-sent events: what changed since the last look, for as many readers as there are.
+
+Readers ask for one shape of pod; the tiles of a change are made once per shape, however many ask for it. A reader that
+does not keep up loses its queue and is told to load everything anew, so that no slow client holds memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from numaware.serve.console.census import Census, Tile
+from numaware.serve.console.shape import Shape
+from numaware.serve.console.world import Event
+
+_MOST_READERS = 256
+_MOST_QUEUED = 32
+_BEAT_SECONDS = 10
+
+
+class Changed(msgspec.Struct, frozen=True, rename="camel"):
+    """The nodes that are different now, those that are gone, and what happened meanwhile."""
+
+    serial: int
+    time: int
+    tiles: tuple[Tile, ...]
+    gone: tuple[str, ...]
+    events: tuple[Event, ...]
+
+
+class _Reader:
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.queue: asyncio.Queue[bytes] = asyncio.Queue(_MOST_QUEUED)
+
+
+class TooManyReadersError(Exception):
+    """No more streams."""
+
+
+class Stream:
+    """Hands changes to readers; `publish` is called after the world has moved."""
+
+    def __init__(self, census: Census) -> None:
+        self.census = census
+        self._readers: set[_Reader] = set()
+        self._last_event = census.world.events[-1].id if census.world.events else 0
+
+    def publish(self) -> None:
+        """Tell every reader what is new."""
+        names = self.census.refresh()
+        world = self.census.world
+        news = []
+        for event in reversed(world.events):
+            if event.id <= self._last_event:
+                break
+            news.append(event)
+        if news:
+            self._last_event = news[0].id
+        if not (names or news) or not self._readers:
+            return
+        gone = tuple(name for name in names if name not in world.cluster.by_name)
+        made: dict[Shape, bytes] = {}
+        for reader in list(self._readers):
+            data = made.get(reader.shape)
+            if data is None:
+                changed = Changed(
+                    self.census.serial,
+                    world.now,
+                    self.census.tiles(reader.shape, names),
+                    gone,
+                    tuple(reversed(news)),
+                )
+                data = made[reader.shape] = encoded("changed", changed)
+            self._hand(reader, data)
+
+    def _hand(self, reader: _Reader, data: bytes) -> None:
+        try:
+            reader.queue.put_nowait(data)
+        except asyncio.QueueFull:
+            while not reader.queue.empty():
+                reader.queue.get_nowait()
+            reader.queue.put_nowait(encoded("lost", {"serial": self.census.serial}))
+
+    def subscribe(self, shape: Shape) -> AsyncIterator[bytes]:
+        """The events from now on; the first tells where the reader stands."""
+        if len(self._readers) >= _MOST_READERS:
+            raise TooManyReadersError
+        reader = _Reader(shape)
+        self._readers.add(reader)
+        return self._read(reader)
+
+    async def _read(self, reader: _Reader) -> AsyncIterator[bytes]:
+        try:
+            yield encoded("hello", {"serial": self.census.serial, "time": self.census.world.now})
+            while True:
+                try:
+                    yield await asyncio.wait_for(reader.queue.get(), _BEAT_SECONDS)
+                except TimeoutError:
+                    yield encoded("beat", {"serial": self.census.serial, "time": self.census.world.now})
+        finally:
+            self._readers.discard(reader)
+
+
+def encoded(name: str, value: object) -> bytes:
+    """One event on the wire."""
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(value) + b"\n\n"

@@ -1,0 +1,120 @@
+"""What the console is about: a cluster, its clock, and what happened there. The lab is one such world, a live cluster another.
+
+Everything that is shown follows from the cluster's twins; a world adds only what twins cannot know: when nodes were last
+heard of, how pods came to be where they are, who waits, and what can be switched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.ledger import Placement
+from numaware.workload.pod import Pod
+
+# How a fact came to be known.
+Source = Literal["measured", "reported", "modelled", "inferred"]
+Happening = Literal["admitted", "refused", "waiting", "left", "gave-up", "switched"]
+Status = Literal["open", "close"]
+
+
+class Event(msgspec.Struct, frozen=True, rename="camel"):
+    """Something that happened, by number in the order of time (milliseconds since 1970)."""
+
+    id: int
+    time: int
+    kind: Happening
+    pod: str = ""
+    node: str = ""
+    owner: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class Story(msgspec.Struct, frozen=True):
+    """How a pod came to be on its node: since when, who owns it, what was predicted and what was seen there."""
+
+    since: int
+    owner: str
+    predicted: Placement | None
+    observed: Placement | None
+    scheduler: str = ""
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A pod that has no node, since when, and why."""
+
+    pod: Pod
+    owner: str
+    since: int
+    message: str
+
+
+class Switch(msgspec.Struct, frozen=True, rename="camel"):
+    """One of openFuyao's policies: what it is, or why it cannot be switched here. `conf` is what it is written in."""
+
+    id: str
+    status: Status
+    missing: str = ""
+    place: str = ""
+    conf: str = ""
+
+
+class Change(msgspec.Struct, frozen=True, rename="camel"):
+    """A switch that was moved: when, by whom, from what to what."""
+
+    time: int
+    switch: str
+    before: Status
+    after: Status
+    by: str
+
+
+class World(Protocol):
+    """A cluster that lives. All of it is read and changed on one thread."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def now(self) -> int:
+        """Milliseconds since 1970, as far as the world has come."""
+
+    @property
+    def kind(self) -> Literal["lab", "cluster"]: ...
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """What happened lately, oldest first."""
+
+    @property
+    def stories(self) -> Mapping[str, Story]:
+        """By uid, of the pods that are on nodes."""
+
+    @property
+    def waiting(self) -> Mapping[str, Waiting]: ...
+
+    @property
+    def switches(self) -> Sequence[Switch]: ...
+
+    @property
+    def changes(self) -> Sequence[Change]:
+        """Switches moved, oldest first."""
+
+    def advance(self, now: int) -> None:
+        """Time has come to `now`, in milliseconds since 1970."""
+
+    def reported(self, node: str) -> tuple[Source, int]:
+        """How the node's state is known, and since when it has been as known."""
+
+    def switched_conf(self, switch: str, status: Status) -> str:
+        """What the switch's configuration would be; `KeyError` where there is no such switch."""
+
+    def set_switch(self, switch: str, status: Status, by: str) -> Switch:
+        """Move a switch that is not `missing`; one that stands there already is left as it is."""
