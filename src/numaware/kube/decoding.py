@@ -62,6 +62,11 @@ class Metadata(Wire):
     owner_references: tuple[OwnerReference, ...] | None = None
 
 
+def node_owner(metadata: Metadata) -> str:
+    """The uid of the Node that an object belongs to, empty if it belongs to none."""
+    return next((owner.uid for owner in metadata.owner_references or () if owner.kind == "Node"), "")
+
+
 class _Named(Wire):
     name: str = ""
     namespace: str = ""

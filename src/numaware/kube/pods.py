@@ -28,17 +28,20 @@ KAI_OBSERVED = "kai.scheduler/numa-placement-observed"
 # Records of where a pod was put, which decide nothing about where it may go.
 _RECORDS = frozenset((PREDICTED, OBSERVED))
 _FINISHED = ("Succeeded", "Failed")
+# How a kubelet that does not take a pod says why; `OutOfcpu` and its like besides.
+REFUSALS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError")
 # Distinct pods as templates make them; beyond that the least used are read again.
 _MOST_TEMPLATES = 16_384
 
 
-class Condition(msgspec.Struct, frozen=True):
-    """One condition of a pod or a node."""
+class Condition(msgspec.Struct, frozen=True, rename="camel"):
+    """One condition of a pod or a node, and since when it is so."""
 
     type: str = ""
     status: str = ""
     reason: str = ""
     message: str = ""
+    last_transition_time: datetime | None = None
 
 
 class LivePod(msgspec.Struct, frozen=True):
@@ -72,6 +75,11 @@ class LivePod(msgspec.Struct, frozen=True):
     def finished(self) -> bool:
         """Whether all containers have ended for good: it then holds nothing of its node."""
         return self.phase in _FINISHED
+
+    @property
+    def refused(self) -> bool:
+        """Whether its kubelet did not take it: then it never held anything."""
+        return self.phase == "Failed" and (self.reason in REFUSALS or self.reason.startswith("OutOf"))
 
     @property
     def holds(self) -> bool:

@@ -27,7 +27,8 @@ class Counts(msgspec.Struct, frozen=True):
     """All that is known of a node; None is "nobody has told".
 
     `devices` is how many of each the node has in all, broken ones included (the capacity in the node's status).
-    `current` is False when pods may have come since the counts were taken.
+    `current` is False when pods may have come since the counts were taken. `missing` is what else would have to be known
+    of a pod that wants anything of its own, in words.
     """
 
     zones: tuple[ZoneCounts, ...]
@@ -41,6 +42,7 @@ class Counts(msgspec.Struct, frozen=True):
     threads: int | None = None
     devices: Amounts = ()
     current: bool = True
+    missing: tuple[str, ...] = ()
 
     def total(self, name: str) -> int:
         """What all zones together could give."""

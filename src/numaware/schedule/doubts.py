@@ -35,7 +35,9 @@ class Judge:
 
     @property
     def wants_something(self) -> bool:
-        return bool(self.cpus or self.memory or any(count for _, count in self.demand.devices))
+        return bool(
+            self.cpus or self.memory or any(count for name, count in self.demand.devices if is_extended(name))
+        )
 
     def doubts(self) -> Iterator[str]:
         """What is not known and could make the kubelet refuse although this guess admits."""

@@ -26,6 +26,8 @@ from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
 UNKNOWN = "Unknown"
+# How the message of an unknown outcome begins; what is missing follows.
+UNKNOWN_OUTCOME = "node(s) where the outcome depends on what is not known"
 
 
 class _Answer(NamedTuple):
@@ -79,7 +81,7 @@ class PartialNode(Node):
         if first is not None and not any(answer.verdict and answer.verdict.admitted for answer in answers):
             return first._replace(node=self)
         missing = ", ".join(sorted(self._missing(answers)))
-        message = f"node(s) where the outcome depends on what is not known ({missing})"
+        message = f"{UNKNOWN_OUTCOME} ({missing})"
         return Verdict(False, UNKNOWN, message, self, self.state)
 
     def release(self, *uids: str) -> PartialNode:
@@ -107,8 +109,10 @@ class PartialNode(Node):
             return _Answer(verdict, frozenset(), exact=True)
         judge = Judge(self.counts, guess.node, pod, merges)
         doubts = set(judge.doubts())
-        if judge.wants_something and not (self.exact and self.counts.current):
-            doubts.add("what has changed since the last report")
+        if judge.wants_something:
+            doubts.update(self.counts.missing)
+            if not (self.exact and self.counts.current):
+                doubts.add("what has changed since the last report")
         return _Answer(verdict, frozenset(doubts), exact=judge.leaves_exact_counts())
 
     def _missing(self, answers: Sequence[_Answer]) -> set[str]:

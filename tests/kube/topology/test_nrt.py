@@ -151,6 +151,7 @@ CPU = amount("cpu", 8, 7, 3)
             {"zones": [zone(0, amount("cpu", "8", "many", "3"))]},
             "allocatable of cpu of node-0: 'many' is not a quantity",
         ),
+        ({"zones": [zone(0, CPU, amount("a.b/c", 10**9, 1, 1))]}, "1000000000 are more than any machine has"),
         ({"zones": [zone(0, CPU, CPU)]}, "zone node-0 lists cpu twice"),
         ({"zones": [zone(0), zone(0)]}, "zone node-0 is listed twice"),
         ({"zones": [zone(0, resources=[])]}, "zone node-0 lists no resources"),

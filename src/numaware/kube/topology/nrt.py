@@ -13,14 +13,14 @@ from typing import get_args
 
 import msgspec
 
-from numaware.kube.decoding import DecodeError, Metadata, Reader, Wire
+from numaware.kube.decoding import DecodeError, Metadata, Reader, Wire, node_owner
 from numaware.kube.topology import complete
 from numaware.kube.topology.fingerprint import Method
 from numaware.kube.topology.machine import MOST_NUMA
 from numaware.kube.topology.report import Publisher, Report, ZoneReport
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
-from numaware.workload.demand import Amounts
+from numaware.workload.demand import Amounts, is_memory
 
 POLICY, SCOPE = "topologyManagerPolicy", "topologyManagerScope"
 FINGERPRINT, METHOD = "nodeTopologyPodsFingerprint", "nodeTopologyPodsFingerprintMethod"
@@ -31,6 +31,8 @@ ZONE_NAME = "node-"
 # Far more zones and resources than any publisher writes.
 _MOST_ZONES = 1024
 _MOST_RESOURCES = 256
+# CPUs and devices are looked at one by one.
+_MOST_THINGS = 1 << 16
 _LARGEST_DISTANCE = 1 << 31
 
 _SCOPES = ("container", "pod")
@@ -89,6 +91,7 @@ def _report(wire: _Topology, publisher: Publisher) -> Report:
         fingerprint=signature if method and _FINGERPRINT_FORM.fullmatch(signature) else "",
         method=method or "all",
         complete=ours,
+        owner=node_owner(wire.metadata),
     )
 
 
@@ -159,6 +162,8 @@ def _zone(number: int, wire: _ZoneWire, ids: Sequence[int]) -> ZoneReport:
         capacity[name] = _whole(resource.capacity, f"capacity of {where}")
         allocatable[name] = _whole(resource.allocatable, f"allocatable of {where}")
         available[name] = _whole(resource.available, f"available of {where}")
+        if capacity[name] > _MOST_THINGS and not is_memory(name):
+            raise ValueError(f"{where}: {capacity[name]} are more than any machine has")
         if not available[name] <= allocatable[name] <= capacity[name]:
             raise ValueError(
                 f"{where}: available {available[name]}, allocatable {allocatable[name]} and capacity {capacity[name]} "

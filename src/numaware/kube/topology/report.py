@@ -38,7 +38,8 @@ class Complete(NamedTuple):
 class Report(msgspec.Struct, frozen=True):
     """One topology object. None is "nobody has told"; with a `problem` nothing else is to be trusted.
 
-    `fingerprint` names the pods that were counted. `threads` is how many CPUs a core has.
+    `fingerprint` names the pods that were counted. `threads` is how many CPUs a core has. `owner` is the uid of the Node
+    that the object belongs to, where it says so.
     """
 
     node: str
@@ -52,4 +53,5 @@ class Report(msgspec.Struct, frozen=True):
     fingerprint: str = ""
     method: Method = "all"
     complete: Complete | None = None
+    owner: str = ""
     problem: str = ""

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from numaware.kube.decoding import DecodeError, Metadata, OwnerReference, Reader, Wire
+from numaware.kube.decoding import DecodeError, Metadata, OwnerReference, Reader, Wire, node_owner
 from numaware.kube.topology.machine import MOST_NUMA
 from numaware.kube.topology.report import Report, ZoneReport
 from numaware.machine.cpuset import MAX_ID, CpuSet, list_form
@@ -146,6 +146,7 @@ def _report(wire: _Numatopology) -> Report:
         policy=policies[_TOPOLOGY_POLICY],
         cpu_policy=policies[_CPU_POLICY],
         threads=sizes.pop() if len(sizes) == 1 else None,
+        owner=node_owner(wire.metadata),
     )
 
 
