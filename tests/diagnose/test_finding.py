@@ -54,7 +54,7 @@ def test_a_fact_with_braces_or_brackets_is_only_text() -> None:
 def test_numbers_of_numa_nodes_read_as_people_say_them() -> None:
     assert fill("{n:nodes}", {"n": [1]}, english.SPECS) == "NUMA node 1"
     assert fill("{n:nodes}", {"n": [0, 1, 3]}, english.SPECS) == "NUMA nodes 0, 1 and 3"
-    assert fill("{n:sets}", {"n": [[0], [1, 2]]}, english.SPECS) == "NUMA node 0 or NUMA nodes 1 and 2"
+    assert fill("{n:sets}", {"n": [[0], [1, 2]]}, english.SPECS) == "NUMA node 0 or NUMA node 1 and node 2"
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

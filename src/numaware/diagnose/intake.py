@@ -12,7 +12,6 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Callable
 from typing import IO, cast
 
 from numaware.diagnose import kubectl_text, logs, objects
@@ -33,8 +32,6 @@ HEAD = 1 << 16
 # What is larger is a log, whatever it begins with.
 MOST_BYTES = 16 << 20
 _MOST_WRAPPERS = 3
-
-Progress = Callable[[int], None]
 
 _LOG_LINE = re.compile(
     rb"(?m)^.{0,200}?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |^\{\"(?:ts|time|log|MESSAGE|__CURSOR|level|insertId)\"|"
@@ -64,30 +61,30 @@ _STATE_NAMES: dict[type[Checkpoint], str] = {
 }
 
 
-def take(bundle: Bundle, file: str, stream: IO[bytes], progress: Progress | None = None) -> None:
+def take(bundle: Bundle, file: str, stream: IO[bytes]) -> None:
     """Find out what a file is and take it in."""
     try:
-        kind = _take(bundle, file, stream, progress)
+        kind = _take(bundle, file, stream)
     except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile):
         # A compressed file that was cut off: what came before the cut has been read.
         kind = UNKNOWN
     bundle.files.append((file, kind))
 
 
-def _take(bundle: Bundle, file: str, stream: IO[bytes], progress: Progress | None, wrappers: int = 0) -> str:
+def _take(bundle: Bundle, file: str, stream: IO[bytes], wrappers: int = 0) -> str:
     head = stream.read(HEAD)
     whole = cast("IO[bytes]", _Rejoined(head, stream))
     opened = _opened(head, whole) if wrappers < _MOST_WRAPPERS else None
     if opened is not None:
-        return _take(bundle, file, opened, progress, wrappers + 1)
+        return _take(bundle, file, opened, wrappers + 1)
     if b"\0" in head[:1024] and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return UNKNOWN
     if _LOG_LINE.search(head):
-        return _log(bundle, file, whole, progress)
+        return _log(bundle, file, whole)
     data = _up_to(whole, MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
-        return _log(bundle, file, cast("IO[bytes]", _Rejoined(data, stream)), progress)
-    return _document(bundle, file, data) or _log(bundle, file, io.BytesIO(data), progress)
+        return _log(bundle, file, cast("IO[bytes]", _Rejoined(data, stream)))
+    return _document(bundle, file, data) or _log(bundle, file, io.BytesIO(data))
 
 
 def _opened(head: bytes, whole: IO[bytes]) -> IO[bytes] | None:
@@ -134,10 +131,10 @@ def _up_to(stream: IO[bytes], most: int) -> bytes:
 # Logs and other text
 
 
-def _log(bundle: Bundle, file: str, stream: IO[bytes], progress: Progress | None) -> str:
+def _log(bundle: Bundle, file: str, stream: IO[bytes]) -> str:
     """A log, and in a text that is small enough what kubectl printed."""
     beginning = _up_to(stream, kubectl_text.MOST_BYTES)
-    said = logs.read(cast("IO[bytes]", _Rejoined(beginning, stream)), file, bundle.journal, progress)
+    said = logs.read(cast("IO[bytes]", _Rejoined(beginning, stream)), file, bundle.journal)
     told = []
     if len(beginning) < kubectl_text.MOST_BYTES:
         told = list(kubectl_text.read(beginning.decode("utf-8", "replace"), file))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from numaware.diagnose.attempts import Attempt
 from numaware.diagnose.finding import Evidence, Message
 from numaware.diagnose.logs.seen import PodName
-from numaware.diagnose.sentences import refusal
+from numaware.diagnose.sentences import UNEXPECTED, refusal
 
 # Larger texts are logs, and no person's paste.
 MOST_BYTES = 8 << 20
@@ -113,7 +113,8 @@ def _attempt(
     meaning = refusal(message, reason)
     if meaning is None:
         return None
-    mark = reason if reason and reason in line else message[:200].strip()
+    # The reason says it all, unless it is the one for everything unexpected.
+    mark = reason if reason in line and reason not in ("", UNEXPECTED) else meaning.quote
     return Attempt(
         pod=PodName(space or described.get("Namespace", ""), name or described.get("Name", "")),
         meaning=meaning,

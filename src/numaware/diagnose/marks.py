@@ -36,11 +36,9 @@ def of_admission(admission: Admission) -> list[Evidence]:
         elif seen.what == "merged" and seen.hint is not None:
             last["merged"] = line(seen, _last_braced(seen), Message("merged", {"hint": shown(seen.hint)}))
         elif seen.what == "cpus-given":
-            last["given"] = line(seen, _written(seen, seen.cpus), Message("got-cpus"))
+            last["given"] = line(seen, quoted(seen, seen.cpus), Message("got-cpus"))
         elif seen.what == "refused" and "refused" not in last:
-            last["refused"] = line(
-                seen, _written(seen, seen.reason or seen.message[:120]), Message("refused")
-            )
+            last["refused"] = line(seen, quoted(seen, seen.reason or seen.message[:120]), Message("refused"))
     return sorted([*found, *last.values()], key=lambda one: (one.file, one.line))
 
 
@@ -73,5 +71,9 @@ def _last_braced(seen: Seen) -> str:
     return found[-1] if found and "bestHint" not in seen.record.fields else found[0] if found else ""
 
 
-def _written(seen: Seen, text: str) -> str:
-    return text if text and text in seen.record.text else ""
+def quoted(seen: Seen, sentence: str) -> str:
+    """A sentence as it stands in the line, where its own quotes may be escaped."""
+    for text in (sentence, sentence.replace('"', '\\"')):
+        if text and text in seen.record.text:
+            return text
+    return ""

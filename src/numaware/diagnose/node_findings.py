@@ -10,8 +10,6 @@ from numaware.diagnose.finding import Finding, Message, Subject, finding
 from numaware.diagnose.logs.journal import NodeLog
 from numaware.machine.quantity import Quantity
 
-_SENTENCE = 160
-
 
 def node_findings(log: NodeLog) -> Iterator[Finding]:
     """What one kubelet's log says of it."""
@@ -22,9 +20,8 @@ def node_findings(log: NodeLog) -> Iterator[Finding]:
             facts["example"] = _split(facts)
         if meaning.code == "too-many-numa-nodes":
             facts["policy"] = log.facts.get("policy")
-        mark = str(meaning.facts.get("message", ""))[:_SENTENCE]
-        label = Message("stopped")
-        yield finding(meaning.code, subject, facts, [marks.line(seen, mark, label)], variant=meaning.variant)
+        evidence = [marks.line(seen, marks.quoted(seen, meaning.quote), Message("stopped"))]
+        yield finding(meaning.code, subject, facts, evidence, variant=meaning.variant)
     for resource, seen in log.lost_plugins.items():
         yield finding(
             "device-plugin-error",

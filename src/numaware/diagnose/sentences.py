@@ -20,11 +20,12 @@ UNEXPECTED = "UnexpectedAdmissionError"
 
 
 class Meaning(NamedTuple):
-    """A code, the variant of its text, and the facts that the sentence holds."""
+    """A code, the variant of its text, the facts that the sentence holds, and the sentence."""
 
     code: str
     variant: str = ""
     facts: Mapping[str, Any] = MappingProxyType({})
+    quote: str = ""
 
 
 _Facts = Callable[[re.Match[str]], Meaning]
@@ -35,7 +36,7 @@ def refusal(message: str, reason: str = "") -> Meaning | None:
     for pattern, meaning in _REFUSALS:
         match = pattern.search(message[:_LONGEST])
         if match:
-            return meaning(match)
+            return meaning(match)._replace(quote=match[0])
     if reason == AFFINITY:
         return Meaning("topology-affinity-error", "event-only")
     if reason == "OutOfcpu":
@@ -53,7 +54,7 @@ def start_failure(message: str) -> Meaning | None:
     for pattern, meaning in _STARTS:
         match = pattern.search(message[:_LONGEST])
         if match:
-            return meaning(match)
+            return meaning(match)._replace(quote=match[0])
     return None
 
 

@@ -11,6 +11,7 @@ from numaware.diagnose.admission_findings import case_findings
 from numaware.diagnose.attempts import Attempt
 from numaware.diagnose.bundle import Bundle, about
 from numaware.diagnose.finding import CODES, Finding, Subject, finding, worst_first
+from numaware.diagnose.held import with_held
 from numaware.diagnose.known import Known, known_of
 from numaware.diagnose.logs.journal import Case, NodeLog
 from numaware.diagnose.loop_findings import loop_findings
@@ -75,7 +76,7 @@ def _case(bundle: Bundle, case: Case, known: Known, used: set[int]) -> Iterator[
             used.add(id(attempt))
             evidence.append(attempt.evidence)
     for one in case_findings(case, known, tuple(evidence[:3])):
-        yield with_twin(bundle, one)
+        yield with_held(bundle, with_twin(bundle, one))
 
 
 def _attempt_findings(attempts: Iterable[Attempt]) -> Iterator[Finding]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import IO
 
 from numaware.diagnose.logs import messages, record, scan
 from numaware.diagnose.logs.journal import Journal
 
 
-def read(
-    stream: IO[bytes], file: str, journal: Journal, progress: Callable[[int], None] | None = None
-) -> int:
+def read(stream: IO[bytes], file: str, journal: Journal) -> int:
     """Take a log in; the answer is how many of its lines said something."""
     said = 0
-    for line in scan.lines(stream, progress):
+    for line in scan.lines(stream):
         seen = messages.read(record.read(file, line.number, line.text))
         if seen is not None:
             said += 1

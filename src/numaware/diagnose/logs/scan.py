@@ -8,10 +8,10 @@ in its text or in the name of the source file before it. Only lines with a hit a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO, NamedTuple
 
-PIECE = 1 << 20
+PIECE = 1 << 18
 # No message of interest is longer; more is somebody's binary file.
 LONGEST_LINE = 1 << 16
 # A value of several lines (`err=<` ... ` >`), or a line that a terminal or a mail folded.
@@ -46,8 +46,8 @@ class FoundLine(NamedTuple):
     text: bytes
 
 
-def lines(stream: IO[bytes], progress: Callable[[int], None] | None = None) -> Iterator[FoundLine]:
-    """The lines that hold an anchor, in order; `progress` is told how many bytes were read."""
+def lines(stream: IO[bytes]) -> Iterator[FoundLine]:
+    """The lines that hold an anchor, in order."""
     number, rest = 1, b""
     while True:
         piece = stream.read(PIECE)
@@ -55,8 +55,6 @@ def lines(stream: IO[bytes], progress: Callable[[int], None] | None = None) -> I
             if rest:
                 yield from _hits(rest, number)
             return
-        if progress is not None:
-            progress(len(piece))
         cut = piece.rfind(b"\n") + 1
         if not cut:
             # A line without end: keep its beginning, which is all that could be read of it.

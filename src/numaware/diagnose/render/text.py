@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from numaware.diagnose.finding import Evidence, Finding, Severity
+from numaware.diagnose.finding import Evidence, Finding, Message, Severity
 from numaware.diagnose.texts import Lang, label, told
 from numaware.machine.drawing.lines import Line, Span, clip, width, wrap
 from numaware.machine.words import printable
@@ -23,6 +23,28 @@ def render(findings: Sequence[Finding], room: int, lang: Lang = "en") -> Iterato
         if place:
             yield ()
         yield from lines(one, room, lang)
+
+
+def page(
+    findings: Sequence[Finding], files: Sequence[tuple[str, str]], room: int, lang: Lang = "en"
+) -> Iterator[Line]:
+    """A whole answer: trouble in full, what is fine in a line each, and what all of it comes to."""
+    grave = [one for one in findings if one.severity != "info"]
+    yield from render(grave, room, lang)
+    for place, one in enumerate(one for one in findings if one.severity == "info"):
+        if grave and not place:
+            yield ()
+        for line in wrap(_safe(f"{label('info', lang)}: {told(one, lang).title}"), room, 2):
+            yield (Span(line, "quiet"),)
+    if findings:
+        yield ()
+    errors, warnings = (sum(one.severity == name for one in findings) for name in ("error", "warning"))
+    key = "diagnosed" if errors or warnings else "no-trouble"
+    unknown = sum(kind == "unknown" for _, kind in files)
+    facts = {"files": len(files), "errors": errors, "warnings": warnings}
+    yield (Span(label(Message(key, facts), lang), "bold"),)
+    if unknown:
+        yield (Span(label(Message("unknown-files", {"count": unknown}), lang), "quiet"),)
 
 
 def lines(finding: Finding, room: int, lang: Lang = "en") -> Iterator[Line]:
@@ -92,9 +114,10 @@ def _part(head: str, texts: Iterable[str], room: int) -> Iterator[Line]:
     for text in texts:
         first = True
         for given in text.splitlines():
-            # The indentation of YAML is part of it.
+            # The indentation of YAML is part of it, and what goes on beyond its line stands deeper.
             indent = " " * (len(given) - len(given.lstrip(" ")))
-            for line in wrap(_safe(given.strip()), max(20, room - width(left) - len(indent)), 2):
+            hang = 0 if first else 2
+            for line in wrap(_safe(given.strip()), max(20, room - width(left) - len(indent)), hang):
                 yield (Span(left if first else " " * width(left), "quiet"), Span(indent + line))
                 first = False
 

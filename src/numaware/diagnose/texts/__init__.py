@@ -32,10 +32,10 @@ class _Language(Protocol):
 
 def told(finding: Finding, lang: Lang = "en") -> Told:
     """The finding in a language; what a language does not have yet is told in English."""
-    facts = _with_subject(finding)
     for language in (_language(lang), _language("en")):
         text = language.TEXTS.get(f"{finding.code}/{finding.variant}") or language.TEXTS.get(finding.code)
         if text is not None:
+            facts = {"who": label("a-pod", lang), **_with_subject(finding)}
             return Told(
                 fill(text.title, facts, language.SPECS),
                 fill(text.cause, facts, language.SPECS),

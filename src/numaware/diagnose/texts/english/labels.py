@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 LABELS: Mapping[str, str] = {
+    "a-pod": "a pod",
     "trouble": "something was found",
     "no-trouble": "no topology problem found",
     "error": "error",
@@ -27,5 +28,9 @@ LABELS: Mapping[str, str] = {
     "gap": "{what}",
     "not-whole": "not a whole number of CPUs: {whole} would be",
     "lint-summary": "{files} files, {errors} errors, {warnings} warnings",
+    "diagnosed": "{errors:errors} and {warnings:warnings} in {files:files}",
+    "unknown-files": "not recognised: {count:files}",
+    "facts": "facts",
+    "files": "files",
     "more-lines": "and # more lines",
 }

@@ -15,7 +15,7 @@ _LOOK_CLOSER = (
     "/var/lib/kubelet/*_manager_state, and give them all to numaware diagnose"
 )
 _TRIED = "{bestChange}   # tried on the twin of this node"
-_REFUSED = "[[{who} was ]]refused with TopologyAffinityError[[ on {node}]]"
+_REFUSED = "{who} was refused with TopologyAffinityError[[ on {node}]]"
 
 TEXTS: Mapping[str, Text] = {
     "topology-affinity-error": Text(
@@ -66,7 +66,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "smt-alignment-error": Text(
-        "[[{who} was ]]refused with SMTAlignmentError[[ on {node}]]: {requested:cpus} asked for, a core has {threads} "
+        "{who} was refused with SMTAlignmentError[[ on {node}]]: {requested:cpus} asked for, a core has {threads} "
         "threads",
         "The CPU manager runs with full-pcpus-only, which gives whole physical cores only; {requested} is no multiple "
         "of {threads}. Count every container, and what a virtual machine adds by itself: an isolated emulator thread "
@@ -77,7 +77,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "smt-alignment-error/no-cores-left": Text(
-        "[[{who} was ]]refused with SMTAlignmentError[[ on {node}]]: {requested:cpus} asked for, {available} left on "
+        "{who} was refused with SMTAlignmentError[[ on {node}]]: {requested:cpus} asked for, {available} left on "
         "whole cores",
         "The CPU manager runs with full-pcpus-only, which gives whole physical cores only ({threads} CPUs each), and not "
         "enough of them are free: {available:cpus} are left on cores that the system does not use.",
@@ -88,7 +88,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "not-enough-exclusive-cpus": Text(
-        "[[{who} was ]]refused with UnexpectedAdmissionError: not enough exclusive CPUs[[ on {node}]]",
+        "{who} was refused with UnexpectedAdmissionError: not enough exclusive CPUs[[ on {node}]]",
         "The static CPU manager has fewer free cpus than the container asks for[[: {requested} requested, {available} "
         "available]][[ ({wanted} asked for in all)]]. The scheduler counts CPUs of the whole node in thousandths; the "
         "kubelet gives away whole CPUs, and never the reserved ones. This is not a topology error.",
@@ -105,14 +105,14 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "not-enough-memory-on-nodes": Text(
-        "[[{who} was ]]refused: the Memory Manager cannot give the memory[[ on {node}]]",
+        "{who} was refused: the Memory Manager cannot give the memory[[ on {node}]]",
         "The Memory Manager could not give memory from the NUMA nodes that were chosen ({message}): they have not so much "
         "left, or they already serve as another group of nodes. Memory that fits nowhere is no hint for the Topology "
         "Manager, so this is an UnexpectedAdmissionError under every policy.",
         (_TRIED, "ask for less memory, or free memory on this node", _NUMA_SCHEDULER),
     ),
     "out-of-cpu": Text(
-        "[[{who} was ]]refused with OutOfcpu[[ on {node}]]",
+        "{who} was refused with OutOfcpu[[ on {node}]]",
         "The node has not enough CPU left[[: {requested} requested, {used} in use, {capacity} in all]]. The pod was "
         "bound by a scheduler, or by nodeName, that did not know what already runs there. This is not a NUMA error.",
         (
@@ -121,7 +121,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "out-of-resource": Text(
-        "[[{who} was ]]refused with {reason}[[ on {node}]]",
+        "{who} was refused with {reason}[[ on {node}]]",
         "The node has not enough {resource} left[[: {requested} requested, {used} in use, {capacity} in all]]. "
         "This is not a NUMA error.",
         (
@@ -130,7 +130,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "devices-unavailable": Text(
-        "[[{who} was ]]refused: not enough {resource} left[[ on {node}]]",
+        "{who} was refused: not enough {resource} left[[ on {node}]]",
         "The Device Manager has fewer free devices than the container asks for[[: requested {requested}, available "
         "{available}]]. Devices of pods that still terminate are not free yet, and after a restart of the plugin or the "
         "kubelet they are counted anew.",
@@ -141,7 +141,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "devices-unavailable/unregistered": Text(
-        "[[{who} was ]]refused: no plugin offers {resource}[[ on {node}]]",
+        "{who} was refused: no plugin offers {resource}[[ on {node}]]",
         "The kubelet knew {resource} when the pod was bound, but its device plugin has not registered since the kubelet "
         "started. This is not a topology error.",
         (
@@ -149,7 +149,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "devices-unhealthy": Text(
-        "[[{who} was ]]refused: no healthy devices of {resource}[[ on {node}]]",
+        "{who} was refused: no healthy devices of {resource}[[ on {node}]]",
         "All devices of {resource} are unhealthy or gone at the moment, so there are no healthy devices to give. This is "
         "not a topology error.",
         (
@@ -158,7 +158,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "devices-unhealthy/held": Text(
-        "[[{who} was ]]refused: its own {resource} is no longer healthy[[ on {node}]]",
+        "{who} was refused: its own {resource} is no longer healthy[[ on {node}]]",
         "After a restart the kubelet wants to give the pod the devices it had, and they are unhealthy now; no healthy "
         "devices are taken in their place. This is not a topology error.",
         (
@@ -167,7 +167,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "device-plugin-error": Text(
-        "[[{who} was ]]refused: the device plugin failed in {call}[[ on {node}]]",
+        "{who} was refused: the device plugin failed in {call}[[ on {node}]]",
         "{call} of the device plugin returned an error: {error}. This is not a topology error: the plugin, its driver or "
         "its permissions are at fault.",
         (
@@ -182,7 +182,7 @@ TEXTS: Mapping[str, Text] = {
         ("look at the pod of the plugin on this node, and at its log",),
     ),
     "device-plugin-refused": Text(
-        "[[{who} was ]]refused by the device plugin (not NUMA): {asked}",
+        "{who} was refused by the device plugin (not NUMA): {asked}",
         "Not a NUMA problem: the plugin shares each device between pods and refuses a container that asks for more "
         "than {most} of them ({asked}), since more shares give no more of the device (failRequestsGreaterThanOne).",
         (
@@ -191,7 +191,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "admission-error": Text(
-        "[[{who} was ]]refused with {reason}[[ on {node}]]",
+        "{who} was refused with {reason}[[ on {node}]]",
         "The kubelet refused the pod[[: {message}]]",
         (_LOOK_CLOSER,),
     ),
@@ -212,7 +212,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "unaligned-under-best-effort": Text(
         "{who} was admitted, but is not aligned: its resources are on {nodes:nodes}",
-        "[[{blame:blame} ]]The merged hint of container {container} is {merged}, not preferred. Policy best-effort admits "
+        "[[It holds {devices:devices}. ]][[{blame:blame} ]]The merged hint of container {container} is {merged}, not preferred. Policy best-effort admits "
         "such a pod and gives it what there is, so that it runs with part of its resources on another NUMA node; "
         "restricted would refuse it.",
         (
@@ -229,10 +229,9 @@ TEXTS: Mapping[str, Text] = {
         "pod: it is only partly aligned.",
         (
             (
-                "ask for at most {most:cpus}[[ ({perNode} of a node less {reserved} reserved)]], or use a machine with "
-                "larger NUMA nodes"
+                "ask for no more CPUs than one NUMA node can give[[: at most {most:cpus} ({perNode} of a node less "
+                "{reserved} reserved)]], or use a machine with larger NUMA nodes"
             ),
-            "ask for no more CPUs than one NUMA node can give, or use a machine with larger NUMA nodes",
             "use restricted or single-numa-node, on a kubelet of 1.24 or later, to refuse such pods",
         ),
     ),

@@ -60,8 +60,7 @@ TEXTS: Mapping[str, Text] = {
         "pods: kubeReserved[[ ({kubeReserved})]] + systemReserved[[ ({systemReserved})]] + evictionHard"
         "[[ ({evictionHard})]] = {wanted}. It is {found}[[, {difference} apart]].",
         (
-            "make reservedMemory add up to {wanted} over the NUMA nodes, for example:\n{example}",
-            "make reservedMemory add up to {wanted} over the NUMA nodes",
+            "make reservedMemory add up to {wanted} over the NUMA nodes[[, for example:\n{example}]]",
             "or give up NUMA-aware memory:\nmemoryManagerPolicy: None",
         ),
     ),

@@ -12,7 +12,10 @@ from numaware.machine.words import count, size
 def _nodes(numbers: Sequence[int]) -> str:
     if not numbers:
         return "no NUMA node"
-    return f"NUMA {'node' if len(numbers) == 1 else 'nodes'} {_and([str(one) for one in numbers])}"
+    if len(numbers) > 2:
+        return f"NUMA nodes {_and(numbers)}"
+    # Each by its own name, so that somebody who looks for "node 1" finds it.
+    return f"NUMA {_and([f'node {one}' for one in numbers])}"
 
 
 def _sets(sets: Sequence[Sequence[int]]) -> str:
@@ -37,11 +40,22 @@ def _blame(parts: Sequence[Mapping[str, Any]]) -> str:
         "nowhere": "{} fits on no set of NUMA nodes",
     }
     sentences = [told[part["state"]].format(part["resource"], _sets(part["nodes"])) for part in parts]
-    return _sentence("; ".join(sentences))
+    return f"{'; '.join(sentences)}."
 
 
 def _room(parts: Sequence[Mapping[str, Any]]) -> str:
     return _or([f"{part['resource']} on {_nodes(part['nodes'])}" for part in parts])
+
+
+def _devices(held: Mapping[str, Mapping[str, int]]) -> str:
+    """How many of each device on which NUMA node; -1 is none."""
+    return _and(
+        [
+            f"{number} {resource} on {_nodes([int(node)]) if node != '-1' else 'no NUMA node'}"
+            for resource, nodes in held.items()
+            for node, number in nodes.items()
+        ]
+    )
 
 
 def _managers(parts: Sequence[Mapping[str, str]]) -> str:
@@ -82,7 +96,11 @@ SPECS: Specs = {
     "blame": _blame,
     "room": _room,
     "managers": _managers,
+    "devices": _devices,
     "pods": lambda number: count(number, "pod"),
+    "errors": lambda number: count(number, "error"),
+    "warnings": lambda number: count(number, "warning"),
+    "files": lambda number: count(number, "file"),
     "and": _and,
     "or": _or,
     "cpus": lambda number: count(number, "CPU"),

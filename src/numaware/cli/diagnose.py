@@ -1,0 +1,102 @@
+"""`numaware diagnose`: from a log line to the fix."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from numaware.cli.diagnose_input import collect, places
+from numaware.cli.output import deliver
+from numaware.diagnose.finding import Finding, is_trouble
+from numaware.diagnose.render import html
+from numaware.diagnose.render import json as as_json
+from numaware.diagnose.render import text as as_text
+from numaware.diagnose.story import findings
+from numaware.diagnose.texts import Lang
+from numaware.errors import InputError
+from numaware.machine.drawing import terminal
+from numaware.machine.words import printable
+
+app = App(name="diagnose", usage="Usage: numaware diagnose [PATH...|-] [OPTIONS]")
+
+# Sentences are hard to follow on lines longer than this.
+_WIDEST = 120
+
+
+@app.default
+def diagnose(
+    paths: Annotated[
+        list[str] | None,
+        Parameter(
+            name="PATH",
+            allow_leading_hyphen=True,
+            show_default=False,
+            help="Files and folders with evidence of any kind; - is stdin, as is nothing at all.",
+        ),
+    ] = None,
+    /,
+    *,
+    out: Annotated[
+        Path | None,
+        Parameter(show_default=False, help="Write a report to attach to a ticket: one HTML file."),
+    ] = None,
+    lang: Annotated[Lang, Parameter(help="The language of the findings: en or zh.")] = "en",
+    json: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Write JSON, for programs.")
+    ] = False,
+) -> int:
+    """Find out what happened, why, and what to do, from whatever evidence there is.
+
+    Give it any of these, together where you have several; what each file is
+    is found from its content, and all of them are joined into one story:
+
+      the kubelet's log       journalctl -u kubelet, text or JSON, any release
+                              from 1.18 on, gzip, bzip2 or xz, any size
+      events and pods         kubectl get events|pods -o yaml|json, kubectl
+                              describe pod, or their tables
+      its configuration       KubeletConfiguration and its wrappers,
+                              kubelet.env, flags, systemd drop-ins, ps output
+      its state files         cpu_manager_state, memory_manager_state,
+                              kubelet_internal_checkpoint
+      the machine             numactl -H, lscpu, nvidia-smi topo -m, ...
+      a folder                with all of these, such as a must-gather
+
+    Each finding has a stable code, the lines that prove it, the cause in
+    plain words, what to do about it, and how sure it is. Where the evidence
+    is enough, the kubelet's decision is made again by its twin, which
+    confirms it or says where it disagrees.
+
+    Exit code: 0 nothing wrong, 1 something was found, 2 bad input.
+
+    For example:
+
+      journalctl -u kubelet | numaware diagnose
+      numaware diagnose kubelet.log.gz pod.yaml /var/lib/kubelet/*_state
+      numaware diagnose must-gather/ --out report.html
+      kubectl get events -A -o json | numaware diagnose - --json
+    """
+    if not paths and sys.stdin.isatty():
+        raise InputError(
+            "diagnose", "no evidence is given", hint="name files or folders, or pipe a log into it"
+        )
+    found, complaints = places(paths or ["-"])
+    bundle, unread = collect(found)
+    told = findings(bundle)
+    if out is not None:
+        deliver(html.render(told, bundle.files, lang), out)
+    if json:
+        sys.stdout.write(as_json.render(told, bundle.files, lang).decode())
+    else:
+        _write(told, bundle.files, lang)
+    for complaint in (*complaints, *unread):
+        sys.stderr.write(f"numaware: {printable(complaint, 1000)}\n")
+    return 2 if complaints or unread else int(is_trouble(told))
+
+
+def _write(told: Sequence[Finding], files: Sequence[tuple[str, str]], lang: Lang) -> None:
+    room = min(terminal.width_of(sys.stdout), _WIDEST)
+    terminal.write(list(as_text.page(told, files, room, lang)), sys.stdout)

@@ -1,0 +1,116 @@
+"""Evidence from wherever a person points: files, folders such as a must-gather, standard input; with a bar if it takes long."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+from numaware.diagnose.bundle import Bundle
+from numaware.diagnose.intake import take
+from numaware.errors import InputError
+
+STDIN = "standard input"
+# A must-gather of a large cluster has some ten thousand files.
+MOST_FILES = 100_000
+_MOST_DEPTH = 32
+# Below this nobody has to wait.
+_WORTH_A_BAR = 32 << 20
+
+
+class Place(NamedTuple):
+    """A file to be read, and its size as far as it is known."""
+
+    name: str
+    path: Path | None
+    size: int = 0
+
+
+def places(paths: Sequence[str]) -> tuple[list[Place], list[str]]:
+    """The files behind the paths, in a stable order, and what is wrong with paths that have none."""
+    found: list[Place] = []
+    complaints: list[str] = []
+    for given in dict.fromkeys(paths):
+        if given == "-":
+            found.append(Place(STDIN, None))
+            continue
+        path = Path(given)
+        try:
+            found += _below(path) if path.is_dir() else [Place(given, path, path.stat().st_size)]
+        except OSError as error:
+            complaints.append(f"{given}: {error.strerror or error}")
+        if len(found) > MOST_FILES:
+            raise InputError(given, f"holds more than {MOST_FILES} files", hint="name the folder of one node")
+    return found, complaints
+
+
+def _below(folder: Path) -> Iterator[Place]:
+    """All plain files of a folder; links are not followed, since captures of /sys hold loops."""
+    count = 0
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".git"))
+        if len(Path(root).relative_to(folder).parts) >= _MOST_DEPTH:
+            folders.clear()
+        for name in sorted(names):
+            path = Path(root, name)
+            if path.is_symlink() or not path.is_file():
+                continue
+            count += 1
+            if count > MOST_FILES:
+                return
+            yield Place(str(path), path, path.stat().st_size)
+
+
+def collect(found: Sequence[Place]) -> tuple[Bundle, list[str]]:
+    """Read everything into one bundle; a file that cannot be read does not keep the others from being read."""
+    bundle = Bundle()
+    complaints: list[str] = []
+    with _bar(sum(place.size for place in found)) as advance:
+        for place in found:
+            try:
+                with _opened(place) as stream:
+                    take(bundle, place.name, cast("IO[bytes]", _Counted(stream, advance)))
+            except OSError as error:
+                complaints.append(f"{place.name}: {error.strerror or error}")
+    return bundle, complaints
+
+
+@contextlib.contextmanager
+def _opened(place: Place) -> Iterator[IO[bytes]]:
+    if place.path is None:
+        yield sys.stdin.buffer
+        return
+    with place.path.open("rb", buffering=0) as stream:
+        yield cast("IO[bytes]", stream)
+
+
+class _Counted:
+    """A stream that tells how much was read of it."""
+
+    def __init__(self, stream: IO[bytes], advance: Callable[[int], None]) -> None:
+        self.stream = stream
+        self.advance = advance
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.stream.read(size)
+        self.advance(len(data))
+        return data
+
+
+@contextlib.contextmanager
+def _bar(total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on the terminal, where somebody is looking and there is something to wait for."""
+    if total < _WORTH_A_BAR or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    # rich takes a tenth of a second to import, which matters only to those who do not wait anyway.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn  # noqa: PLC0415
+
+    columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda count: progress.advance(task, count)
