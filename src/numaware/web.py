@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,10 +29,11 @@ _MOST_CONNECTIONS = 512
 
 
 class Tls(NamedTuple):
-    """A certificate and its key, as PEM files."""
+    """A certificate and its key, as PEM files; `clients` is the authority whose certificates clients must have."""
 
     certificate: Path
     key: Path
+    clients: Path | None = None
 
 
 class _Server(uvicorn.Server):
@@ -63,6 +65,8 @@ async def serving(app: Starlette, address: str, tls: Tls | None = None) -> Async
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
         ssl_certfile=str(tls.certificate) if tls else None,
         ssl_keyfile=str(tls.key) if tls else None,
+        ssl_ca_certs=str(tls.clients) if tls and tls.clients else None,
+        ssl_cert_reqs=ssl.CERT_REQUIRED if tls and tls.clients else ssl.CERT_NONE,
     )
     try:
         config.load()

@@ -30,12 +30,6 @@ class Metrics:
         self.binding = Histogram(
             "numaware_bind_duration_seconds", "Time of one call that binds.", buckets=_CALL, registry=registry
         )
-        self.pending = Gauge(
-            "numaware_pending_pods",
-            "Pods that wait, by state: ready, taken, later, stuck.",
-            ["state"],
-            registry=registry,
-        )
         self.predictions = Counter(
             "numaware_predictions",
             "Predicted placements by what the kubelet did: match, wrong_zone, wrong_cpus, rejected, unexpected.",
@@ -44,15 +38,6 @@ class Metrics:
         )
         self.storms = Counter(
             "numaware_admission_storms", "Loops of create and refuse that were found.", registry=registry
-        )
-        self.nodes = Gauge(
-            "numaware_nodes", "Nodes by how well they are known.", ["knowledge"], registry=registry
-        )
-        self.problems = Gauge(
-            "numaware_unreadable_objects",
-            "Objects that could not be read, by kind.",
-            ["kind"],
-            registry=registry,
         )
         self.leader = Gauge("numaware_leader", "1 while this process leads.", registry=registry)
         self.extender = Histogram(

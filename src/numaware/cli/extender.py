@@ -1,0 +1,105 @@
+"""`numaware extender`: the kubelet's answer for kube-scheduler and Volcano."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from numaware.cli.live_input import Context, Kubeconfig, LogFormat, TlsCert, TlsKey, run_until_signal, tls_of
+from numaware.errors import InputError
+
+app = App(name="extender", usage="Usage: numaware extender [COMMAND] [OPTIONS]")
+
+_MOST_WEIGHT = 100
+
+
+@app.default
+def extender(
+    *,
+    listen: Annotated[str, Parameter(help="Where the other scheduler asks.")] = "127.0.0.1:9443",
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    client_ca: Annotated[
+        Path | None,
+        Parameter(
+            show_default=False,
+            help="Answer only clients with a certificate of this authority; needed beyond this machine.",
+        ),
+    ] = None,
+    unknown: Annotated[
+        Literal["pass", "refuse"],
+        Parameter(help="What to say of nodes that nobody publishes the NUMA nodes of."),
+    ] = "pass",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    log: LogFormat = "text",
+) -> int:
+    """Answer kube-scheduler or Volcano: which of these nodes will admit the pod, and how good each is.
+
+    Nothing has to be migrated: the scheduler that is there asks before it
+    binds. `numaware extender config` prints what to paste into its
+    configuration. What it may do is in deploy/rbac/extender.yaml.
+
+    For example:
+
+      numaware extender
+      numaware extender --listen :9443 --tls-cert tls.crt --tls-key tls.key --client-ca ca.crt
+      numaware extender config
+    """
+    from numaware.serve.daemons import ExtenderOptions, run_extender  # noqa: PLC0415 - only now is a server needed
+
+    options = ExtenderOptions(listen, tls_of(tls_cert, tls_key, client_ca), unknown, log)
+    return run_until_signal(run_extender(kubeconfig, context, options)) or 0
+
+
+@app.command
+def config(
+    *,
+    scheduler: Annotated[
+        Literal["kube-scheduler", "volcano"], Parameter(name="--for", help="Whose configuration.")
+    ] = "kube-scheduler",
+    url: Annotated[str, Parameter(help="Where the extender is, seen from there.")] = "http://127.0.0.1:9443",
+    fail: Annotated[
+        Literal["open", "closed"],
+        Parameter(help="Without the extender: place pods as if it had never been there, or place none."),
+    ] = "open",
+    weight: Annotated[int, Parameter(help="What its opinion weighs beside others' (kube-scheduler).")] = 10,
+    send_nodes: Annotated[
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Have whole Node objects sent instead of names; slow."
+        ),
+    ] = False,
+    managed: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="", help="Ask only about pods that want this resource; repeatable. All if not given."
+        ),
+    ] = (),
+) -> int:
+    """Print the fragment that makes another scheduler ask the extender.
+
+    For example:
+
+      numaware extender config
+      numaware extender config --for volcano --url http://numaware-extender.numaware:9443
+      numaware extender config --fail closed --managed nvidia.com/gpu
+    """
+    from numaware.serve import extender_config  # noqa: PLC0415 - keeps serve out of every other verb
+
+    if not url.startswith(("http://", "https://")):
+        raise InputError("--url", f"{url!r} is no http or https address")
+    if not 1 <= weight <= _MOST_WEIGHT:
+        raise InputError("--weight", f"{weight} is not from 1 to {_MOST_WEIGHT}")
+    address = url.rstrip("/")
+    if scheduler == "volcano":
+        text = extender_config.for_volcano(address, fail=fail, managed=managed)
+    else:
+        text = extender_config.for_kube_scheduler(
+            address, fail=fail, weight=weight, node_cache=not send_nodes, managed=managed
+        )
+    sys.stdout.write(text)
+    return 0

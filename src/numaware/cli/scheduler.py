@@ -1,0 +1,105 @@
+"""`numaware scheduler`: a scheduler that asks every kubelet's twin before it binds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from numaware.cli.live_input import Context, Kubeconfig, LogFormat, TlsCert, TlsKey, run_until_signal, tls_of
+from numaware.errors import InputError
+from numaware.schedule import profile as profiles
+from numaware.schedule.profile import DEFAULT_PROFILE, Profile
+
+app = App(name="scheduler", usage="Usage: numaware scheduler [OPTIONS]")
+
+_MOST_BYTES = 1 << 20
+_NAME = "numaware"
+
+
+@app.default
+def scheduler(
+    *,
+    name: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="",
+            help="The schedulerName of the pods to schedule, or NAME=PROFILE.yaml to weigh theirs otherwise; repeatable.",
+        ),
+    ] = (_NAME,),
+    profile: Annotated[
+        Path | None,
+        Parameter(show_default=False, help="Weights of the scores for all names without their own."),
+    ] = None,
+    listen: Annotated[str, Parameter(help="Where /metrics, /healthz and /readyz are.")] = "127.0.0.1:10351",
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    lease: Annotated[
+        str, Parameter(help="The Lease, as NAMESPACE/NAME, by which several agree who leads.")
+    ] = "numaware/numaware-scheduler",
+    leader_election: Annotated[
+        bool,
+        Parameter(negative="--no-leader-election", help="Off: this is the only one, and begins at once."),
+    ] = True,
+    misses: Annotated[
+        Path | None,
+        Parameter(show_default=False, help="Keep predictions that kubelets did not keep in this folder."),
+    ] = None,
+    clean_up_refused: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Delete pods of these names that a kubelet refused, as their owner has made new ones.",
+        ),
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    log: LogFormat = "text",
+) -> int:
+    """Schedule the pods that name this scheduler.
+
+    Pods with `schedulerName: numaware` get a node whose kubelet will admit
+    them; the placement that it will choose is written on the pod. A pod that
+    no node takes says why, and by how much the nearest node missed it.
+
+    Several can run: one leads, the others take over when it stops. What it may
+    do is in deploy/rbac/scheduler.yaml.
+
+    For example:
+
+      numaware scheduler
+      numaware scheduler --name numaware --name batch=packing.yaml
+      numaware scheduler --kubeconfig ~/.kube/config --no-leader-election
+    """
+    from numaware.serve.daemons import SchedulerOptions, run_scheduler  # noqa: PLC0415 - only now is a server needed
+
+    names = dict(_named(text) for text in name)
+    namespace, slash, lease_name = lease.partition("/")
+    if not slash or not namespace or not lease_name or "/" in lease_name:
+        raise InputError("--lease", f"{lease!r} is not NAMESPACE/NAME")
+    options = SchedulerOptions(
+        names=tuple(names),
+        profile=_profile(profile) if profile else DEFAULT_PROFILE,
+        profiles={name: _profile(path) for name, path in names.items() if path is not None},
+        listen=listen,
+        tls=tls_of(tls_cert, tls_key),
+        lease=(namespace, lease_name) if leader_election else None,
+        misses=misses,
+        clean_up=clean_up_refused,
+        log=log,
+    )
+    return run_until_signal(run_scheduler(kubeconfig, context, options)) or 0
+
+
+def _named(text: str) -> tuple[str, Path | None]:
+    name, equals, path = text.partition("=")
+    if not name or (equals and not path):
+        raise InputError("--name", f"{text!r} is neither NAME nor NAME=PROFILE.yaml")
+    return name, Path(path) if equals else None
+
+
+def _profile(path: Path) -> Profile:
+    with path.open("rb") as stream:
+        return profiles.read(stream.read(_MOST_BYTES + 1), str(path))

@@ -1,0 +1,135 @@
+"""What a scheduler does to a cluster: binds pods, and says on each pod why it has no node.
+
+Binding is the one thing that must not be done twice or half, so its outcome is made certain before it is returned. All
+telling is done behind the scheduler's back: the newest word on a pod replaces an older one that has not gone out yet, and
+nothing is written that the pod already says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import structlog
+
+from numaware.kube import pods
+from numaware.kube.client import Client
+from numaware.kube.decoding import DecodeError
+from numaware.kube.errors import ApiError
+from numaware.kube.events import EventWriter, Subject
+from numaware.kube.pods import LivePod
+from numaware.kube.resources import PODS
+from numaware.serve.scheduler import Bound
+
+_log = structlog.get_logger(__name__)
+
+_UNSCHEDULABLE = "Unschedulable"
+# Seconds between two looks at a pod of which nobody knows whether it was bound.
+_LOOKS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+# Pods that wait for a word on them; beyond that the oldest word is not said.
+_MOST_WORDS = 10_000
+_SECONDS_BEFORE_RETRY = 1.0
+
+
+class KubeActions:
+    """The actions of a scheduler on a real API server. `run` is to be running beside the scheduler."""
+
+    def __init__(
+        self,
+        client: Client,
+        events: EventWriter,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._events = events
+        self._now = now
+        self._sleep = sleep
+        self._words: dict[str, tuple[LivePod, str]] = {}
+        self._news = asyncio.Event()
+
+    async def bind(self, pod: LivePod, node: str, annotations: dict[str, str]) -> Bound:
+        """Bind, and if the answer leaves it open whether that happened, look until it is known."""
+        try:
+            await self._client.bind(pod.namespace, pod.name, pod.uid, node, annotations)
+        except ApiError as error:
+            if error.not_found:
+                return "gone"
+            if error.conflict or error.uncertain:
+                return await self._look(pod, node)
+            _log.warning("bind failed", pod=pod.full_name, node=node, error=str(error))
+            return "failed"
+        return "bound"
+
+    async def _look(self, pod: LivePod, node: str) -> Bound:
+        for seconds in _LOOKS:
+            try:
+                found = pods.decode(await self._client.get(PODS, pod.name, pod.namespace))
+            except ApiError as error:
+                if error.not_found:
+                    return "gone"
+            except DecodeError:
+                return "failed"
+            else:
+                if found.uid != pod.uid:
+                    return "gone"
+                if found.node:
+                    return "bound" if found.node == node else "elsewhere"
+                return "failed"
+            await self._sleep(seconds)
+        # Trying again is safe whatever happened: the API server refuses a second bind.
+        return "failed"
+
+    def scheduled(self, pod: LivePod, node: str) -> None:
+        """An event for people who look at the pod; its PodScheduled condition comes with the bind itself."""
+        self._words.pop(pod.uid, None)
+        note = f"Successfully assigned {pod.full_name} to {node}"
+        self._events.tell(subject(pod), "Normal", "Scheduled", "Binding", note)
+
+    def unschedulable(self, pod: LivePod, message: str) -> None:
+        """A condition for programs (autoscalers read it) and an event for people."""
+        said = pod.scheduled
+        if said is not None and (said.reason, said.message) == (_UNSCHEDULABLE, message):
+            return
+        if len(self._words) >= _MOST_WORDS:
+            del self._words[next(iter(self._words))]
+        self._words[pod.uid] = pod, message
+        self._news.set()
+
+    async def run(self) -> None:
+        """Say what there is to say until cancelled."""
+        while True:
+            while self._words:
+                uid = next(iter(self._words))
+                pod, message = self._words.pop(uid)
+                await self._say(pod, message)
+            self._news.clear()
+            await self._news.wait()
+
+    async def _say(self, pod: LivePod, message: str) -> None:
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": _UNSCHEDULABLE,
+            "message": message,
+            "lastProbeTime": None,
+            "lastTransitionTime": self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        try:
+            await self._client.patch_pod_status(pod.namespace, pod.name, pod.uid, {"conditions": [condition]})
+        except ApiError as error:
+            if error.not_found or error.conflict:
+                return
+            _log.warning("could not tell why a pod has no node", pod=pod.full_name, error=str(error))
+            self._words.setdefault(pod.uid, (pod, message))
+            # A server in trouble gets no more of it.
+            await self._sleep(_SECONDS_BEFORE_RETRY)
+            return
+        self._events.tell(subject(pod), "Warning", "FailedScheduling", "Scheduling", message)
+
+
+def subject(pod: LivePod) -> Subject:
+    """The pod as what an event is about."""
+    return Subject("Pod", pod.name, pod.namespace, pod.uid)

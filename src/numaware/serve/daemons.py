@@ -1,0 +1,240 @@
+"""The scheduler and the extender as programs: their parts put together, started, and taken down in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import structlog
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+
+from numaware.errors import InputError
+from numaware.kube.client import Client
+from numaware.kube.config import connect
+from numaware.kube.events import EventWriter
+from numaware.kube.lease import Election, LeadershipLost
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.engine import Engine
+from numaware.schedule.profile import Profile
+from numaware.schedule.storm import StormGuard
+from numaware.serve import logs
+from numaware.serve.actions import KubeActions
+from numaware.serve.aftermath import Aftermath
+from numaware.serve.belief import Level
+from numaware.serve.extender import Extender, Unknown
+from numaware.serve.live import Live
+from numaware.serve.metrics import Metrics
+from numaware.serve.outcomes import Outcomes
+from numaware.serve.queue import State
+from numaware.serve.scheduler import Scheduler
+from numaware.serve.truth import Truth
+from numaware.web import Tls, host_and_port, serving, status_routes
+
+_log = structlog.get_logger(__name__)
+
+_SECONDS_BETWEEN_EXPIRIES = 5.0
+_LOOPBACK = ("127.", "::1", "localhost")
+_LEVELS: tuple[Level, ...] = get_args(Level)
+_STATES: tuple[State, ...] = get_args(State)
+
+
+class SchedulerOptions(NamedTuple):
+    """What a user says about the scheduler."""
+
+    names: tuple[str, ...]
+    profile: Profile
+    profiles: Mapping[str, Profile]
+    listen: str
+    tls: Tls | None
+    lease: tuple[str, str] | None
+    misses: Path | None
+    clean_up: bool
+    log: logs.Format
+
+
+class ExtenderOptions(NamedTuple):
+    """What a user says about the extender."""
+
+    listen: str
+    tls: Tls | None
+    unknown: Unknown
+    log: logs.Format
+
+
+async def run_scheduler(kubeconfig: str | None, context: str | None, options: SchedulerOptions) -> int:
+    """Schedule until cancelled (then tidy up) or until another leads (then end, to be started again)."""
+    logs.set_up(options.log)
+    async with _connected(kubeconfig, context) as client:
+        metrics = Metrics()
+        guard = StormGuard()
+        engine = Engine(Cluster(()), options.profile, profiles=options.profiles, guard=guard)
+        truth = Truth(engine, time.monotonic)
+        outcomes = Outcomes(engine.cluster, guard, time.monotonic, options.misses)
+        election = _election(client, options.lease, metrics)
+
+        def leads() -> bool:
+            return election is None or election.holds
+
+        async with EventWriter(client, controller="numaware.io/scheduler", instance=_instance()) as events:
+            actions = KubeActions(client, events)
+            scheduler = Scheduler(
+                truth,
+                actions,
+                names=options.names,
+                metrics=metrics,
+                clock=time.monotonic,
+                may_act=leads,
+                on_sent=outcomes.sent,
+            )
+            aftermath = Aftermath(
+                outcomes,
+                events,
+                metrics,
+                client,
+                names=options.names,
+                clean_up=options.clean_up,
+                leads=leads,
+            )
+            live = Live(client, truth, (aftermath, scheduler), time.monotonic)
+            metrics.add(_State(truth, live, scheduler))
+            app = Starlette(routes=[*status_routes(metrics.registry, live.unready)])
+
+            async def work() -> None:
+                metrics.leader.set(1)
+                await live.synced()
+                _log.info("scheduling", names=list(options.names), nodes=len(engine.cluster))
+                await scheduler.run()
+
+            async with serving(app, options.listen, options.tls) as address:
+                _log.info("listening", address=address)
+                try:
+                    await _together(
+                        live.run(),
+                        actions.run(),
+                        aftermath.run(),
+                        election.lead(work) if election else work(),
+                    )
+                except LeadershipLost as lost:
+                    _log.warning("not the leader any more", reason=str(lost))
+                    return 1
+    return 0
+
+
+async def run_extender(kubeconfig: str | None, context: str | None, options: ExtenderOptions) -> int:
+    """Answer until cancelled."""
+    logs.set_up(options.log)
+    host, _ = host_and_port(options.listen)
+    if not host.startswith(_LOOPBACK) and (options.tls is None or options.tls.clients is None):
+        raise InputError(
+            options.listen,
+            "whoever reaches this address could bind pods",
+            hint="add --tls-cert, --tls-key and --client-ca, or listen on 127.0.0.1",
+        )
+    async with _connected(kubeconfig, context) as client:
+        metrics = Metrics()
+        guard = StormGuard()
+        engine = Engine(Cluster(()), guard=guard)
+        truth = Truth(engine, time.monotonic)
+        outcomes = Outcomes(engine.cluster, guard, time.monotonic)
+        async with EventWriter(client, controller="numaware.io/extender", instance=_instance()) as events:
+            actions = KubeActions(client, events)
+            extender = Extender(truth, actions, metrics, unknown=options.unknown)
+            aftermath = Aftermath(
+                outcomes, events, metrics, client, names=(), clean_up=False, leads=lambda: True
+            )
+            live = Live(client, truth, (aftermath,), time.monotonic)
+            metrics.add(_State(truth, live, None))
+            app = Starlette(routes=[*status_routes(metrics.registry, live.unready), *extender.routes()])
+
+            async def expire() -> None:
+                while True:
+                    await asyncio.sleep(_SECONDS_BETWEEN_EXPIRIES)
+                    extender.expire()
+
+            async with serving(app, options.listen, options.tls) as address:
+                _log.info("listening", address=address)
+                await _together(live.run(), actions.run(), expire())
+    return 0
+
+
+@asynccontextmanager
+async def _connected(kubeconfig: str | None, context: str | None) -> AsyncIterator[Client]:
+    async with Client(await connect(kubeconfig, context)) as client:
+        _log.info("connected", server=await client.server_version())
+        yield client
+
+
+async def _together(*parts: Coroutine[Any, Any, None]) -> None:
+    """Run all until one ends or fails, which ends the others; its own error is what is raised."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
+
+
+def _election(client: Client, lease: tuple[str, str] | None, metrics: Metrics) -> Election | None:
+    if lease is None:
+        return None
+    namespace, name = lease
+
+    def heard(leader: str) -> None:
+        _log.info("leader", leader=leader or "nobody")
+        metrics.leader.set(0)
+
+    def trouble(problem: str) -> None:
+        _log.warning("the lease cannot be used", lease=f"{namespace}/{name}", problem=problem)
+
+    return Election(client, name, namespace, _instance(), on_leader=heard, on_problem=trouble)
+
+
+def _instance() -> str:
+    """A name that no other process has, nor an earlier one of this program."""
+    return f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+
+
+class _State(Collector):
+    """Numbers that are read off when somebody asks, not counted on the way."""
+
+    def __init__(self, truth: Truth, live: Live, scheduler: Scheduler | None) -> None:
+        self._truth = truth
+        self._live = live
+        self._scheduler = scheduler
+
+    def collect(self) -> Iterable[Metric]:
+        known: Counter[str] = Counter(
+            knowledge.level
+            for member in self._truth.engine.cluster
+            if (knowledge := self._truth.knowledge(member.name)) is not None
+        )
+        yield _gauge("numaware_nodes", "Nodes by how well they are known.", "knowledge", known, _LEVELS)
+        broken = {
+            "node topology": len(self._truth.problems),
+            **{kind: len(one.problems) for kind, one in self._live.reflectors.items()},
+        }
+        yield _gauge("numaware_unreadable_objects", "What could not be read or used.", "kind", broken, broken)
+        if self._scheduler is not None:
+            states: Counter[str] = Counter(one.state for one in self._scheduler.queue.waiting.values())
+            yield _gauge("numaware_pending_pods", "Pods that wait, by state.", "state", states, _STATES)
+
+
+def _gauge(name: str, text: str, label: str, counts: Mapping[str, int], labels: Iterable[str]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for value in labels:
+        family.add_metric([value], counts.get(value, 0))
+    return family

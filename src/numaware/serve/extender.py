@@ -1,0 +1,294 @@
+"""The kubelet's answer for other schedulers: kube-scheduler's extender protocol, and that of Volcano's extender plugin.
+
+Both ask about one pod and some nodes they have already judged by their own rules, so only what they cannot know is
+answered here: whether the kubelet of each node would take the pod, and how good the place would be. kube-scheduler hands
+the bind over too, because only then is a pod on the books before the next one is asked about; Volcano tells when it has
+given a pod a node and when it takes that back.
+
+A request is another program's input: bounded in size, keys in any case (releases differ), and never a traceback.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from numaware.kube import pods
+from numaware.kube.decoding import DecodeError
+from numaware.kube.pods import LivePod
+from numaware.schedule import ledger
+from numaware.schedule.engine import Decision
+from numaware.serve.metrics import Metrics
+from numaware.serve.scheduler import Actions
+from numaware.serve.truth import Truth
+
+# What is to become of nodes whose answer nobody can know: let the other scheduler decide, or keep pods off.
+Unknown = Literal["pass", "refuse"]
+
+# 5,000 whole Node objects are about 100 MB.
+_MOST_BYTES = 256 << 20
+_BEST = 10
+_BEST_FOR_VOLCANO = 100
+_UNSCHEDULABLE = 2
+# A pod that Volcano gave a node and never bound is forgotten after this long.
+_SECONDS_TO_BIND = 60.0
+_NOBODY_KNOWS = "nothing is known of the NUMA nodes of this node"
+
+_encode = msgspec.json.Encoder().encode
+_Fields = Mapping[str, msgspec.Raw]
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class BadRequestError(ValueError):
+    """A request that is not one."""
+
+
+class _NodeName(msgspec.Struct):
+    class Metadata(msgspec.Struct):
+        name: str
+
+    metadata: Metadata
+
+
+class _NodeList(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+
+
+class Extender:
+    """Answers from `truth`; `actions` carries binds out."""
+
+    def __init__(
+        self,
+        truth: Truth,
+        actions: Actions,
+        metrics: Metrics,
+        *,
+        unknown: Unknown = "pass",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._truth = truth
+        self._actions = actions
+        self._metrics = metrics
+        self._passes = unknown == "pass"
+        self._clock = clock
+        # Pods that others said they gave a node, until the watch shows them bound: uid -> when to give up.
+        self._promised: dict[str, float] = {}
+
+    def routes(self) -> list[BaseRoute]:
+        """`/extender/…` for kube-scheduler, `/volcano/…` for Volcano."""
+        return [
+            self._route("/extender/filter", self._filter),
+            self._route("/extender/prioritize", self._prioritize),
+            self._route("/extender/bind", self._bind),
+            self._route("/volcano/predicate", self._predicate),
+            self._route("/volcano/prioritize", self._volcano_prioritize),
+            self._route("/volcano/allocate", self._allocate),
+            self._route("/volcano/deallocate", self._deallocate),
+        ]
+
+    def expire(self) -> None:
+        """Give up on promises that were not kept; to be called now and then."""
+        now = self._clock()
+        for uid, until in list(self._promised.items()):
+            if self._truth.is_bound(uid):
+                del self._promised[uid]
+            elif until <= now:
+                del self._promised[uid]
+                self._truth.forget(uid)
+
+    # kube-scheduler
+
+    async def _filter(self, fields: _Fields) -> Any:
+        pod = _pod(fields)
+        names, objects = _nodes(fields)
+        taken, failed = [], {}
+        for name, reasons, _ in self._truth.engine.judge(pod.pod, names):
+            if not reasons or (self._passes and self._is_unknown(name, reasons)):
+                taken.append(name)
+            else:
+                failed[name] = f"numaware: {', '.join(reasons) or _NOBODY_KNOWS}"
+        keeps = set(taken)
+        return {
+            "NodeNames": taken if objects is None else None,
+            "Nodes": None if objects is None else _list_of(objects, names, keeps),
+            "FailedNodes": failed,
+            "FailedAndUnresolvableNodes": {},
+            "Error": "",
+        }
+
+    async def _prioritize(self, fields: _Fields) -> Any:
+        names, _ = _nodes(fields)
+        scores = self._scores(_pod(fields), names, _BEST)
+        return [{"Host": name, "Score": score} for name, score in scores.items()]
+
+    async def _bind(self, fields: _Fields) -> Any:
+        namespace, name, uid, node = (
+            _text(fields, key) for key in ("podnamespace", "podname", "poduid", "node")
+        )
+        pod = self._truth.pod(uid)
+        if pod is None:
+            return {"Error": f"numaware has not heard of pod {namespace}/{name} yet"}
+        problem = await self._carry_out(pod, node)
+        return {"Error": problem}
+
+    async def _carry_out(self, pod: LivePod, node: str) -> str:
+        """Bind the pod to the node the other scheduler chose; what went wrong, empty if nothing did."""
+        annotations = {}
+        verdict = self._assume(pod, node)
+        if isinstance(verdict, str):
+            return verdict
+        if verdict is not None:
+            annotations[ledger.PREDICTED] = ledger.encode(verdict)
+        bound = await self._actions.bind(pod, node, annotations)
+        if bound == "bound":
+            return ""
+        self._truth.forget(pod.uid)
+        return f"pod {pod.full_name} could not be bound to {node}: {bound}"
+
+    def _assume(self, pod: LivePod, node: str) -> ledger.Placement | str | None:
+        """Put the pod on the books: the placement that follows, None where nothing is known, or why it cannot be."""
+        answer = next(iter(self._truth.engine.judge(pod.pod, [node])))
+        if answer.reasons or answer.evaluation is None:
+            if self._passes and self._is_unknown(node, answer.reasons):
+                self._truth.assume_blindly(pod, node)
+                return None
+            return f"node {node} would refuse the pod by now: {', '.join(answer.reasons)}"
+        score, hints, share, _ = answer.evaluation
+        verdict = self._truth.assume(pod, Decision(pod.pod, node, score, hints, share))
+        return ledger.placement_of(verdict.node, pod.pod) if verdict.admitted else verdict.message
+
+    # Volcano
+
+    async def _predicate(self, fields: _Fields) -> Any:
+        pod, node = _task(fields)[0], _named(fields, "node")
+        reasons = next(iter(self._truth.engine.judge(pod.pod, [node]))).reasons
+        if not reasons or (self._passes and self._is_unknown(node, reasons)):
+            return {"status": "", "code": 0}
+        return {"status": f"numaware: {', '.join(reasons)}", "code": _UNSCHEDULABLE}
+
+    async def _volcano_prioritize(self, fields: _Fields) -> Any:
+        listed = _convert(fields.get("nodes"), list[dict[str, msgspec.Raw]], "nodes")
+        names = [_text({key.lower(): value for key, value in node.items()}, "name") for node in listed]
+        scores = self._scores(_task(fields)[0], names, _BEST_FOR_VOLCANO)
+        return {"nodeScore": {name: float(score) for name, score in scores.items()}, "errorMessage": ""}
+
+    async def _allocate(self, fields: _Fields) -> Any:
+        pod, node = _task(fields)
+        verdict = self._assume(pod, node)
+        if isinstance(verdict, str):
+            return {"errorMessage": verdict}
+        self._promised[pod.uid] = self._clock() + _SECONDS_TO_BIND
+        return {"errorMessage": ""}
+
+    async def _deallocate(self, fields: _Fields) -> Any:
+        pod, _ = _task(fields)
+        if self._promised.pop(pod.uid, None) is not None:
+            self._truth.forget(pod.uid)
+        return {"errorMessage": ""}
+
+    # What they share
+
+    def _scores(self, pod: LivePod, names: list[str], best: int) -> dict[str, int]:
+        """Scores from 0 to `best`, which only the best places get; a place that is refused gets none."""
+        found = {
+            name: evaluation.score
+            for name, reasons, evaluation in self._truth.engine.judge(pod.pod, names)
+            if evaluation is not None and not reasons
+        }
+        low, high = min(found.values(), default=0), max(found.values(), default=0)
+        span = max(1, high - low)
+        return {
+            name: best * (found[name] - low) // span if high > low else best
+            for name in names
+            if name in found
+        } | {name: 0 for name in names if name not in found}
+
+    def _is_unknown(self, name: str, reasons: tuple[str, ...]) -> bool:
+        """Whether the node does not say no, but nobody can tell."""
+        return self._truth.is_unknown(name, reasons)
+
+    def _route(self, path: str, verb: Callable[[_Fields], Awaitable[Any]]) -> Route:
+        async def answer(request: Request) -> Response:
+            began = self._clock()
+            status, told = 200, b""
+            try:
+                told = _encode(await verb(await _fields(request)))
+            except (BadRequestError, DecodeError) as error:
+                status, told = 400, _encode({"Error": str(error)})
+            self._metrics.extender.labels(path[1:], "ok" if status == 200 else "bad request").observe(
+                self._clock() - began
+            )
+            return Response(told, status, media_type="application/json")
+
+        return Route(path, answer, methods=["POST"])
+
+
+async def _fields(request: Request) -> _Fields:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            raise BadRequestError(f"larger than {_MOST_BYTES >> 20} MiB")
+    try:
+        return {key.lower(): value for key, value in _FIELDS.decode(body).items()}
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadRequestError(f"not a JSON object: {error}") from None
+
+
+def _convert(raw: msgspec.Raw | None, kind: Any, name: str) -> Any:
+    if raw is None or bytes(raw[:4]) == b"null":
+        raise BadRequestError(f"{name} is missing")
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise BadRequestError(f"{name}: {error}") from None
+
+
+def _is_there(raw: msgspec.Raw | None) -> bool:
+    return raw is not None and bytes(raw[:4]) != b"null"
+
+
+def _text(fields: _Fields, name: str) -> str:
+    found: str = _convert(fields.get(name), str, name)
+    return found
+
+
+def _pod(fields: _Fields) -> LivePod:
+    raw = fields.get("pod")
+    if raw is None or not _is_there(raw):
+        raise BadRequestError("pod is missing")
+    return pods.decode(raw)
+
+
+def _nodes(fields: _Fields) -> tuple[list[str], list[msgspec.Raw] | None]:
+    """The names asked about and, where whole objects were sent (nodeCacheCapable: false), those."""
+    if _is_there(fields.get("nodenames")):
+        names: list[str] = _convert(fields["nodenames"], list[str], "NodeNames")
+        return names, None
+    found: _NodeList = _convert(fields.get("nodes"), _NodeList, "Nodes")
+    objects = found.items or []
+    return [_convert(raw, _NodeName, "Nodes").metadata.name for raw in objects], objects
+
+
+def _list_of(objects: list[msgspec.Raw], names: list[str], keeps: set[str]) -> Any:
+    kept = [raw for raw, name in zip(objects, names, strict=True) if name in keeps]
+    return {"metadata": {}, "items": kept}
+
+
+def _task(fields: _Fields) -> tuple[LivePod, str]:
+    """Volcano's task: a pod, and the node it was given, if it was."""
+    task: dict[str, msgspec.Raw] = _convert(fields.get("task"), dict[str, msgspec.Raw], "task")
+    inner = {key.lower(): value for key, value in task.items()}
+    node = _text(inner, "nodename") if _is_there(inner.get("nodename")) else ""
+    return _pod(inner), node
+
+
+def _named(fields: _Fields, name: str) -> str:
+    found: dict[str, msgspec.Raw] = _convert(fields.get(name), dict[str, msgspec.Raw], name)
+    return _text({key.lower(): value for key, value in found.items()}, "name")

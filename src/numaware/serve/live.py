@@ -1,0 +1,156 @@
+"""The cluster as it is, kept true by watches: every kind of object goes to `truth`, and whoever acts on it hears of it.
+
+The order of things matters in one place: truth is told first, so that a scheduler that wakes because a pod has gone finds
+its CPUs free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from typing import Any, Protocol
+
+import structlog
+
+from numaware.kube import nodes, pods
+from numaware.kube.client import Client
+from numaware.kube.decoding import DecodeError
+from numaware.kube.errors import ApiError
+from numaware.kube.nodes import LiveNode
+from numaware.kube.pods import LivePod
+from numaware.kube.reflector import Change, Reflector
+from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS, Resource
+from numaware.kube.topology import nrt, volcano
+from numaware.kube.topology.report import Report
+from numaware.serve.truth import Truth
+
+_log = structlog.get_logger(__name__)
+
+# Pods that have done their work hold nothing and owe no explanation.
+_PODS_THAT_MATTER = "status.phase!=Succeeded"
+# The server is heard of at least every minute or so; after this long what is known may be anything.
+_SECONDS_TO_WORRY = 180.0
+_SECONDS_BETWEEN_LOOKS = 5.0
+
+
+class Listener(Protocol):
+    """Somebody who acts on what happens; truth already knows."""
+
+    def pod_changed(self, uid: str, pod: LivePod | None) -> None:
+        """A pod is new, other, or gone."""
+
+    def nodes_changed(self, names: Collection[str]) -> None:
+        """Something about these nodes is not as it was."""
+
+
+class Live:
+    """Feeds `truth` from an API server and tells the listeners, while `run` runs."""
+
+    def __init__(
+        self, client: Client, truth: Truth, listeners: Iterable[Listener], clock: Callable[[], float]
+    ) -> None:
+        self._truth = truth
+        self._listeners = tuple(listeners)
+        self._clock = clock
+
+        def reflect(
+            kind: str, resource: Resource, decode: Callable[[bytes], Any], on_change: Any, **more: Any
+        ) -> Reflector[Any]:
+            def problem(key: str, message: str) -> None:
+                _log.warning("an object cannot be read", kind=kind, object=key, problem=message)
+
+            return Reflector(
+                client, resource, decode, on_change=on_change, on_problem=problem, clock=clock, **more
+            )
+
+        self.reflectors: dict[str, Reflector[Any]] = {
+            "nodes": reflect("nodes", NODES, nodes.decode, self._node, same=LiveNode.same_but_version),
+            "topologies": reflect("topologies", NODE_RESOURCE_TOPOLOGIES, nrt.decode, self._report),
+            "Volcano topologies": reflect("Volcano topologies", NUMATOPOLOGIES, volcano.decode, self._report),
+            "pods": reflect("pods", PODS, pods.decode, self._pod, field_selector=_PODS_THAT_MATTER),
+        }
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self.reflectors.values():
+                tasks.create_task(reflector.run())
+            while True:
+                await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+                self._tell_nodes(self._truth.refresh())
+
+    async def synced(self) -> None:
+        """Return when everything that there is has been listed once."""
+        for reflector in self.reflectors.values():
+            await reflector.synced.wait()
+
+    def unready(self) -> str:
+        """Why what is known should not be acted on, empty if it may be."""
+        now = self._clock()
+        for kind, reflector in self.reflectors.items():
+            if not reflector.synced.is_set():
+                return f"{kind} have not been listed yet"
+            if reflector.last_contact is not None and now - reflector.last_contact > _SECONDS_TO_WORRY:
+                return f"nothing has been heard of {kind} for {now - reflector.last_contact:.0f} s"
+        return ""
+
+    # What the watches bring
+
+    def _node(self, change: Change[LiveNode]) -> None:
+        if change.new is None:
+            self._tell_nodes(self._truth.drop_node(change.key))
+        else:
+            self._tell_nodes(self._truth.put_node(change.new))
+
+    def _report(self, change: Change[Report]) -> None:
+        if change.new is not None:
+            if change.new.problem and (change.old is None or change.old.problem != change.new.problem):
+                _log.warning("a topology cannot be used", node=change.new.node, problem=change.new.problem)
+            self._tell_nodes(self._truth.put_report(change.new))
+        elif change.old is not None:
+            self._tell_nodes(self._truth.drop_report(change.old))
+
+    def _pod(self, change: Change[LivePod]) -> None:
+        if change.new is not None:
+            uid, names = change.new.uid, self._truth.put_pod(change.new)
+        elif change.old is not None:
+            uid, names = change.old.uid, self._truth.drop_pod(change.old.uid)
+        else:
+            return
+        for listener in self._listeners:
+            listener.pod_changed(uid, change.new)
+        self._tell_nodes(names)
+
+    def _tell_nodes(self, names: Collection[str]) -> None:
+        if names:
+            for listener in self._listeners:
+                listener.nodes_changed(names)
+
+
+async def look(client: Client, truth: Truth) -> list[str]:
+    """Fill `truth` once, without watching: for commands that answer and end. Returns what could not be read."""
+    problems: list[str] = []
+
+    async def each(
+        resource: Resource, decode: Callable[[Any], Any], field_selector: str = ""
+    ) -> AsyncIterator[Any]:
+        try:
+            async for page in client.list(resource, field_selector=field_selector):
+                for raw in page.items:
+                    try:
+                        yield decode(raw)
+                    except DecodeError as error:
+                        problems.append(str(error))
+        except ApiError as error:
+            # A kind that the cluster does not know has no objects.
+            if not error.not_found:
+                raise
+
+    async for node in each(NODES, nodes.decode):
+        truth.put_node(node)
+    for resource, decode in ((NODE_RESOURCE_TOPOLOGIES, nrt.decode), (NUMATOPOLOGIES, volcano.decode)):
+        async for report in each(resource, decode):
+            truth.put_report(report)
+    async for pod in each(PODS, pods.decode, _PODS_THAT_MATTER):
+        truth.put_pod(pod)
+    return problems

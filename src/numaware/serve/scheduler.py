@@ -1,0 +1,190 @@
+"""The scheduler: takes pods from the queue, decides, assumes, binds, and reports what cannot be placed.
+
+One loop decides, one pod after the other, because each decision changes what the next one finds; the calls that bind run
+beside it, a few at a time. A pod counts as placed from the moment of the decision (assumed) and is taken back if the
+call fails. Where nobody knows whether a call went through, the API server is asked before anything else is done: a pod is
+never given away twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Hashable
+from typing import Literal, Protocol
+
+from numaware.kube.pods import LivePod
+from numaware.schedule import ledger
+from numaware.schedule.engine import GATED, Decision
+from numaware.schedule.message import nearest_miss, refusal
+from numaware.serve.metrics import Metrics
+from numaware.serve.queue import Queue, group_of
+from numaware.serve.truth import Truth
+from numaware.twin.node import Node
+
+# More calls at once do not make an API server faster.
+_CALLS = 16
+
+Bound = Literal["bound", "gone", "elsewhere", "failed"]
+
+
+class Actions(Protocol):
+    """What the scheduler does to the outside world."""
+
+    async def bind(self, pod: LivePod, node: str, annotations: dict[str, str]) -> Bound:
+        """Bind the pod; how it came out is certain whatever the network did."""
+
+    def scheduled(self, pod: LivePod, node: str) -> None:
+        """Tell that the pod has a node."""
+
+    def unschedulable(self, pod: LivePod, message: str) -> None:
+        """Tell why it has none."""
+
+
+class Scheduler:
+    """Schedules the pods that name one of `names` as their scheduler.
+
+    `may_act` is asked before each bind: whoever does not lead any more must not. `on_sent` is told of each pod that is sent
+    to a node, and of the node as it was before.
+    """
+
+    def __init__(
+        self,
+        truth: Truth,
+        actions: Actions,
+        *,
+        names: Collection[str],
+        metrics: Metrics,
+        clock: Callable[[], float],
+        may_act: Callable[[], bool] = lambda: True,
+        on_sent: Callable[[str, Node], None] = lambda _uid, _before: None,
+    ) -> None:
+        self.truth = truth
+        self.queue = Queue()
+        self._actions = actions
+        self._names = frozenset(names)
+        self._metrics = metrics
+        self._clock = clock
+        self._may_act = may_act
+        self._on_sent = on_sent
+        self._pods: dict[str, LivePod] = {}
+        self._news = asyncio.Event()
+        self._slots = asyncio.Semaphore(_CALLS)
+        self._calls: set[asyncio.Task[None]] = set()
+        # The last refusal in words: pods of a group, one after the other, are refused for one reason.
+        self._refusal: tuple[Hashable, int, str] = (None, -1, "")
+
+    # What the watches bring
+
+    def pod_changed(self, uid: str, pod: LivePod | None) -> None:
+        """A pod is new, other, or gone; truth has been told."""
+        if pod is not None and self._is_ours(pod):
+            self._pods[uid] = pod
+            self.queue.put(pod.pod, self._clock())
+            self._news.set()
+        elif self._pods.pop(uid, None) is not None:
+            self.queue.drop(uid)
+
+    def nodes_changed(self, names: Collection[str]) -> None:
+        """Nodes took or lost something: pods that one of them would take now are tried again."""
+        members = [
+            member for name in names if (member := self.truth.engine.cluster.by_name.get(name)) is not None
+        ]
+        if members:
+            why_not = self.truth.engine.why_not
+            self.queue.wake(lambda pod: any(not why_not(member, pod) for member in members))
+            self._news.set()
+
+    def _is_ours(self, pod: LivePod) -> bool:
+        return pod.scheduler in self._names and not pod.node and not pod.finished and pod.deletion is None
+
+    # The loop
+
+    async def run(self) -> None:
+        """Schedule until cancelled; calls that are under way then are waited for."""
+        try:
+            while True:
+                await self._slots.acquire()
+                pod = self.queue.take(self._clock())
+                if pod is None:
+                    self._slots.release()
+                    await self._wait()
+                    continue
+                self._schedule(self._pods[pod.uid])
+                # The watches must hear what this decision may depend on.
+                await asyncio.sleep(0)
+        finally:
+            if self._calls:
+                await asyncio.gather(*self._calls, return_exceptions=True)
+
+    async def _wait(self) -> None:
+        self._news.clear()
+        when = self.queue.next_at()
+        timeout = None if when is None else max(0.0, when - self._clock())
+        try:
+            async with asyncio.timeout(timeout):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    def _schedule(self, live: LivePod) -> None:
+        """One decision; frees the slot for a call unless it makes one."""
+        began = self._clock()
+        decision = self.truth.engine.decide(live.pod)
+        self._metrics.decision.observe(self._clock() - began)
+        if decision.node is None:
+            self._refuse(live, decision)
+            self._slots.release()
+            return
+        before = self.truth.engine.cluster.by_name[decision.node].node
+        verdict = self.truth.assume(live, decision)
+        if not verdict.admitted:
+            # The state changed between the two, which no single thread does: try again rather than trust it.
+            self._metrics.attempts.labels("error").inc()
+            self.queue.failed(live.uid, self._clock())
+            self._slots.release()
+            return
+        self.queue.placed(live.uid)
+        self._on_sent(live.uid, before)
+        annotations = {ledger.PREDICTED: ledger.encode(ledger.placement_of(verdict.node, live.pod))}
+        call = asyncio.create_task(self._bind(live, decision.node, annotations))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+
+    async def _bind(self, live: LivePod, node: str, annotations: dict[str, str]) -> None:
+        began = self._clock()
+        try:
+            bound = await self._actions.bind(live, node, annotations) if self._may_act() else "failed"
+        finally:
+            self._slots.release()
+        self._metrics.binding.observe(self._clock() - began)
+        if bound == "bound":
+            self._metrics.attempts.labels("scheduled").inc()
+            self._pods.pop(live.uid, None)
+            self.queue.drop(live.uid)
+            self._actions.scheduled(live, node)
+            return
+        self._metrics.attempts.labels("error").inc()
+        self.nodes_changed(self.truth.forget(live.uid))
+        if bound == "failed":
+            self.queue.failed(live.uid, self._clock())
+            self._news.set()
+        else:
+            # Deleted, or bound by somebody else: the watch tells the rest.
+            self._pods.pop(live.uid, None)
+            self.queue.drop(live.uid)
+
+    def _refuse(self, live: LivePod, decision: Decision) -> None:
+        self._metrics.attempts.labels("unschedulable").inc()
+        self.queue.refused(live.uid, self._clock())
+        message = self._words(decision)
+        # A gate is the user's own "not yet": the API server has already said so on the pod.
+        if message != GATED:
+            self._actions.unschedulable(live, message)
+
+    def _words(self, decision: Decision) -> str:
+        cluster = self.truth.engine.cluster
+        key = group_of(decision.pod)
+        if self._refusal[:2] != (key, cluster.serial):
+            nearest = nearest_miss(self.truth.engine, decision.pod)
+            self._refusal = key, cluster.serial, refusal(decision, len(cluster), nearest)
+        return self._refusal[2]
