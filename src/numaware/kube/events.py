@@ -1,0 +1,233 @@
+"""Events that people read with `kubectl describe`, written without ever holding up who tells them.
+
+Telling is a plain call that returns at once. What is told goes through a queue of limited length; when the server is slower
+than that, events are dropped and counted, since no event is worth a scheduler's time. The same thing told again about the
+same object becomes one event with a count, written again at most every few seconds; the count in the cluster may thus lag
+behind by what was told since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Literal, Self
+
+import msgspec
+
+from numaware.kube.client import Client, Clock
+from numaware.kube.errors import ApiError
+from numaware.kube.microtime import micro_time
+from numaware.kube.resources import EVENTS
+
+EventKind = Literal["Normal", "Warning"]
+
+# What the API server allows.
+_MOST_NOTE = 1024
+_MOST_WORD = 128
+_MOST_NAME = 253
+
+_MOST_REMEMBERED = 4096
+_REWRITE_SECONDS = 10.0
+# Servers forget events after an hour; well before that, a repeat is news again.
+_SERIES_SECONDS = 1800.0
+_WRITE_SECONDS = 10.0
+_DRAIN_SECONDS = 3.0
+
+
+class Subject(msgspec.Struct, frozen=True, rename="camel"):
+    """The object that an event is about, named as the API names it."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    api_version: str = "v1"
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """All that makes two events the same."""
+
+    about: Subject
+    kind: EventKind
+    reason: str
+    action: str
+    note: str
+    related: Subject | None
+
+
+class _Series(msgspec.Struct):
+    """One event and its repeats."""
+
+    told: _Told
+    first: str
+    last: str
+    began: float
+    count: int = 1
+    name: str = ""
+    written: float | None = None
+    queued: bool = True
+
+
+class EventWriter:
+    """`async with EventWriter(client, ...) as events`, then `events.tell(...)`; leaving writes what is still queued.
+
+    `controller` is the program (`numaware.io/scheduler`), `instance` which of its processes.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        controller: str,
+        instance: str,
+        limit: int = 1000,
+        writers: int = 4,
+        dice: random.Random | None = None,
+        clock: Clock = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.written = 0
+        self.dropped = 0
+        self.failed = 0
+        self._client = client
+        self._controller = controller
+        self._instance = instance[:_MOST_WORD]
+        self._limit = limit
+        self._writers = writers
+        self._dice = dice or random.SystemRandom()
+        self._clock = clock
+        self._now = now
+        self._series: OrderedDict[_Told, _Series] = OrderedDict()
+        self._queue: deque[_Series] = deque()
+        self._waiting = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._busy = 0
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._write_all()) for _ in range(self._writers)]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DRAIN_SECONDS):
+                    await self._idle.wait()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+
+    def tell(
+        self,
+        about: Subject,
+        kind: EventKind,
+        reason: str,
+        action: str,
+        note: str,
+        *,
+        related: Subject | None = None,
+    ) -> None:
+        """Queue one event: why (`reason`) and what was done (`action`) in a CamelCase word each, `note` in a sentence."""
+        told = _Told(about, kind, reason[:_MOST_WORD], action[:_MOST_WORD], _shortened(note), related)
+        now, stamp = self._clock(), micro_time(self._now())
+        series = self._series.get(told)
+        if series is None or now - series.began >= _SERIES_SECONDS:
+            series = _Series(told, stamp, stamp, now)
+            if self._enqueue(series):
+                self._series[told] = series
+                self._series.move_to_end(told)
+                if len(self._series) > _MOST_REMEMBERED:
+                    self._series.popitem(last=False)
+            return
+        series.count += 1
+        series.last = stamp
+        self._series.move_to_end(told)
+        if not series.queued and (series.written is None or now - series.written >= _REWRITE_SECONDS):
+            series.queued = self._enqueue(series)
+
+    def _enqueue(self, series: _Series) -> bool:
+        if len(self._queue) >= self._limit:
+            self.dropped += 1
+            return False
+        self._queue.append(series)
+        self._waiting.set()
+        self._idle.clear()
+        return True
+
+    async def _write_all(self) -> None:
+        while True:
+            while not self._queue:
+                self._waiting.clear()
+                await self._waiting.wait()
+            series = self._queue.popleft()
+            series.queued = False
+            # Now, not afterwards: a repeat that comes while this is being written waits its turn.
+            series.written = self._clock()
+            self._busy += 1
+            try:
+                await self._write(series)
+                self.written += 1
+            except ApiError:
+                self.failed += 1
+                self._series.pop(series.told, None)
+            finally:
+                self._busy -= 1
+                if not self._queue and not self._busy:
+                    self._idle.set()
+
+    async def _write(self, series: _Series) -> None:
+        about = series.told.about
+        # An event about what has no namespace lives in this one.
+        namespace = about.namespace or "default"
+        if series.name:
+            repeats = {"series": {"count": series.count, "lastObservedTime": series.last}}
+            try:
+                await self._client.patch(EVENTS, series.name, repeats, namespace, within=_WRITE_SECONDS)
+            except ApiError as error:
+                if not error.not_found:
+                    raise
+            else:
+                return
+        suffix = f".{self._dice.getrandbits(64):016x}"
+        series.name = about.name[: _MOST_NAME - len(suffix)].rstrip(".-") + suffix
+        await self._client.create_event(namespace, self._body(series, namespace), within=_WRITE_SECONDS)
+
+    def _body(self, series: _Series, namespace: str) -> dict[str, object]:
+        told = series.told
+        body: dict[str, object] = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": series.name, "namespace": namespace},
+            "eventTime": series.first,
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "type": told.kind,
+            "reason": told.reason,
+            "action": told.action,
+            "note": told.note,
+            "regarding": told.about,
+        }
+        if told.related is not None:
+            body["related"] = told.related
+        # A count of one is no series.
+        if series.count > 1:
+            body["series"] = {"count": series.count, "lastObservedTime": series.last}
+        return body
+
+
+def _shortened(note: str) -> str:
+    """A note that the server takes: at most so many bytes."""
+    data = note.encode(errors="replace")
+    if len(data) <= _MOST_NOTE:
+        return data.decode()
+    return data[: _MOST_NOTE - 3].decode(errors="ignore") + "\N{HORIZONTAL ELLIPSIS}"
