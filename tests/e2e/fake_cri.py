@@ -168,6 +168,8 @@ class FakeCri:
             image_id=config.image.image,
             labels=config.labels,
             annotations=config.annotations,
+            # The kubelet clears away the log of a container that is gone: without a path, whatever is near.
+            log_path=f"{self.socket.parent}/logs/{name}.log",
         )
         self._owner[name] = asked.pod_sandbox_id
         self._note(name, pod, config.linux.resources)

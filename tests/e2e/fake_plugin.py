@@ -38,7 +38,7 @@ class FakePlugin:
         self._close()
         self._ended = False
         self._server = grpc.server(ThreadPoolExecutor(4))
-        calls = {
+        calls: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
             "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(lambda *_: b""),
             "ListAndWatch": grpc.unary_stream_rpc_method_handler(self._watch),
             "Allocate": grpc.unary_unary_rpc_method_handler(_allocate),
@@ -64,7 +64,8 @@ class FakePlugin:
         told: dict[str, tuple[int, ...]] | None = None
         while context.is_active():
             with self._changed:
-                self._changed.wait_for(lambda: self._ended or self.devices != told, timeout=1)
+                if self.devices == told and not self._ended:
+                    self._changed.wait(timeout=1)
                 if self._ended:
                     return
                 if self.devices == told:

@@ -9,11 +9,7 @@ Containers are run by a fake runtime, devices come from fake plugins. Without an
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import shutil
-import socket
-import subprocess
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import made_sysfs
+from e2e.control_plane import assets, free_port
 from e2e.fake_cri import FakeCri
 from e2e.fake_plugin import FakePlugin
 from e2e.program import Program, eventually
@@ -28,7 +25,6 @@ from numaware.machine import sysfs
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
 
-ROOT = Path(__file__).parents[2]
 # What a kubelet writes at its start, for the whole machine.
 SYSCTLS = (
     "vm/overcommit_memory",
@@ -38,14 +34,15 @@ SYSCTLS = (
     "kernel/keys/root_maxkeys",
     "kernel/keys/root_maxbytes",
 )
-_COVER = "/dev/shm/numaware-sysctl"
+# Where it looks for the machine.
+COVERED = (
+    "sys/devices/system/node",
+    "sys/devices/system/cpu",
+    "sys/kernel/mm/hugepages",
+    "proc/meminfo",
+    "proc/cpuinfo",
+)
 Devices = Mapping[str, Mapping[str, tuple[int, ...]]]
-
-
-def assets() -> Path:
-    """The folder of the Kubernetes programs, built if need be."""
-    found = subprocess.run([ROOT / "scripts/kube-assets/build"], check=True, capture_output=True, text=True)
-    return Path(found.stdout.strip())
 
 
 class RealKubelet:
@@ -65,6 +62,7 @@ class RealKubelet:
         self.name = name
         self.made = made_sysfs.write(folder / "machine", machine)
         self.root = folder / "kubelet"
+        self.sysctls = {name: Path(f"/proc/sys/{name}").read_text(encoding="utf-8") for name in SYSCTLS}
         self.manifests = folder / "manifests"
         self.plugins_folder = folder / "device-plugins"
         for place in (self.root, self.manifests, self.plugins_folder, folder / "sysctl"):
@@ -72,7 +70,7 @@ class RealKubelet:
         self.podresources = self.root / "pod-resources/kubelet.sock"
         self.cri = FakeCri(folder / "cri.sock")
         self.plugins = [FakePlugin(self.plugins_folder, *item) for item in sorted((devices or {}).items())]
-        self.read_only_port, self.port, healthz = _free_ports(3)
+        self.read_only_port, self.port, healthz = (free_port() for _ in range(3))
         self._healthz = f"http://127.0.0.1:{healthz}/healthz"
         self.config_file = folder / "config.yaml"
         self.configure(config, healthz)
@@ -102,10 +100,12 @@ class RealKubelet:
         return sysfs.read(open_tree(self.made))
 
     def start(self) -> None:
-        """Start and wait until it is healthy and has all devices."""
+        """Start, wait until it is healthy, and register the plugins."""
+        # One left behind would be taken for the new one's.
+        (self.plugins_folder / "kubelet.sock").unlink(missing_ok=True)
         self.program.start()
         eventually(
-            lambda: urllib.request.urlopen(self._healthz, timeout=1).status == 200,
+            lambda: self._fetch(self._healthz) == b"ok",
             "the kubelet is healthy",
             alive=self.program,
         )
@@ -148,9 +148,14 @@ class RealKubelet:
 
     def pods(self) -> dict[str, Any]:
         """Pod name -> the pod as the kubelet has it, its status included."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.read_only_port}/pods", timeout=10) as answer:
-            found = json.load(answer)
+        found = json.loads(self._fetch(f"http://127.0.0.1:{self.read_only_port}/pods"))
         return {pod["metadata"]["name"]: pod for pod in found["items"] or []}
+
+    @staticmethod
+    def _fetch(url: str) -> bytes:
+        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - our own addresses
+            data: bytes = answer.read()
+        return data
 
     def state(self, name: str) -> dict[str, Any]:
         """One of the kubelet's state files."""
@@ -160,12 +165,17 @@ class RealKubelet:
 
     def _script(self, kubeconfig: Path | None) -> Path:
         """Covers what must be covered, each step or none, and becomes the kubelet."""
-        lines = ["set -euo pipefail", "mount --make-rprivate /", "mount -t tmpfs none /var/log"]
-        for target in ("sys/devices/system/node", "sys/devices/system/cpu", "proc/meminfo", "proc/cpuinfo"):
-            lines.append(f"mount --bind {shlex.quote(str(self.made / target))} /{target}")
+        lines = [
+            "set -euo pipefail",
+            # Where a kubelet looks for files that have no full path.
+            f"cd {shlex.quote(str(self.folder))}",
+            "mount --make-rprivate /",
+            "mount -t tmpfs none /var/log",
+        ]
+        lines += [f"mount --bind {shlex.quote(str(self.made / target))} /{target}" for target in COVERED]
         for number, sysctl in enumerate(SYSCTLS):
             cover = self.folder / "sysctl" / str(number)
-            shutil.copyfile(f"/proc/sys/{sysctl}", cover)
+            cover.write_text(self.sysctls[sysctl], encoding="utf-8")
             lines += [
                 f"mount --bind {shlex.quote(str(cover))} /proc/sys/{sysctl}",
                 # The namespace's own file system has to be on top now, not the kernel's.
@@ -192,19 +202,3 @@ class RealKubelet:
         script = self.folder / "start.sh"
         script.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return script
-
-
-def _free_ports(count: int) -> list[int]:
-    listeners = [socket.socket() for _ in range(count)]
-    try:
-        for listener in listeners:
-            listener.bind(("127.0.0.1", 0))
-        return [listener.getsockname()[1] for listener in listeners]
-    finally:
-        for listener in listeners:
-            listener.close()
-
-
-def may_run() -> bool:
-    """Whether this user may make mount namespaces."""
-    return os.geteuid() == 0

@@ -49,6 +49,9 @@ def test_pods_come_sorted_with_their_cpus_devices_and_memory(tmp_path: Path) -> 
         wire.ContainerDevices(resource_name="nvidia.com/gpu", device_ids=["gpu-3"], topology=on(1)),
         wire.ContainerDevices(resource_name="nvidia.com/gpu", device_ids=["gpu-2"], topology=on(1)),
         wire.ContainerDevices(resource_name="vendor.example/nic", device_ids=["eth1"], topology=on(-1)),
+        # On both nodes, as the kubelet says it.
+        wire.ContainerDevices(resource_name="vendor.example/nic", device_ids=["eth2"], topology=on(1)),
+        wire.ContainerDevices(resource_name="vendor.example/nic", device_ids=["eth2"], topology=on(0)),
     ]
     memory = [
         wire.ContainerMemory(memory_type="memory", size=1 << 30, topology=on(1, 0)),
@@ -79,6 +82,7 @@ def test_pods_come_sorted_with_their_cpus_devices_and_memory(tmp_path: Path) -> 
                         (
                             Devices("nvidia.com/gpu", ("gpu-2", "gpu-3"), (1,)),
                             Devices("vendor.example/nic", ("eth1",)),
+                            Devices("vendor.example/nic", ("eth2",), (0, 1)),
                         ),
                         (Memory("hugepages-2Mi", 2 << 20, (1,)), Memory("memory", 1 << 30, (0, 1))),
                     ),

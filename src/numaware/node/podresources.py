@@ -195,13 +195,19 @@ def _allocatable(data: bytes) -> Allocatable:
 
 
 def _devices(found: Iterable[wire.ContainerDevices]) -> tuple[Devices, ...]:
-    """One entry for each resource and set of NUMA nodes, sorted: the kubelet lists them as its maps come."""
-    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    """One entry for each resource and set of NUMA nodes, sorted: the kubelet lists them as its maps come.
+
+    A device that belongs to two nodes stands there twice, once under each; it is one device all the same.
+    """
+    nodes_of: dict[tuple[str, str], set[int]] = {}
     for entry in found:
-        groups.setdefault((entry.resource_name, _nodes(entry.topology)), []).extend(entry.device_ids)
-    return tuple(
-        Devices(resource, tuple(sorted(ids)), nodes) for (resource, nodes), ids in sorted(groups.items())
-    )
+        nodes = _nodes(entry.topology)
+        for device in entry.device_ids:
+            nodes_of.setdefault((entry.resource_name, device), set()).update(nodes)
+    groups: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for (resource, device), known in sorted(nodes_of.items()):
+        groups.setdefault((resource, tuple(sorted(known))), []).append(device)
+    return tuple(Devices(resource, tuple(ids), nodes) for (resource, nodes), ids in sorted(groups.items()))
 
 
 def _memory(found: Iterable[wire.ContainerMemory]) -> tuple[Memory, ...]:
