@@ -225,11 +225,13 @@ class _Told:
             yield self._spread(given or nodes_of(cpu.masks[0] if cpu else mask), cpu)
             return
         yield from self._wide_memory(lists)
-        if self.admission.verdict is None and (self.part.admitted or self.part.given):
-            wide = mask.bit_count() > 1
-            yield self._finding(
-                "aligned", nodes=nodes_of(mask), variant="several" if wide else "", preferred=True
-            )
+        if any(hints.masks for hints in lists.values()):
+            # A preferred hint passes under every policy, also where the line that says so is missing.
+            sure: Confidence = "certain" if self.part.admitted or self.part.given else "likely"
+            variant = "several" if mask.bit_count() > 1 else ""
+            yield self._finding("aligned", sure, variant, nodes=nodes_of(mask), preferred=True)
+        elif self.part.given:
+            yield self._pinned()
 
     def _spread(self, spread: list[int], cpu: Hints | None) -> Finding:
         per_node = self.known.cpus_per_node()

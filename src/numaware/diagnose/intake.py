@@ -49,7 +49,7 @@ _FLAGS = re.compile(
 _TOOLS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     ("numactl", re.compile(rb"(?m)^\s*available: \d+ nodes")),
     ("nvidia-smi", re.compile(rb"(?m)^\W*(?:\x1b\[4m)?\s*GPU0\b.*\bCPU Affinity|^\s*GPU0\s+X\s")),
-    ("lscpu", re.compile(rb"(?m)^(?:Architecture:\s|CPU\(s\):\s+\d|CPU NODE SOCKET)")),
+    ("lscpu", re.compile(rb"(?m)^(?:Architecture:\s|CPU\(s\):\s+\d|CPU NODE SOCKET|NUMA node\d+ CPU\(s\):)")),
     ("hwloc", re.compile(rb"<!DOCTYPE topology|<topology\b")),
     ("nccl", re.compile(rb"<system version=")),
     ("cadvisor", re.compile(rb'"num_cores"\s*:')),
@@ -137,7 +137,9 @@ def _log(bundle: Bundle, file: str, stream: IO[bytes]) -> str:
     said = logs.read(cast("IO[bytes]", _Rejoined(beginning, stream)), file, bundle.journal)
     told = []
     if len(beginning) < kubectl_text.MOST_BYTES:
-        told = list(kubectl_text.read(beginning.decode("utf-8", "replace"), file))
+        text = beginning.decode("utf-8", "replace")
+        said += logs.read_bare(text, file, bundle.journal)
+        told = list(kubectl_text.read(text, file))
         bundle.attempts += told
     if said or _LOG_LINE.search(beginning[:HEAD]):
         return "kubelet log"

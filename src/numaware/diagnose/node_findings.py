@@ -38,16 +38,20 @@ def node_findings(log: NodeLog) -> Iterator[Finding]:
 
 def _started(log: NodeLog, subject: Subject) -> Iterator[Finding]:
     policies = {manager: str(seen.facts.get("policy", "")) for manager, seen in log.started.items()}
-    if any(policy not in ("", "none", "None") for policy in policies.values()):
-        managers = [{"manager": manager, "policy": policy} for manager, policy in policies.items() if policy]
+    lines = dict(log.started)
+    if log.facts.get("policy"):
+        policies["Topology Manager"] = str(log.facts["policy"])
+        lines["Topology Manager"] = log.fact_lines["policy"]
+    managers = [{"manager": manager, "policy": policy} for manager, policy in policies.items() if policy]
+    if managers:
         facts = {
             "managers": managers,
             "policy": log.facts.get("policy"),
             "reserved": log.facts.get("reserved"),
             "version": log.facts.get("version"),
         }
-        lines = [marks.line(seen, str(seen.facts.get("policy", ""))) for seen in log.started.values()]
-        yield finding("healthy", subject, facts, lines, variant="started")
+        evidence = [marks.line(seen, str(seen.facts.get("policy", ""))) for seen in lines.values()]
+        yield finding("healthy", subject, facts, evidence, variant="started")
 
 
 def _split(facts: dict[str, Any]) -> str | None:

@@ -190,6 +190,13 @@ _REFUSALS = _table(
     (r"Allocate failed due to (?P<error>rpc error: [^\n]{1,2000})", _rpc),
     (
         (
+            r"(?P<error>(?:unknown Device Plugin|endpoint not found in cache for a registered resource:|no containers return in "
+            r"allocation response)[^\n]{1,400})"
+        ),
+        _rpc,
+    ),
+    (
+        (
             r"\[memorymanager\] (?:failed to (?:get the default NUMA affinity|find the (?:default|extended) preferred hint|"
             r"find NUMA nodes to extend)|preferred hint violates NUMA node allocation)[^\n]{0,120}"
         ),

@@ -6,6 +6,7 @@ from typing import IO
 
 from numaware.diagnose.logs import messages, record, scan
 from numaware.diagnose.logs.journal import Journal
+from numaware.diagnose.sentences import start_failure
 
 
 def read(stream: IO[bytes], file: str, journal: Journal) -> int:
@@ -17,3 +18,17 @@ def read(stream: IO[bytes], file: str, journal: Journal) -> int:
             said += 1
             journal.add(seen)
     return said
+
+
+def read_bare(text: str, file: str, journal: Journal) -> int:
+    """Take in sentences of a kubelet that are quoted without the line they stood in."""
+    said = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        seen = messages.read_bare(record.read(file, number, line[:_LONGEST].encode("utf-8", "replace")))
+        if seen is not None and start_failure(seen.message):
+            said += 1
+            journal.add(seen)
+    return said
+
+
+_LONGEST = 8_192

@@ -6,6 +6,8 @@ Up to 1.20 the managers wrote `[topologymanager] TopologyHints for pod '...'`; s
 
 from __future__ import annotations
 
+import re
+
 from numaware.diagnose.logs import bracketed, structured
 from numaware.diagnose.logs.record import Record
 from numaware.diagnose.logs.seen import Seen
@@ -18,19 +20,26 @@ def read(record: Record) -> Seen | None:
 
 
 def _last_words(record: Record) -> Seen | None:
-    """An error or a fatal line that ends a kubelet; what exactly it says is for `sentences` to tell."""
-    spoken = f"{record.message} {record.fields.get('err', '')}"
-    if record.level not in ("E", "F", "") or not any(word in spoken for word in _ENDS):
+    """An error or fatal line may be a kubelet's last; whether it is one is for `sentences` to tell."""
+    if record.level not in ("E", "F"):
         return None
-    return Seen("failed", record, message=spoken)
+    return Seen("failed", record, message=f"{record.message} {record.fields.get('err', '')}")
 
 
-_ENDS = (
-    "failed to run Kubelet",
-    "Failed to run kubelet",
-    "Failed to start ContainerManager",
-    "failed to start container manager",
-    "command failed",
-    "start cpu manager error",
-    "start memory manager error",
+def read_bare(record: Record) -> Seen | None:
+    """A line without klog's header: the last words of a kubelet as it prints them to the terminal, or as people quote them."""
+    if record.level or not _BARE.match(record.message):
+        return None
+    return Seen("failed", record, message=record.message)
+
+
+# What may stand before a sentence that is quoted alone: names of programs, of errors, of managers.
+_BARE = re.compile(
+    r"[\W]{0,8}(?:err(?:or)?\b[:=\"' ]{1,4}|failed to run kubelet\b|failed to start containermanager\b|start (?:cpu|memory) "
+    r"manager error\b|new (?:static|none) policy error\b|\[(?:cpu|memory)manager\] |could not restore state\b|configured policy "
+    r"\"|not all reserved cpus\b|some of strictly reserved\b|current set of available cpus\b|the total amount \"|the reserved "
+    r"memory configuration\b|unsupported on machines\b|unknown (?:cpu|topology) manager policy option\b|(?:cpu|topology) manager "
+    r"policy (?:alpha|beta)\b|static policy options\b|unable to (?:determine reserved|reserve the required)\b|invalid "
+    r"configuration: )",
+    re.IGNORECASE,
 )

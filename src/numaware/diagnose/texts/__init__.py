@@ -32,16 +32,16 @@ class _Language(Protocol):
 
 def told(finding: Finding, lang: Lang = "en") -> Told:
     """The finding in a language; what a language does not have yet is told in English."""
-    for language in (_language(lang), _language("en")):
-        text = language.TEXTS.get(f"{finding.code}/{finding.variant}") or language.TEXTS.get(finding.code)
-        if text is not None:
-            facts = {"who": label("a-pod", lang), **_with_subject(finding)}
-            return Told(
-                fill(text.title, facts, language.SPECS),
-                fill(text.cause, facts, language.SPECS),
-                tuple(_known(text.fix, facts, language.SPECS)),
-            )
-    raise KeyError(finding.code)
+    variant = f"{finding.code}/{finding.variant}"
+    key = variant if variant in _language("en").TEXTS else finding.code
+    language = _language(lang) if key in _language(lang).TEXTS else _language("en")
+    text = language.TEXTS[key]
+    facts = {"who": label("a-pod", lang), **_with_subject(finding)}
+    return Told(
+        _filled(text.title, facts, language.SPECS),
+        _filled(text.cause, facts, language.SPECS),
+        tuple(_known(text.fix, facts, language.SPECS)),
+    )
 
 
 def label(message: Message | str, lang: Lang = "en") -> str:
@@ -66,6 +66,20 @@ def _with_subject(finding: Finding) -> dict[str, Any]:
     if subject.name:
         known["who"] = f"{subject.namespace}/{subject.name}" if subject.namespace else subject.name
     return {**known, **finding.facts}
+
+
+class _Unknown(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def _filled(template: str, facts: Mapping[str, Any], specs: Specs) -> str:
+    """The sentence, with a question mark for a fact it cannot do without: better than no answer at all."""
+    try:
+        return fill(template, facts, specs)
+    except MissingFactError:
+        plain = dict.fromkeys(specs, str)
+        return fill(template, _Unknown(facts), plain)
 
 
 def _known(fixes: tuple[str, ...], facts: Mapping[str, Any], specs: Specs) -> list[str]:

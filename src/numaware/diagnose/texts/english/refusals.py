@@ -27,7 +27,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "topology-affinity-error/one-resource": Text(
         _REFUSED + ": {resource} fits only on {masks:sets}",
-        "Container {container} asks for {resource}, which can now be had only on {masks:sets}, and that is no preferred "
+        "[[Container {container}: ]]{resource} can now be had only on {masks:sets}, and that is no preferred "
         "placement[[ for policy {policy}]]: an empty machine could do with fewer NUMA nodes. Others hold what is missing "
         "on each node.[[ {blame:blame}]]",
         (
@@ -39,8 +39,8 @@ TEXTS: Mapping[str, Text] = {
     ),
     "topology-affinity-error/too-wide": Text(
         _REFUSED + ": {resource} needs {masks:sets}",
-        "Container {container} asks for more {resource} than one NUMA node has, even empty: it fits only on {masks:sets}, "
-        "and the policy single-numa-node gives one. No amount of free room on this machine helps.[[ {blame:blame}]]",
+        "[[Container {container}: ]]more {resource} is asked for than one NUMA node has, even empty. It fits only on "
+        "{masks:sets}, and the policy single-numa-node gives one. No amount of free room on this machine helps.[[ {blame:blame}]]",
         (
             _TRIED,
             "make the request smaller than one NUMA node, or use a machine with larger NUMA nodes",
@@ -56,7 +56,7 @@ TEXTS: Mapping[str, Text] = {
     "topology-affinity-error-disjoint-hints": Text(
         _REFUSED + ": no common NUMA node for {resources:and}",
         "Each resource fits by itself, but {wants:wants}: they exclude each other, there is no common NUMA node."
-        "[[ The merged hint of container {container} is {merged}: no nodes anybody prefers, so the policy refuses the "
+        "[[ The merged hint is {merged}: no nodes anybody prefers, so the policy refuses the "
         "pod.]][[ Policy: {policy}.]] A controller that makes the pod again does not help: nothing has changed.",
         (
             _TRIED,
@@ -212,7 +212,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "unaligned-under-best-effort": Text(
         "{who} was admitted, but is not aligned: its resources are on {nodes:nodes}",
-        "[[It holds {devices:devices}. ]][[{blame:blame} ]]The merged hint of container {container} is {merged}, not preferred. Policy best-effort admits "
+        "[[It holds {devices:devices}. ]][[{blame:blame} ]]The merged hint is {merged}, not preferred[[ (container {container})]]. Policy best-effort admits "
         "such a pod and gives it what there is, so that it runs with part of its resources on another NUMA node; "
         "restricted would refuse it.",
         (
@@ -237,8 +237,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "memory-needs-two-nodes": Text(
         "{who}: memory fits only on {memoryNodes:nodes} together",
-        "The CPUs would fit on {cpuNodes:sets}, but the memory of container {container} fits only on both nodes together "
-        "({memoryHint}), so it takes {memoryNodes:nodes}. Under single-numa-node the pod is rejected; under restricted, "
+        "The CPUs would fit on {cpuNodes:sets}, but the memory fits only on both nodes together ({memoryHint}[[, container {container}]]), so it takes {memoryNodes:nodes}. Under single-numa-node the pod is rejected; under restricted, "
         "since 1.24, too, because the CPUs prefer one node.",
         (
             "ask for less memory than one NUMA node can give",
