@@ -46,7 +46,7 @@ class Merge(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The kubelet's answer, and the node afterwards.
+    """The kubelet's answer, and the node afterwards; `hints` are the merged hints that passed, in order.
 
     `held` is the state at the moment of refusal, before the kubelet cleans up; `container` is whose turn it was (empty
     when the pod was judged as a whole), `resource` what could not be given (empty when hints did not agree).
@@ -59,6 +59,7 @@ class Verdict(NamedTuple):
     held: NodeState
     container: str = ""
     resource: str = ""
+    hints: tuple[Hint, ...] = ()
 
 
 class Restart(NamedTuple):
@@ -135,8 +136,9 @@ class Node:
             return Verdict(
                 False, error.reason, error.message, node, admission.state, admission.container, error.resource
             )
-        state = admission.state._replace(pods={**admission.state.pods, pod.uid: pod})
-        return Verdict(True, "", "", Node(self.kubelet, state), state)
+        cpu, memory, device, pods = admission.state
+        state = NodeState(cpu, memory, device, {**pods, pod.uid: pod})
+        return Verdict(True, "", "", Node(self.kubelet, state), state, hints=tuple(admission.hints))
 
     def release(self, *uids: str) -> Node:
         """The node after these pods are gone and the kubelet has cleaned up."""
@@ -145,8 +147,9 @@ class Node:
             cpu = kubelet.cpus.release(cpu, uid) if kubelet.cpus else cpu
             memory = kubelet.memory.release(memory, uid) if kubelet.memory else memory
             device = kubelet.devices.release(device, uid)
-        if not pods.keys().isdisjoint(uids):
-            pods = {uid: pod for uid, pod in pods.items() if uid not in uids}
+            if uid in pods:
+                pods = dict(pods)
+                del pods[uid]
         return Node(kubelet, NodeState(cpu, memory, device, pods))
 
     def with_pod(self, pod: Pod) -> Node:
@@ -213,6 +216,7 @@ class _Admission:
         self.uid = pod.uid
         self.watch = watch
         self.known = iter(known) if known is not None else None
+        self.hints: list[Hint] = []
         self.demand = demand(pod, sidecars=kubelet.rules.sidecars)
         self.init_count = len(pod.init_containers)
         self.container = ""
@@ -232,26 +236,31 @@ class _Admission:
         policy = self.kubelet.policy
         if policy is None:
             return NO_HINT
-        self._ask_about_pod()
+        cpu, memory, device, pods = self.state
+        self.state = NodeState(self._asked_about(cpu), memory, device, pods)
         if self.known is not None:
-            return next(self.known)
+            best = next(self.known)
+            self.hints.append(best)
+            return best
         answers = self._answers(wanted)
         lists: list[Hints | None] = [hints for answer in answers for hints in answer.values()]
-        if self.watch is None and policy.refuses(lists):
+        if self.watch is None:
+            passed = policy.admitted(lists)
+        else:
+            best = policy.merged(lists)
+            passed = best if policy.admits(best) else None
+            self.watch(Merge(container, *answers, best, passed is not None))
+        if passed is None:
             raise topology_affinity()
-        best = policy.merged(lists)
-        admitted = policy.admits(best)
-        if self.watch is not None:
-            self.watch(Merge(container, *answers, best, admitted))
-        if not admitted:
-            raise topology_affinity()
-        return best
+        self.hints.append(passed)
+        return passed
 
-    def _ask_about_pod(self) -> None:
+    def _asked_about(self, cpu: CpuState) -> CpuState:
         """The CPU Manager hears of the pod: in some releases only now does it let go of the one before."""
         cpus = self.kubelet.cpus
         if cpus and self.kubelet.rules.keeps_pending:
-            self.state = self.state._replace(cpu=cpus.asked(self.state.cpu, self.uid, self.state.pods))
+            return cpus.asked(cpu, self.uid, self.state.pods)
+        return cpu
 
     def _answers(self, wanted: ContainerDemand | Demand) -> tuple[Answer, Answer, Answer]:
         """Device, CPU and memory, in the order in which the kubelet asks them."""
@@ -272,13 +281,13 @@ class _Admission:
         """Devices, CPUs, memory; what an earlier one gave stays given when a later one refuses."""
         kubelet, uid = self.kubelet, self.uid
         cpu, memory, device, pods = self.state
-        device = kubelet.devices.allocate(device, uid, wanted, hint)
-        self.state = NodeState(cpu, memory, device, pods)
-        if kubelet.cpus:
-            self._ask_about_pod()
-            cpu = kubelet.cpus.allocate(self.state.cpu, uid, wanted, hint)
-            self.state = NodeState(cpu, memory, device, pods)
-        if kubelet.memory:
-            earlier = self.demand.containers[: min(index, self.init_count)]
-            memory = kubelet.memory.allocate(memory, uid, wanted, earlier, hint)
+        try:
+            device = kubelet.devices.allocate(device, uid, wanted, hint)
+            if kubelet.cpus:
+                cpu = self._asked_about(cpu)
+                cpu = kubelet.cpus.allocate(cpu, uid, wanted, hint)
+            if kubelet.memory:
+                earlier = self.demand.containers[: min(index, self.init_count)]
+                memory = kubelet.memory.allocate(memory, uid, wanted, earlier, hint)
+        finally:
             self.state = NodeState(cpu, memory, device, pods)

@@ -7,7 +7,7 @@ finished init containers leave their CPUs to its later ones.
 from __future__ import annotations
 
 from collections.abc import Container
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from numaware.machine.cpuset import list_form
@@ -18,7 +18,7 @@ from numaware.twin.errors import KubeletPanic, StartError, smt_alignment, unexpe
 from numaware.twin.hardware import Layout, mask_order, sums
 from numaware.twin.options import CpuOptions
 from numaware.twin.rules import Rules
-from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size
+from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size, single_nodes
 from numaware.workload.demand import ContainerDemand, Demand
 
 
@@ -122,12 +122,15 @@ class StaticCpus:
             (size for size, total in enumerate(self._largest, 1) if total >= count), len(self._largest)
         )
         missing = count - reusable.bit_count()
-        free = sums([(cpus & available).bit_count() for cpus in nodes])
+        counts = [(cpus & available).bit_count() for cpus in nodes]
+        if smallest == 1 and not reusable and not self.options.align_by_socket:
+            return Hints(partial(self._wide_enough, counts, missing), single_nodes(counts, missing))
         if reusable:
+            free = sums(counts)
             held = sum(1 << position for position, cpus in enumerate(nodes) if cpus & reusable)
             masks = [mask for mask in self._masks if free[mask] >= missing and mask & held == held]
         else:
-            masks = [mask for mask in self._masks if free[mask] >= missing]
+            masks = self._wide_enough(counts, missing)
         if self.options.align_by_socket:
             return Hints(
                 masks,
@@ -138,6 +141,10 @@ class StaticCpus:
                 ],
             )
         return Hints(masks, of_size(masks, smallest))
+
+    def _wide_enough(self, counts: list[int], wanted: int) -> list[int]:
+        free = sums(counts)
+        return [mask for mask in self._masks if free[mask] >= wanted]
 
     def _socket_aligned(self, mask: int, smallest: int) -> bool:
         per_socket = len(self.layout.numas) // len(self.layout.sockets)
@@ -160,14 +167,16 @@ class StaticCpus:
             return state
         if self.options.full_pcpus_only:
             self._check_whole_cores(state, count)
+        shared, owned, _, pending = state
         reusable = state.reusable(uid)
-        cpus = state.owned.get(uid, {}).get(wanted.name)
+        mine = owned.get(uid, {})
+        cpus = mine.get(wanted.name)
         if cpus is None:
-            cpus = self._pick(self.available(state) | reusable, count, hint)
-            mine = {**state.owned.get(uid, {}), wanted.name: cpus}
-            state = CpuState(state.shared & ~cpus, {**state.owned, uid: mine}, state.reuse, state.pending)
+            cpus = self._pick(shared & ~self.reserved | reusable, count, hint)
+            shared &= ~cpus
+            owned = {**owned, uid: {**mine, wanted.name: cpus}}
         reuse = uid, reusable | cpus if wanted.ends else reusable & ~cpus
-        return CpuState(state.shared, state.owned, reuse, state.pending)
+        return CpuState(shared, owned, reuse, pending)
 
     def _check_whole_cores(self, state: CpuState, count: int) -> None:
         # KUBELET: this looks at the free pool before it looks at what the container already has, so a running pod can
@@ -194,6 +203,8 @@ class StaticCpus:
             if hint.mask is not None:
                 aligned = candidates & self._aligned(hint.mask)
                 picked = self.take(aligned, min(count, aligned.bit_count()))
+                if picked.bit_count() == count:
+                    return picked
             # KUBELET: the message of a shortage counts only what is still missing here (allocateCPUs).
             return picked | self.take(candidates & ~picked, count - picked.bit_count())
         except NotEnoughCpusError as error:

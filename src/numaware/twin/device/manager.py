@@ -7,7 +7,7 @@ topology) is the kubelet's. Devices of one resource are bits in a mask, in ascen
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from numaware.machine.cpuset import iter_bits
 from numaware.twin.errors import unexpected
 from numaware.twin.hardware import Layout, PluginResource, mask_order, sums
 from numaware.twin.rules import Rules
-from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size
+from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size, single_nodes
 from numaware.workload.demand import ContainerDemand, Demand
 
 # pod uid -> container -> resource -> mask of devices
@@ -151,27 +151,34 @@ class DeviceManager:
         # called impossible although enough devices are free (generateDeviceTopologyHints).
         nodes = len(self.layout.ids)
         smallest = inventory.smallest(count, nodes)
-        inside = inventory.count_by_mask(devices & ~reusable)
+        if smallest == 1 and not reusable:
+            narrow = single_nodes(((on & devices).bit_count() for on in inventory.on_node), count)
+            return Hints(partial(self._wide_enough, inventory, devices, count), narrow)
         placed = reusable & inventory.placed
         missing = count - placed.bit_count()
-        masks = [mask for mask in mask_order(nodes) if inside[mask] >= missing]
+        masks = self._wide_enough(inventory, devices & ~reusable, missing)
         if placed:
             needed = [inventory.nodes[index] for index in iter_bits(placed)]
             masks = [mask for mask in masks if all(mask & device for device in needed)]
         return Hints(masks, of_size(masks, smallest))
 
+    def _wide_enough(self, inventory: Inventory, devices: int, wanted: int) -> list[int]:
+        inside = inventory.count_by_mask(devices)
+        return [mask for mask in mask_order(len(self.layout.ids)) if inside[mask] >= wanted]
+
     # Allocation
 
     def allocate(self, state: DeviceState, uid: str, wanted: ContainerDemand, hint: Hint) -> DeviceState:
+        asked = [pair for pair in wanted.devices if pair[0] in self.inventories]
+        if not asked and state.reuse[0] == uid:
+            return state
         mine = dict(state.owned.get(uid, {}).get(wanted.name, {}))
+        if not asked and not mine:
+            return DeviceState(state.owned, state.file, state.taken, (uid, {}))
         taken = dict(state.taken)
         reusable = dict(state.reuse[1]) if state.reuse[0] == uid else {}
         changed = False
-        asked = False
-        for name, count in wanted.devices:
-            if name not in self.inventories:
-                continue
-            asked = True
+        for name, count in asked:
             devices = self._pick(
                 state, uid, wanted.name, name, count, mine.get(name), reusable.get(name, 0), hint
             )
@@ -183,13 +190,11 @@ class DeviceManager:
             pod = {**state.owned.get(uid, {}), wanted.name: mine}
             owned = {**state.owned, uid: pod}
             state = DeviceState(owned, owned, taken, state.reuse)
-        if not asked and state.reuse[0] == uid:
-            return state
         for name, devices in mine.items():
             reusable[name] = (
                 reusable.get(name, 0) | devices if wanted.ends else reusable.get(name, 0) & ~devices
             )
-        return state._replace(reuse=(uid, reusable))
+        return DeviceState(state.owned, state.file, state.taken, (uid, reusable))
 
     def _pick(
         self,

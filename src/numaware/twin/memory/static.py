@@ -7,6 +7,8 @@ one group of nodes (`cells`), never to both. Sizes are unsigned 64-bit as in the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from numaware.machine.cpuset import iter_bits
@@ -119,13 +121,38 @@ class StaticMemory:
     def _answer(self, state: MemoryState, uid: str, wanted: Amounts) -> Answer:
         hints = self._hints(state, uid, wanted)
         # KUBELET: memory that fits nowhere is an empty answer, which the Topology Manager reads as "no preference".
-        return {kind: hints for kind, _ in wanted} if hints.masks else {}
+        return {kind: hints for kind, _ in wanted} if hints else {}
 
     def _hints(self, state: MemoryState, uid: str, wanted: Amounts) -> Hints:
         """One list for all kinds: a mask counts only if every kind fits."""
         self._crash_on_missing(wanted, self.layout.full)
-        nodes = state.nodes
-        candidates, smallest = self._ever_fitting(wanted)
+        ever, smallest = self._ever_fitting(wanted)
+        reusable = state.reusable(uid)
+        find = partial(self._fitting_now, state.nodes, ever, wanted, reusable)
+        if smallest > 1 or reusable:
+            masks = find()
+            return Hints(masks, of_size(masks, smallest))
+        return Hints(find, self._single_nodes(state.nodes, ever, wanted))
+
+    def _single_nodes(self, nodes: tuple[NodeMemory, ...], ever: list[int], wanted: Amounts) -> list[int]:
+        """Those nodes that hold the request alone and belong to no group."""
+        indices = [(self.kinds.index(kind), size) for kind, size in wanted]
+        found = []
+        for mask in ever:
+            if mask & (mask - 1):
+                break
+            _, cells, free = nodes[mask.bit_length() - 1]
+            if not cells & (cells - 1) and all(free[index] >= size for index, size in indices):
+                found.append(mask)
+        return found
+
+    def _fitting_now(
+        self,
+        nodes: tuple[NodeMemory, ...],
+        candidates: list[int],
+        wanted: Amounts,
+        reusable: Mapping[tuple[int, str], int],
+    ) -> list[int]:
         used = sum(1 << position for position, node in enumerate(nodes) if node.assignments)
         grouped = sum(1 << position for position, node in enumerate(nodes) if node.cells & (node.cells - 1))
         groups = {node.cells for node in nodes if node.assignments}
@@ -138,7 +165,6 @@ class StaticMemory:
                 else not mask & grouped
             )
         ]
-        reusable = state.reusable(uid)
         for kind, size in wanted:
             index = self.kinds.index(kind)
             free = sums([node.free[index] for node in nodes])
@@ -150,7 +176,7 @@ class StaticMemory:
                 ]
             else:
                 candidates = [mask for mask in candidates if free[mask] & _UINT64 >= size]
-        return Hints(candidates, of_size(candidates, smallest))
+        return candidates
 
     def _ever_fitting(self, wanted: Amounts) -> tuple[list[int], int]:
         """The masks that could hold the request on an empty machine, and how many nodes the narrowest of them has."""
@@ -185,16 +211,18 @@ class StaticMemory:
         """Charge one container; `earlier` are the init containers before it, whose memory it may take over."""
         if not wanted.memory:
             return state
-        blocks = state.blocks.get(uid, {}).get(wanted.name)
+        nodes, held, _ = state
+        mine = held.get(uid, {})
+        blocks = mine.get(wanted.name)
+        reusable = state.reusable(uid)
         if blocks is None:
-            nodes = self._choose(state, uid, wanted.memory, hint)
-            blocks = tuple(Block(nodes, kind, size) for kind, size in wanted.memory)
-            state = self._charge(state, uid, blocks)
-            mine = {**state.blocks.get(uid, {}), wanted.name: blocks}
+            chosen = self._choose(state, uid, wanted.memory, hint)
+            blocks = tuple([Block(chosen, kind, size) for kind, size in wanted.memory])
+            nodes = self._charge(nodes, blocks, reusable)
+            mine = {**mine, wanted.name: blocks}
             _take_over(mine, blocks, earlier)
-            state = MemoryState(state.nodes, {**state.blocks, uid: mine}, state.reuse)
-        reuse = uid, _reusable_after(state.reusable(uid), blocks, ends=wanted.ends)
-        return MemoryState(state.nodes, state.blocks, reuse)
+            held = {**held, uid: mine}
+        return MemoryState(nodes, held, (uid, _reusable_after(reusable, blocks, ends=wanted.ends)))
 
     def _choose(self, state: MemoryState, uid: str, wanted: Amounts, hint: Hint) -> int:
         nodes = hint.mask
@@ -210,7 +238,10 @@ class StaticMemory:
             nodes, preferred = default
         if nodes is not None and not self._fits(state, nodes, wanted):
             hints = self._hints(state, uid, wanted)
-            extended = _best(Hints(*([mask for mask in masks if mask & nodes == nodes] for masks in hints)))
+            wider, preferred_wider = (
+                [mask for mask in masks if mask & nodes == nodes] for masks in (hints.masks, hints.preferred)
+            )
+            extended = _best(Hints(wider, preferred_wider))
             if extended is None:
                 raise _refused("failed to find NUMA nodes to extend the current topology hint")
             if preferred and not extended.preferred:
@@ -222,11 +253,12 @@ class StaticMemory:
 
     def _fits(self, state: MemoryState, nodes: int, wanted: Amounts) -> bool:
         self._crash_on_missing(wanted, nodes)
-        return all(
-            sum(state.nodes[position].free[self.kinds.index(kind)] for position in iter_bits(nodes)) & _UINT64
-            >= size
-            for kind, size in wanted
-        )
+        held = [state.nodes[position].free for position in iter_bits(nodes)]
+        for kind, size in wanted:
+            index = self.kinds.index(kind)
+            if sum([free[index] for free in held]) & _UINT64 < size:
+                return False
+        return True
 
     def _crosses_groups(self, state: MemoryState, nodes: int) -> bool:
         # KUBELET: a single node is not checked: best-effort may charge it although it belongs to a group.
@@ -235,20 +267,22 @@ class StaticMemory:
             for position in iter_bits(nodes)
         )
 
-    def _charge(self, state: MemoryState, uid: str, blocks: tuple[Block, ...]) -> MemoryState:
-        nodes = list(state.nodes)
-        reusable = state.reusable(uid)
-        for block in blocks:
-            left = max(0, block.size - reusable.get((block.nodes, block.kind), 0))
-            index = self.kinds.index(block.kind)
-            for position in iter_bits(block.nodes):
-                node = nodes[position]
-                used = min(node.free[index], left)
+    def _charge(
+        self,
+        before: tuple[NodeMemory, ...],
+        blocks: tuple[Block, ...],
+        reusable: Mapping[tuple[int, str], int] = MappingProxyType({}),
+    ) -> tuple[NodeMemory, ...]:
+        nodes = list(before)
+        for mask, kind, size in blocks:
+            left = max(0, size - reusable.get((mask, kind), 0))
+            index = self.kinds.index(kind)
+            for position in iter_bits(mask):
+                assignments, _, free = nodes[position]
+                used = min(free[index], left)
                 left -= used
-                nodes[position] = NodeMemory(
-                    node.assignments + 1, block.nodes, _changed(node.free, index, -used)
-                )
-        return MemoryState(tuple(nodes), state.blocks, state.reuse)
+                nodes[position] = NodeMemory(assignments + 1, mask, _changed(free, index, -used))
+        return tuple(nodes)
 
     # Release
 
@@ -256,9 +290,12 @@ class StaticMemory:
         """The pod is gone: its memory goes back, lowest node first."""
         if uid not in state.blocks:
             return state
+        nodes = state.nodes
         for _, blocks in sorted(state.blocks[uid].items()):
-            state = self._give_back(state, blocks)
-        return state._replace(blocks={other: mine for other, mine in state.blocks.items() if other != uid})
+            nodes = self._given_back(nodes, blocks)
+        held = dict(state.blocks)
+        del held[uid]
+        return MemoryState(nodes, held, state.reuse)
 
     def start_container(self, state: MemoryState, uid: str, finished: tuple[str, ...]) -> MemoryState:
         """A container starts: the init containers before it are over and their memory is freed.
@@ -269,26 +306,32 @@ class StaticMemory:
         for name in finished:
             blocks = state.blocks.get(uid, {}).get(name)
             if blocks is not None:
-                state = self._give_back(state, blocks)
                 mine = {other: held for other, held in state.blocks[uid].items() if other != name}
                 remaining = {other: held for other, held in state.blocks.items() if other != uid}
-                state = state._replace(blocks={**remaining, uid: mine} if mine else remaining)
+                state = MemoryState(
+                    self._given_back(state.nodes, blocks),
+                    {**remaining, uid: mine} if mine else remaining,
+                    state.reuse,
+                )
         return state
 
-    def _give_back(self, state: MemoryState, blocks: tuple[Block, ...]) -> MemoryState:
-        nodes = list(state.nodes)
-        for block in blocks:
-            left = block.size
-            index = self.kinds.index(block.kind)
-            for position in iter_bits(block.nodes):
-                node = nodes[position]
-                assignments = node.assignments - 1
-                held = (self.allocatable[position][index] - node.free[index]) & _UINT64
+    def _given_back(
+        self, before: tuple[NodeMemory, ...], blocks: tuple[Block, ...]
+    ) -> tuple[NodeMemory, ...]:
+        nodes = list(before)
+        for mask, kind, size in blocks:
+            left = size
+            index = self.kinds.index(kind)
+            for position in iter_bits(mask):
+                assignments, cells, free = nodes[position]
+                held = (self.allocatable[position][index] - free[index]) & _UINT64
                 given = min(held, left)
                 left -= given
-                cells = node.cells if assignments else 1 << position
-                nodes[position] = NodeMemory(assignments, cells, _changed(node.free, index, given))
-        return state._replace(nodes=tuple(nodes))
+                assignments -= 1
+                nodes[position] = NodeMemory(
+                    assignments, cells if assignments else 1 << position, _changed(free, index, given)
+                )
+        return tuple(nodes)
 
     # Restart
 
@@ -296,7 +339,7 @@ class StaticMemory:
         """What a restarted kubelet makes of the state file, or its refusal to start."""
         expected = self.initial().nodes
         for _, _, blocks in _in_order(state.blocks):
-            expected = self._recharged(expected, blocks)
+            expected = self._charge(expected, blocks)
         if not self._same(state.nodes, expected):
             raise StartError(
                 "memory", "[memorymanager] the expected machine state is different from the real one"
@@ -305,9 +348,6 @@ class StaticMemory:
             for totals, node in zip(self.totals, state.nodes, strict=True):
                 self._crash_on_missing(tuple(totals.items()), node.cells)
         return MemoryState(state.nodes, state.blocks)
-
-    def _recharged(self, nodes: tuple[NodeMemory, ...], blocks: tuple[Block, ...]) -> tuple[NodeMemory, ...]:
-        return self._charge(MemoryState(nodes, {}), "", blocks).nodes
 
     def _same(self, real: tuple[NodeMemory, ...], expected: tuple[NodeMemory, ...]) -> bool:
         if not self.rules.memory_groups:

@@ -30,15 +30,17 @@ class Policy:
             return self._single(lists)
         return merge(lists, self.full, self.better, equal_masks=self.rules.equal_masks)
 
+    def admitted(self, lists: Sequence[Hints | None]) -> Hint | None:
+        """The best hint if it may pass; that it may not is often found without working it out."""
+        if self.name == "restricted" and not isinstance(self.better, Closest):
+            constrained = [hints for hints in lists if hints is not None]
+            preferred = preferred_masks(constrained, self.full, equal_masks=self.rules.equal_masks)
+            return Hint(min(preferred, key=self.better), preferred=True) if preferred else None
+        best = self.merged(lists)
+        return best if self.admits(best) else None
+
     def admits(self, hint: Hint) -> bool:
         return hint.preferred or self.name == "best-effort"
-
-    def refuses(self, lists: Sequence[Hints | None]) -> bool:
-        """Whether the answer is no, found without working out the hint that failed."""
-        if self.name != "restricted" or isinstance(self.better, Closest):
-            return False
-        constrained = [hints for hints in lists if hints is not None]
-        return not preferred_masks(constrained, self.full, equal_masks=self.rules.equal_masks)
 
     def _single(self, lists: Sequence[Hints | None]) -> Hint:
         """Only preferred single nodes count; prefer-closest has nothing to choose between.
