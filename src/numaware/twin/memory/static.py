@@ -121,7 +121,7 @@ class StaticMemory:
     def _answer(self, state: MemoryState, uid: str, wanted: Amounts) -> Answer:
         hints = self._hints(state, uid, wanted)
         # KUBELET: memory that fits nowhere is an empty answer, which the Topology Manager reads as "no preference".
-        return {kind: hints for kind, _ in wanted} if hints else {}
+        return {kind: hints for kind, _ in wanted} if hints.possible else {}
 
     def _hints(self, state: MemoryState, uid: str, wanted: Amounts) -> Hints:
         """One list for all kinds: a mask counts only if every kind fits."""

@@ -37,7 +37,9 @@ class Hints:
             self._masks = self._masks()
         return self._masks
 
-    def __bool__(self) -> bool:
+    @property
+    def possible(self) -> bool:
+        """Whether there is any mask."""
         return bool(self.preferred or self.masks)
 
     def __repr__(self) -> str:
