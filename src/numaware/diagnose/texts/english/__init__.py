@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numaware.diagnose.texts.english import advice, fine, lint, refusals, startup
-from numaware.diagnose.texts.english.labels import LABELS
+from numaware.diagnose.texts.english import advice, fine, labels, lint, recommend, refusals, startup
 from numaware.diagnose.texts.english.words import SPECS
 
 __all__ = ["LABELS", "SPECS", "TEXTS"]
 
+LABELS = {**labels.LABELS, **recommend.LABELS}
 TEXTS = {**refusals.TEXTS, **startup.TEXTS, **advice.TEXTS, **fine.TEXTS, **lint.TEXTS}

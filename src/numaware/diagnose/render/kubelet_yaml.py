@@ -1,0 +1,140 @@
+"""A recommended kubelet configuration as a file: YAML with the reason above each line, or JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import Any
+
+import msgspec
+
+from numaware.diagnose.finding import Message
+from numaware.diagnose.recommend import Recommendation
+from numaware.diagnose.texts import Lang, label
+from numaware.machine.cpuset import CpuSet
+from numaware.machine.quantity import Quantity
+from numaware.machine.words import printable
+from numaware.twin.hardware import layout
+from numaware.workload.demand import is_memory
+
+_WIDTH = 100
+# Chinese letters are two columns wide, and have no blanks to break at.
+_WIDTH_OF = {"en": _WIDTH, "zh": _WIDTH // 2}
+
+
+def render(found: Recommendation, machine: str, lang: Lang = "en") -> str:
+    """The file."""
+    return "\n".join(_lines(found, machine, lang)) + "\n"
+
+
+def _lines(found: Recommendation, machine: str, lang: Lang) -> Iterator[str]:
+    facts = {"purpose": found.purpose, "machine": printable(machine, 120), "version": found.version}
+    yield from _comment(label(Message("recommend-title", facts), lang), lang)
+    yield from _comment(f"{label(Message('recommend-machine', _machine_facts(found)), lang)}.", lang)
+    yield from _comment(proof(found, lang), lang)
+    for note in found.notes:
+        text = label(note, lang)
+        yield from _comment(label(Message("recommend-note", {"text": text}), lang), lang)
+    yield from _comment(label("recommend-apply", lang), lang)
+    yield "apiVersion: kubelet.config.k8s.io/v1beta1"
+    yield "kind: KubeletConfiguration"
+    for setting in found.settings:
+        yield ""
+        for reason in setting.why:
+            yield from _comment(label(reason, lang), lang)
+        yield from _yaml(setting.key, setting.value)
+
+
+def to_builtins(found: Recommendation, machine: str, lang: Lang = "en") -> dict[str, Any]:
+    """All of it for programs."""
+    held = found.verdict.held
+    cpus = held.cpu.owned.get(found.pod.uid, {})
+    return {
+        "workload": found.purpose,
+        "version": found.version,
+        "machine": {"name": printable(machine, 120), **_machine_facts(found)},
+        "kubeletConfiguration": found.document,
+        "settings": [
+            {
+                "field": setting.key,
+                "value": setting.value,
+                "why": [label(reason, lang) for reason in setting.why],
+            }
+            for setting in found.settings
+        ],
+        "notes": [label(note, lang) for note in found.notes],
+        "proof": {
+            "admitted": found.verdict.admitted,
+            "requests": _asked(found),
+            "cpuset": str(CpuSet.from_mask(cpus["main"])) if "main" in cpus else None,
+            "numaNodes": _where(found),
+            "text": proof(found, lang),
+        },
+    }
+
+
+def proof(found: Recommendation, lang: Lang) -> str:
+    """What was tried."""
+    asked = [f"{amount} {name}" for name, amount in _asked(found).items()]
+    where = _where(found)
+    if where:
+        return label(Message("recommend-proof", {"asked": asked, "where": where}), lang)
+    return label(Message("recommend-proof-shared", {"asked": asked}), lang)
+
+
+def as_json(found: Recommendation, machine: str, lang: Lang = "en") -> bytes:
+    return msgspec.json.format(msgspec.json.encode(to_builtins(found, machine, lang)), indent=2) + b"\n"
+
+
+def _asked(found: Recommendation) -> dict[str, str]:
+    return {
+        name: str(Quantity(nano, "binary" if is_memory(name) else "decimal"))
+        for name, nano in found.pod.containers[0].limits
+    }
+
+
+def _where(found: Recommendation) -> list[int]:
+    """The NUMA nodes of the CPUs that the pod got."""
+    owned = found.verdict.held.cpu.owned.get(found.pod.uid, {}).get("main", 0)
+    return [number for number, cpus in found.verdict.node.kubelet.layout.numas if cpus & owned]
+
+
+def _machine_facts(found: Recommendation) -> dict[str, Any]:
+    numa = found.hardware.numa
+    seen = layout(tuple(sorted(numa, key=lambda node: node.id)))
+    memory = sum(node.memory_bytes for node in numa)
+    devices = [f"{len(resource.devices)} {resource.name}" for resource in found.hardware.resources]
+    return {
+        "nodes": len(numa),
+        "cores": len(seen.cores),
+        "cpus": seen.cpu_count,
+        **({"memory": memory} if memory else {}),
+        **({"devices": devices} if devices else {}),
+    }
+
+
+def _comment(text: str, lang: Lang) -> Iterator[str]:
+    for line in wrap(text, _WIDTH_OF[lang], break_long_words=lang == "zh", break_on_hyphens=False):
+        yield f"# {line}"
+
+
+def _yaml(key: str, value: Any) -> Iterator[str]:
+    """Only what a KubeletConfiguration needs: texts, maps of texts, and the list of reserved memory."""
+    match value:
+        case dict():
+            yield f"{key}:"
+            yield from (f"  {name}: {_text(part)}" for name, part in value.items())
+        case list():
+            yield f"{key}:"
+            for item in value:
+                yield f"- numaNode: {item['numaNode']}"
+                yield "  limits:"
+                yield from (f"    {name}: {_text(part)}" for name, part in item["limits"].items())
+        case _:
+            yield f"{key}: {_text(value)}"
+
+
+def _text(value: str) -> str:
+    """In quotes where YAML would take it for something else than text."""
+    plain = value[0].isalpha() or value.endswith(("i", "%"))
+    return value if plain and value not in ("true", "false") else f'"{value}"'
