@@ -19,7 +19,16 @@ from numaware.errors import InputError
 # the help line from here, so `numaware --help` imports no verb.
 VERBS = (
     ("checkpoint", "numaware.cli.checkpoint:app", "Read and verify the state files of a kubelet."),
-    ("diagnose", "numaware.cli.diagnose:app", "Find out from logs and files what happened, why, and what to do."),
+    (
+        "diagnose",
+        "numaware.cli.diagnose:app",
+        "Find out from logs and files what happened, why, and what to do.",
+    ),
+    (
+        "config",
+        "numaware.cli.config:app",
+        "Write a kubelet configuration for a machine, each line explained.",
+    ),
     ("explain", "numaware.cli.explain:app", "Ask what the kubelet of a node will do with a pod, and why."),
     ("lint", "numaware.cli.lint:app", "Check manifests and kubelet configurations before they are applied."),
     ("peers", "numaware.cli.peers:app", "Replay recorded cases on the rules of other schedulers."),
