@@ -194,14 +194,17 @@ class Client:
                     await self._connection.headers(renew=True)
                 if response.status != 200:
                     raise refusal(response.status, response.headers, await _read(response))
-                async for chunk in response.content.iter_any():
-                    for event in lines.feed(chunk):
-                        if event.type == "ERROR":
-                            raise refusal(0, {}, event.object)
-                        yield event
-                    # A server that always has more must not keep everything else in this loop waiting.
-                    await asyncio.sleep(0)
-                lines.end()
+                try:
+                    async for chunk in response.content.iter_any():
+                        for event in lines.feed(chunk):
+                            if event.type == "ERROR":
+                                raise refusal(0, {}, event.object)
+                            yield event
+                        # A server that always has more must not keep everything else in this loop waiting.
+                        await asyncio.sleep(0)
+                    lines.end()
+                finally:
+                    _abandon(response)
                 return
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             failure = error
@@ -429,6 +432,13 @@ class _Version(msgspec.Struct, rename={"version": "gitVersion"}):
 
 def _selectors(field: str, label: str) -> dict[str, str]:
     return {name: text for name, text in (("fieldSelector", field), ("labelSelector", label)) if text}
+
+
+def _abandon(response: aiohttp.ClientResponse) -> None:
+    """Drop the connection of an answer that was not read to its end: a goodbye over TLS would outlive who says it."""
+    transport = response.connection.transport if response.connection is not None else None
+    if transport is not None:
+        transport.abort()
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -36,7 +36,8 @@ class ApiError(Exception):
     @property
     def conflict(self) -> bool:
         """Whether someone else was first: the object is there already, changed meanwhile, or is another by now."""
-        return self.status == 409
+        # To a patch that names another uid the server says that this cannot be changed.
+        return self.status == 409 or (self.status == 422 and "metadata.uid:" in self.message)
 
     @property
     def not_found(self) -> bool:
