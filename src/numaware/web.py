@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,8 +105,17 @@ def _listen(host: str, port: int, address: str) -> socket.socket:
     return listener
 
 
-def status_routes(registry: CollectorRegistry, unready: Callable[[], str]) -> Sequence[BaseRoute]:
-    """`/healthz` (the process answers), `/readyz` (it can do its work; else why not), `/metrics` (OpenMetrics)."""
+def status_routes(
+    registry: CollectorRegistry,
+    unready: Callable[[], str],
+    *,
+    prepare: Callable[[], Awaitable[None]] | None = None,
+    token: str = "",
+) -> Sequence[BaseRoute]:
+    """`/healthz` (the process answers), `/readyz` (it can do its work; else why not), `/metrics` (OpenMetrics).
+
+    `prepare` is awaited before metrics are collected; with a `token` only those who bear it get them.
+    """
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -117,6 +127,12 @@ def status_routes(registry: CollectorRegistry, unready: Callable[[], str]) -> Se
         return JSONResponse({"status": "ok"})
 
     async def metrics(request: Request) -> Response:
+        if token and not secrets.compare_digest(
+            request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()
+        ):
+            return Response("unauthorized", status_code=401, headers={"www-authenticate": "Bearer"})
+        if prepare is not None:
+            await prepare()
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(registry), headers={"content-type": content_type})
 

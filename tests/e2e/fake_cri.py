@@ -69,6 +69,7 @@ class FakeCri:
             "ListContainers": self._call(wire.ListContainersRequest, self._list_containers),
             "ContainerStatus": self._call(wire.Id, self._container_status),
             "UpdateContainerResources": self._call(wire.UpdateContainerResourcesRequest, self._update),
+            "ReopenContainerLog": self._call(wire.Id, lambda _: wire.Empty()),
             "UpdateRuntimeConfig": self._call(wire.Empty, lambda _: wire.Empty()),
             "ListContainerStats": self._call(wire.Empty, lambda _: wire.Empty()),
             "ListPodSandboxStats": self._call(wire.Empty, lambda _: wire.Empty()),

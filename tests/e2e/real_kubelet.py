@@ -71,6 +71,7 @@ class RealKubelet:
         self.cri = FakeCri(folder / "cri.sock")
         self.plugins = [FakePlugin(self.plugins_folder, *item) for item in sorted((devices or {}).items())]
         self.read_only_port, self.port, healthz = (free_port() for _ in range(3))
+        self._healthz_port = healthz
         self._healthz = f"http://127.0.0.1:{healthz}/healthz"
         self.config_file = folder / "config.yaml"
         self.configure(config, healthz)
@@ -115,6 +116,10 @@ class RealKubelet:
 
     def stop(self) -> None:
         self.program.stop(10)
+
+    def reconfigure(self, config: Mapping[str, Any]) -> None:
+        """Other settings, from the next start on."""
+        self.configure(config, self._healthz_port)
 
     def configure(self, config: Mapping[str, Any], healthz: int) -> None:
         settings = {

@@ -9,7 +9,7 @@ from socket import socket as Socket  # noqa: N812 - `socket` is a path here
 
 import pytest
 
-from fake_kubelet import FakeKubelet
+from fake_podresources import FakePodResources
 from numaware.machine.cpuset import CpuSet
 from numaware.node import podresources_pb2 as wire
 from numaware.node.podresources import (
@@ -31,13 +31,13 @@ def on(*nodes: int) -> wire.TopologyInfo:
 
 def ask(
     tmp_path: Path,
-    tell: Callable[[FakeKubelet], None],
-    look: Callable[[PodResources, FakeKubelet], Awaitable[None]],
+    tell: Callable[[FakePodResources], None],
+    look: Callable[[PodResources, FakePodResources], Awaitable[None]],
     seconds: float = 10,
 ) -> None:
     async def run() -> None:
         socket = tmp_path / "kubelet.sock"
-        async with FakeKubelet(socket) as kubelet, PodResources(socket, seconds) as service:
+        async with FakePodResources(socket) as kubelet, PodResources(socket, seconds) as service:
             tell(kubelet)
             await look(service, kubelet)
 
@@ -58,7 +58,7 @@ def test_pods_come_sorted_with_their_cpus_devices_and_memory(tmp_path: Path) -> 
         wire.ContainerMemory(memory_type="hugepages-2Mi", size=2 << 20, topology=on(1)),
     ]
 
-    def tell(kubelet: FakeKubelet) -> None:
+    def tell(kubelet: FakePodResources) -> None:
         main = wire.ContainerResources(name="main", cpu_ids=[15, 14], devices=gpus, memory=memory)
         kubelet.say(
             wire.ListPodResourcesResponse(
@@ -69,7 +69,7 @@ def test_pods_come_sorted_with_their_cpus_devices_and_memory(tmp_path: Path) -> 
             )
         )
 
-    async def look(service: PodResources, _: FakeKubelet) -> None:
+    async def look(service: PodResources, _: FakePodResources) -> None:
         assert await service.pods() == (
             PodHoldings("default", "web"),
             PodHoldings(
@@ -96,10 +96,10 @@ def test_pods_come_sorted_with_their_cpus_devices_and_memory(tmp_path: Path) -> 
 def test_what_is_allocatable_is_told_and_a_kubelet_too_old_to_tell_is_not_one_that_has_nothing(
     tmp_path: Path,
 ) -> None:
-    def tell(kubelet: FakeKubelet) -> None:
+    def tell(kubelet: FakePodResources) -> None:
         kubelet.say(wire.ListPodResourcesResponse(), wire.AllocatableResourcesResponse(cpu_ids=[1, 2, 3]))
 
-    async def look(service: PodResources, kubelet: FakeKubelet) -> None:
+    async def look(service: PodResources, kubelet: FakePodResources) -> None:
         assert await service.allocatable() == Allocatable(CpuSet([1, 2, 3]))
         kubelet.allocatable = None
         assert await service.allocatable() is None
@@ -111,10 +111,10 @@ def test_what_is_allocatable_is_told_and_a_kubelet_too_old_to_tell_is_not_one_th
 
 
 def test_a_kubelet_that_takes_the_call_and_says_nothing_is_given_up(tmp_path: Path) -> None:
-    def tell(kubelet: FakeKubelet) -> None:
+    def tell(kubelet: FakePodResources) -> None:
         kubelet.hung = True
 
-    async def look(service: PodResources, _: FakeKubelet) -> None:
+    async def look(service: PodResources, _: FakePodResources) -> None:
         with pytest.raises(PodResourcesError, match=r"no answer to List in 0.2 s") as caught:
             await service.pods()
         assert caught.value.cause == "timeout"
@@ -144,7 +144,7 @@ def test_a_socket_that_is_gone_is_found_again_when_it_is_back(tmp_path: Path) ->
                 await service.pods()
             assert caught.value.cause == "unavailable"
             for _ in range(2):
-                async with FakeKubelet(socket):
+                async with FakePodResources(socket):
                     for _ in range(50):
                         try:
                             assert await service.pods() == ()
@@ -180,10 +180,10 @@ def test_a_socket_that_is_gone_is_found_again_when_it_is_back(tmp_path: Path) ->
     ids=["bytes", "html", "cpu-too-large", "cpu-below-zero", "numa-too-large", "too-many-pods"],
 )
 def test_an_answer_that_makes_no_sense_is_garbage_not_nothing(tmp_path: Path, answer: bytes) -> None:
-    def tell(kubelet: FakeKubelet) -> None:
+    def tell(kubelet: FakePodResources) -> None:
         kubelet.pods = answer
 
-    async def look(service: PodResources, _: FakeKubelet) -> None:
+    async def look(service: PodResources, _: FakePodResources) -> None:
         with pytest.raises(PodResourcesError, match="the answer to List cannot be read") as caught:
             await service.pods()
         assert caught.value.cause == "garbage"
@@ -192,10 +192,10 @@ def test_an_answer_that_makes_no_sense_is_garbage_not_nothing(tmp_path: Path, an
 
 
 def test_an_answer_beyond_all_measure_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    def tell(kubelet: FakeKubelet) -> None:
+    def tell(kubelet: FakePodResources) -> None:
         kubelet.pods = b"\0" * (33 << 20)
 
-    async def look(service: PodResources, _: FakeKubelet) -> None:
+    async def look(service: PodResources, _: FakePodResources) -> None:
         with pytest.raises(PodResourcesError, match="RESOURCE_EXHAUSTED") as caught:
             await service.pods()
         assert caught.value.cause == "refused"

@@ -18,6 +18,7 @@ from numaware.errors import InputError
 # (verb, where its app lives, what it answers): the whole table of contents of the command line. cyclopts reads
 # the help line from here, so `numaware --help` imports no verb.
 VERBS = (
+    ("agent", "numaware.cli.agent:app", "Publish and export what is true of this node."),
     ("checkpoint", "numaware.cli.checkpoint:app", "Read and verify the state files of a kubelet."),
     (
         "diagnose",
@@ -31,7 +32,14 @@ VERBS = (
     ),
     ("explain", "numaware.cli.explain:app", "Ask what the kubelet of a node will do with a pod, and why."),
     ("lint", "numaware.cli.lint:app", "Check manifests and kubelet configurations before they are applied."),
+    (
+        "extender",
+        "numaware.cli.extender:app",
+        "Answer kube-scheduler or Volcano: which nodes will admit a pod.",
+    ),
+    ("ledger", "numaware.cli.ledger:app", "Look into predictions that a kubelet did not keep."),
     ("peers", "numaware.cli.peers:app", "Replay recorded cases on the rules of other schedulers."),
+    ("scheduler", "numaware.cli.scheduler:app", "Schedule the pods that name numaware as their scheduler."),
     (
         "simulate",
         "numaware.cli.simulate:app",

@@ -15,7 +15,7 @@ from numaware.node import podresources_pb2 as wire
 Call = Callable[[bytes, "grpc.aio.ServicerContext[bytes, bytes]"], Awaitable[bytes]]
 
 
-class FakeKubelet:
+class FakePodResources:
     """Answers while its block runs; `hung` makes it take calls and say nothing, None for an answer that the call is unknown."""
 
     def __init__(self, socket: Path) -> None:

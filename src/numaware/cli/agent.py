@@ -1,0 +1,121 @@
+"""`numaware agent`: what is true of this node, published for schedulers and exported for Prometheus."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from numaware.cli.live_input import Context, Kubeconfig, LogFormat, TlsCert, TlsKey, run_until_signal, tls_of
+from numaware.errors import InputError
+
+app = App(name="agent", usage="Usage: numaware agent [OPTIONS]")
+
+_CONFIGZ = "configz"
+
+
+@app.default
+def agent(
+    *,
+    node: Annotated[
+        str,
+        Parameter(show_default=False, help="The Node's name; $NODE_NAME or the host's name if not given."),
+    ] = "",
+    root: Annotated[
+        Path, Parameter(help="Where the node's / is; another folder if it is mounted into a container.")
+    ] = Path("/"),
+    kubelet_root: Annotated[
+        Path | None,
+        Parameter(
+            show_default=False, help="The kubelet's folder; var/lib/kubelet below --root if not given."
+        ),
+    ] = None,
+    kubelet_config: Annotated[
+        str,
+        Parameter(
+            show_default=False,
+            help="The kubelet's configuration file, or `configz` to ask the kubelet through the API server; "
+            "config.yaml in the kubelet's folder if not given.",
+        ),
+    ] = "",
+    device_plugins: Annotated[
+        Path | None,
+        Parameter(show_default=False, help="The folder of device plugins, if not in the kubelet's folder."),
+    ] = None,
+    publish: Annotated[
+        bool, Parameter(negative="--no-publish", help="Keep the node's NodeResourceTopology true.")
+    ] = True,
+    placements: Annotated[
+        bool, Parameter(negative="--no-placements", help="Write on each pod where it lies.")
+    ] = True,
+    fingerprint: Annotated[
+        Literal["with-exclusive-resources", "all"],
+        Parameter(help="Which pods the fingerprint names."),
+    ] = "with-exclusive-resources",
+    volcano: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Publish Volcano's Numatopology too.")
+    ] = False,
+    kai: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Write KAI's annotation on pods too.")
+    ] = False,
+    listen: Annotated[str, Parameter(help="Where /metrics, /healthz and /readyz are.")] = ":9201",
+    metrics: Annotated[bool, Parameter(negative="--no-metrics", help="Answer Prometheus.")] = True,
+    pods: Annotated[int, Parameter(help="The most pods that have metrics of their own; 0 for none.")] = 500,
+    token_file: Annotated[
+        Path | None,
+        Parameter(show_default=False, help="Only who bears the token in this file gets metrics."),
+    ] = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    log: LogFormat = "text",
+) -> int:
+    """Publish and export what is true of this node.
+
+    Runs on every node, as a DaemonSet (deploy/agent/daemonset.yaml) or a
+    systemd unit. It reads the machine from the kernel, asks the kubelet who
+    holds what, and watches its state files: schedulers know of a change within
+    a second, and nothing is written while nothing changes.
+
+    For example:
+
+      numaware agent --kubeconfig /etc/kubernetes/kubelet.conf
+      numaware agent --no-publish --listen 127.0.0.1:9201
+      numaware agent --root /host --volcano
+    """
+    from numaware.node.agent import AgentOptions, run_agent  # noqa: PLC0415 - only now is all of it needed
+    from numaware.node.kubelet_files import KubeletFiles  # noqa: PLC0415
+    from numaware.node.publisher import Options  # noqa: PLC0415
+    from numaware.serve import logs  # noqa: PLC0415
+
+    if not publish and not metrics:
+        raise InputError("--no-publish --no-metrics", "leave nothing to do")
+    if not 0 <= pods <= 10_000:
+        raise InputError("--pods", f"{pods} is outside 0 to 10000")
+    folder = kubelet_root or root / "var/lib/kubelet"
+    logs.set_up(log)
+    run_until_signal(
+        run_agent(
+            AgentOptions(
+                node=node or os.environ.get("NODE_NAME") or socket.gethostname().lower(),
+                root=str(root),
+                files=KubeletFiles(
+                    folder,
+                    None if kubelet_config == _CONFIGZ else Path(kubelet_config or folder / "config.yaml"),
+                    device_plugins,
+                ),
+                publish=Options(str(root), placements, volcano, kai, fingerprint) if publish else None,
+                kubeconfig=kubeconfig,
+                context=context,
+                listen=listen if metrics else None,
+                tls=tls_of(tls_cert, tls_key),
+                token=token_file,
+                most_pods=pods,
+            )
+        )
+    )
+    return 0

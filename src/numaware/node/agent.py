@@ -1,0 +1,104 @@
+"""The agent as a program: publisher and exporter put together, each of them if wanted, and taken down in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import msgspec
+import structlog
+from starlette.applications import Starlette
+
+from numaware.errors import InputError
+from numaware.kube.client import Client
+from numaware.kube.config import connect
+from numaware.node.exporter.exporter import Exporter
+from numaware.node.kubelet_files import KubeletFiles
+from numaware.node.podresources import PodResources
+from numaware.node.publisher import Options, Publisher
+from numaware.node.troubles import Troubles
+from numaware.twin.config import DEFAULT_VERSION, KubeletConfig
+from numaware.web import Tls, serving, status_routes
+
+log = structlog.get_logger("numaware.agent")
+
+_MOST_TOKEN = 4096
+
+
+class AgentOptions(msgspec.Struct, frozen=True):
+    """What a user says about the agent; no `publish` and no `listen` switch those parts off."""
+
+    node: str
+    files: KubeletFiles
+    root: str = "/"
+    publish: Options | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+    listen: str | None = None
+    tls: Tls | None = None
+    token: Path | None = None
+    most_pods: int = 500
+
+
+async def run_agent(options: AgentOptions) -> None:
+    """Publish and answer until cancelled."""
+    troubles = Troubles()
+    async with contextlib.AsyncExitStack() as stack:
+        publisher: Publisher | None = None
+        if options.publish is not None:
+            connection = await connect(options.kubeconfig, options.context)
+            client = await stack.enter_async_context(Client(connection))
+            publisher = Publisher(options.node, client, options.files, troubles, options.publish)
+        if options.listen is not None:
+            service = None
+            if options.most_pods:
+                service = await stack.enter_async_context(PodResources(options.files.podresources))
+            exporter = Exporter(
+                options.node,
+                options.root,
+                troubles,
+                service=service,
+                config=lambda: publisher.config if publisher else _config(options.files, troubles),
+                counts=publisher.counts if publisher else None,
+                most_pods=options.most_pods,
+            )
+            unready = publisher.unready if publisher else str
+            routes = status_routes(
+                exporter.registry(), unready, prepare=exporter.prepare, token=_token(options.token)
+            )
+            address = await stack.enter_async_context(
+                serving(Starlette(routes=[*routes]), options.listen, options.tls)
+            )
+            log.info("listening", address=address)
+        if publisher is not None:
+            log.info("publishing", node=options.node)
+            await publisher.run()
+        else:
+            await asyncio.Event().wait()
+
+
+def _config(files: KubeletFiles, troubles: Troubles) -> KubeletConfig | None:
+    """The kubelet's configuration for the metrics, where nobody publishes and so nobody asks for its version."""
+    if files.config is None:
+        return None
+    try:
+        found = files.read_config(DEFAULT_VERSION)
+    except InputError as error:
+        troubles.raised("configuration", "invalid", str(error))
+        return None
+    except OSError as error:
+        troubles.raised("configuration", "unreadable", str(error))
+        return None
+    troubles.cleared("configuration")
+    return found
+
+
+def _token(path: Path | None) -> str:
+    if path is None:
+        return ""
+    with path.open("rb") as stream:
+        text = stream.read(_MOST_TOKEN).decode("ascii", "replace").strip()
+    if not text or not text.isprintable() or " " in text:
+        raise InputError(str(path), "holds no token", hint="one line of visible ASCII characters")
+    return text

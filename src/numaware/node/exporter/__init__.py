@@ -1,0 +1,1 @@
+"""What Prometheus can ask of this node: NUMA nodes, the pods on them, and the exporter itself."""

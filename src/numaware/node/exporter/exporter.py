@@ -1,0 +1,174 @@
+"""All metrics of the node in one collector, and what went wrong while they were read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import msgspec
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from numaware import __version__
+from numaware.errors import InputError
+from numaware.machine.sysfs.source import Source
+from numaware.machine.tree import open_tree
+from numaware.node.exporter.families import counter, gauge
+from numaware.node.exporter.machine import MachineMetrics
+from numaware.node.exporter.pods import PodMetrics
+from numaware.node.podresources import Allocatable, PodHoldings, PodResources, PodResourcesError
+from numaware.node.publisher import Counts
+from numaware.node.troubles import Troubles
+from numaware.twin.config import KubeletConfig
+
+# A scrape has ten seconds at most; a kubelet that hangs must not take them all.
+_KUBELET_SECONDS = 3.0
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What the kubelet answered for this scrape; `held` is None if it did not."""
+
+    held: tuple[PodHoldings, ...] | None = None
+    allocatable: Allocatable | None = None
+
+
+class Exporter(Collector):
+    """Register it, and await `prepare` before each scrape: asking the kubelet takes a while, and collecting may not wait."""
+
+    def __init__(
+        self,
+        node: str,
+        root: str,
+        troubles: Troubles,
+        *,
+        service: PodResources | None = None,
+        config: Callable[[], KubeletConfig | None] = lambda: None,
+        counts: Counts | None = None,
+        most_pods: int = 500,
+    ) -> None:
+        self._node = node
+        self._root = root
+        self._troubles = troubles
+        self._service = service
+        self._config = config
+        self._counts = counts
+        self._machine = MachineMetrics(node, root)
+        self._pods = PodMetrics(node, most_pods)
+        self._asked = Asked()
+
+    def registry(self) -> CollectorRegistry:
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        return registry
+
+    async def prepare(self) -> None:
+        """Ask the kubelet who holds what."""
+        if self._service is None:
+            return
+        try:
+            async with asyncio.timeout(_KUBELET_SECONDS):
+                held, allocatable = await asyncio.gather(self._service.pods(), self._service.allocatable())
+        except PodResourcesError as error:
+            self._failed(error.cause, str(error))
+        except TimeoutError:
+            self._failed("timeout", f"{self._service.socket}: no answer in {_KUBELET_SECONDS:g} s")
+        else:
+            self._asked = Asked(held, allocatable)
+            self._troubles.cleared("exporter-podresources")
+
+    def _failed(self, cause: str, message: str) -> None:
+        self._asked = Asked()
+        self._troubles.raised("exporter-podresources", cause, message)
+
+    def describe(self) -> list[Metric]:
+        """Nothing: whoever registers a collector would have everything read once just for the names."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            source = Source(open_tree(self._root))
+            yield from list(self._machine.collect(source))
+            if self._service is not None:
+                machine = self._machine.machine(0.0)
+                yield from list(
+                    self._pods.collect(source, machine, self._asked.held, self._asked.allocatable)
+                )
+            self._report(source)
+        except InputError as error:
+            self._troubles.raised("sysfs", "invalid", str(error))
+        yield from self._kubelet()
+        yield from self._self()
+
+    def _report(self, source: Source) -> None:
+        if source.warnings:
+            self._troubles.raised("sysfs", "unreadable", source.warnings[0])
+        else:
+            self._troubles.cleared("sysfs")
+
+    def _kubelet(self) -> Iterator[Metric]:
+        config = self._config()
+        if config is None:
+            return
+        family = InfoMetricFamily("numa_topology_policy", "How the kubelet aligns pods.", labels=["node"])
+        family.add_metric(
+            (self._node,),
+            {
+                "policy": config.topology_policy,
+                "scope": config.topology_scope,
+                "cpu_manager": config.cpu_policy,
+                "memory_manager": config.memory_policy,
+            },
+        )
+        yield family
+
+    def _self(self) -> Iterator[Metric]:
+        build = InfoMetricFamily("numa_exporter_build", "This program.", labels=["node"])
+        build.add_metric((self._node,), {"version": __version__})
+        yield build
+        known = {
+            "podresources",
+            "exporter-podresources",
+            "observation",
+            "configuration",
+            "files",
+            "api",
+            "sysfs",
+        }
+        yield counter(
+            "numa_exporter_scrape_errors",
+            "Times that something could not be read or written, by what it was.",
+            ["node", "source"],
+            [
+                ((self._node, source), self._troubles.counts.get(source, 0))
+                for source in sorted(known | self._troubles.counts.keys())
+            ],
+        )
+        yield gauge(
+            "numa_exporter_trouble",
+            "1 while something is wrong, by what it is.",
+            ["node", "source", "cause"],
+            [
+                ((self._node, source, cause), 1.0)
+                for source, (cause, _) in sorted(self._troubles.current.items())
+            ],
+        )
+        if self._counts is not None:
+            counts = self._counts
+            here = (self._node,)
+            yield counter(
+                "numaware_agent_writes", "Writes to the API server.", ["node"], [(here, counts.writes)]
+            )
+            yield counter("numaware_agent_scans", "Looks at the kubelet.", ["node"], [(here, counts.scans)])
+            yield gauge(
+                "numaware_agent_last_success_timestamp_seconds",
+                "When what is published was last known to be true.",
+                ["node"],
+                [(here, counts.last_success)] if counts.last_success else [],
+            )
+            yield gauge(
+                "numaware_agent_scan_duration_seconds",
+                "Time that the last look at the kubelet took, writing included.",
+                ["node"],
+                [(here, counts.last_seconds)],
+            )

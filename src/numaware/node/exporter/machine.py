@@ -1,0 +1,171 @@
+"""Metrics of the NUMA nodes: what they are, what their CPUs and memory do, and how local memory is."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from prometheus_client.core import InfoMetricFamily, Metric
+
+from numaware.machine import sysfs
+from numaware.machine.codec import page_size_name
+from numaware.machine.cpuset import iter_bits
+from numaware.machine.sysfs.source import Source
+from numaware.machine.topology import Machine
+from numaware.machine.tree import open_tree
+from numaware.node.exporter import kernel
+from numaware.node.exporter.families import Sample, counter, gauge
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+# A machine changes when a CPU or memory is plugged in, and reading all of it takes longer than the rest of a scrape.
+_MACHINE_SECONDS = 300.0
+# Device functions that are listed one by one; a switch full of virtual functions would be thousands.
+_MOST_DEVICES = 256
+# Bridges and the like are no devices that anybody places a pod by.
+_DEVICE_CLASSES = {"01": "storage", "02": "network", "03": "gpu", "0b": "processor", "12": "accelerator"}
+
+
+class MachineMetrics:
+    """Reads the files below `root` each time it is asked."""
+
+    def __init__(self, node: str, root: str) -> None:
+        self._node = node
+        self._root = root
+        self._machine: Machine | None = None
+        self._read_at = 0.0
+        self._before: dict[int, tuple[int, int]] = {}
+
+    def machine(self, now: float) -> Machine:
+        """The machine, read again once in a while."""
+        if self._machine is None or now - self._read_at > _MACHINE_SECONDS:
+            self._machine = sysfs.read(open_tree(self._root))
+            self._read_at = now
+        return self._machine
+
+    def collect(self, source: Source) -> Iterator[Metric]:
+        machine = self.machine(time.monotonic())
+        for warning in machine.warnings[:1]:
+            source.warn("sysfs", warning)
+        yield from self._topology(machine)
+        yield from self._cpu_time(machine, source)
+        yield from self._memory(machine, source)
+        yield from self._locality(machine, source)
+
+    def _topology(self, machine: Machine) -> Iterator[Metric]:
+        here = self._node
+        yield gauge(
+            "numa_nodes_count", "NUMA nodes of the machine.", ["node"], [((here,), len(machine.numa))]
+        )
+        yield gauge(
+            "numa_node_cpus_count",
+            "Online CPUs of the NUMA node.",
+            ["node", "numa"],
+            [((here, str(numa.id)), len(numa.cpus)) for numa in machine.numa],
+        )
+        packages = {cpu.id: cpu.package for cpu in machine.cpus}
+        info = InfoMetricFamily("numa_node", "What the NUMA node is made of.", labels=["node", "numa"])
+        for numa in machine.numa:
+            sockets = sorted({packages[cpu] for cpu in numa.cpus if packages.get(cpu) is not None}, key=str)
+            info.add_metric(
+                (here, str(numa.id)),
+                {"cpulist": str(numa.cpus), "socket": ",".join(map(str, sockets)), "kind": numa.kind or ""},
+            )
+        yield info
+        yield gauge(
+            "numa_node_distance",
+            "Distance to another NUMA node as firmware tells it; 10 is local.",
+            ["node", "numa", "to"],
+            [
+                ((here, str(numa.id), str(other)), distance)
+                for numa in machine.numa
+                for other, distance in numa.distances
+            ],
+        )
+        device = InfoMetricFamily(
+            "numa_node_device", "A PCI device of the NUMA node.", labels=["node", "numa", "device"]
+        )
+        functions = [
+            (function, kind)
+            for function in machine.pci
+            if (kind := _DEVICE_CLASSES.get(function.class_code[:2])) and function.numa is not None
+        ]
+        for function, kind in functions[:_MOST_DEVICES]:
+            device.add_metric((here, str(function.numa), function.address), {"class": kind})
+        yield device
+
+    def _cpu_time(self, machine: Machine, source: Source) -> Iterator[Metric]:
+        ticks = kernel.ticks(source)
+        seconds: list[Sample] = []
+        ratios: list[Sample] = []
+        for numa in machine.numa:
+            members = [ticks[cpu] for cpu in iter_bits(numa.cpus.mask) if cpu in ticks]
+            if not members:
+                continue
+            sums = {
+                mode: sum(member[place] for member in members if place < len(member))
+                for place, mode in enumerate(kernel.MODES)
+            }
+            seconds += [((self._node, str(numa.id), mode), count / _TICKS) for mode, count in sums.items()]
+            total = sum(sums.values())
+            busy = total - sum(sums[mode] for mode in kernel.IDLE)
+            before_busy, before_total = self._before.get(numa.id, (0, 0))
+            # The kernel's idle time may step back a little.
+            if total > before_total:
+                share = (busy - before_busy) / (total - before_total)
+                ratios.append(((self._node, str(numa.id)), min(1.0, max(0.0, share))))
+            self._before[numa.id] = (busy, total)
+        yield counter(
+            "numa_node_cpu_seconds", "CPU time by what it was spent on.", ["node", "numa", "mode"], seconds
+        )
+        yield gauge(
+            "numa_node_cpu_usage_ratio",
+            "Share of CPU time that was not idle since the last scrape (since boot, at the first).",
+            ["node", "numa"],
+            ratios,
+        )
+
+    def _memory(self, machine: Machine, source: Source) -> Iterator[Metric]:
+        values: dict[str, list[Sample]] = {}
+        total: list[Sample] = []
+        free: list[Sample] = []
+        for numa in machine.numa:
+            for name, size in kernel.memory(source, numa.id).items():
+                values.setdefault(name, []).append(((self._node, str(numa.id)), size))
+            for pool in kernel.huge_pages(source, numa.id):
+                labels = (self._node, str(numa.id), page_size_name(pool.size))
+                total.append((labels, pool.total))
+                free.append((labels, pool.free))
+        for name, what in (
+            ("total", "Memory"),
+            ("free", "Memory that nobody uses"),
+            ("used", "Memory that is used"),
+            ("available", "Memory that could be had: free, file cache and reclaimable slab"),
+            ("filecache", "File cache"),
+            ("anon", "Anonymous memory"),
+            ("slab", "Slab memory of the kernel"),
+        ):
+            yield gauge(
+                f"numa_node_memory_{name}_bytes",
+                f"{what} of the NUMA node.",
+                ["node", "numa"],
+                values.get(name, []),
+            )
+        labels_ = ["node", "numa", "size"]
+        yield gauge("numa_node_hugepages_total", "Huge pages of the NUMA node, in pages.", labels_, total)
+        yield gauge("numa_node_hugepages_free", "Huge pages that nobody uses, in pages.", labels_, free)
+
+    def _locality(self, machine: Machine, source: Source) -> Iterator[Metric]:
+        values: dict[str, list[Sample]] = {}
+        for numa in machine.numa:
+            for name, count in kernel.locality(source, numa.id).items():
+                values.setdefault(name, []).append(((self._node, str(numa.id)), count))
+        for name, what in (
+            ("hit", "Pages allocated here as intended."),
+            ("miss", "Pages allocated here although another NUMA node was preferred."),
+            ("foreign", "Pages meant for here that were allocated elsewhere."),
+            ("interleave_hit", "Interleaved pages allocated here as intended."),
+            ("local", "Pages allocated here by a CPU of this NUMA node."),
+            ("other", "Pages allocated here by a CPU of another NUMA node."),
+        ):
+            yield counter(f"numa_node_{name}_pages", what, ["node", "numa"], values.get(name, []))

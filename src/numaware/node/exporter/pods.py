@@ -1,0 +1,147 @@
+"""Metrics of pods: which NUMA nodes their CPUs are on, and where their memory really lies.
+
+A pod that holds nothing of its own has no place, and is listed by its memory only. More pods than `most` are left out,
+whole, and counted: a node with thousands of them must not fill a Prometheus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client.core import Metric
+
+from numaware.machine.sysfs.source import Source
+from numaware.machine.topology import Machine
+from numaware.node.exporter.cgroups import Memory, pod_groups, pod_memory, pod_names
+from numaware.node.exporter.families import Sample, gauge
+from numaware.node.observation import exclusive
+from numaware.node.podresources import Allocatable, PodHoldings
+
+_COUNTED = ("anon", "file")
+
+
+class PodMetrics:
+    """The pods of the node called `node`, at most `most` of them."""
+
+    def __init__(self, node: str, most: int) -> None:
+        self._node = node
+        self._most = most
+
+    def collect(
+        self,
+        source: Source,
+        machine: Machine,
+        held: tuple[PodHoldings, ...] | None,
+        allocatable: Allocatable | None,
+    ) -> Iterator[Metric]:
+        """`held` is None where the kubelet gave no answer: then nothing is said of placement."""
+        groups = pod_groups(source, 4 * self._most)
+        names = pod_names(source) if groups else {}
+        memory = {
+            names[uid]: found
+            for uid, group in sorted(groups.items())
+            if uid in names and (found := pod_memory(source, group)) is not None
+        }
+        listed = [
+            pod for pod in held or () if any(one.cpus or one.memory or one.devices for one in pod.containers)
+        ]
+        everyone = sorted({(pod.namespace, pod.name) for pod in listed} | memory.keys())
+        shown = set(everyone[: self._most])
+        yield gauge(
+            "numa_exporter_pods_left_out",
+            "Pods without metrics because there are more than the exporter may show.",
+            ["node"],
+            [((self._node,), len(everyone) - len(shown))],
+        )
+        yield from self._cpus(machine, held, allocatable)
+        yield from self._placement(machine, [pod for pod in listed if (pod.namespace, pod.name) in shown])
+        yield from self._memory(machine, listed, {key: memory[key] for key in memory if key in shown})
+
+    def _cpus(
+        self, machine: Machine, held: tuple[PodHoldings, ...] | None, allocatable: Allocatable | None
+    ) -> Iterator[Metric]:
+        """CPUs of each NUMA node by what the kubelet does with them."""
+        counts: dict[str, list[Sample]] = {
+            name: [] for name in ("exclusive", "shared", "allocatable", "reserved")
+        }
+        owned = exclusive(one for pod in held or () for one in pod.containers)
+        for numa in machine.numa:
+            labels = (self._node, str(numa.id))
+            if held is not None:
+                counts["exclusive"].append((labels, len(numa.cpus & owned)))
+                counts["shared"].append((labels, len(numa.cpus - owned)))
+            if allocatable is not None and allocatable.cpus:
+                counts["allocatable"].append((labels, len(numa.cpus & allocatable.cpus)))
+                counts["reserved"].append((labels, len(numa.cpus - allocatable.cpus)))
+        for name, text in (
+            ("exclusive", "CPUs that containers have for themselves."),
+            ("shared", "CPUs that nobody has for himself."),
+            ("allocatable", "CPUs that the kubelet could hand out for exclusive use."),
+            ("reserved", "CPUs that the kubelet keeps for the system."),
+        ):
+            yield gauge(f"numa_node_cpus_{name}", text, ["node", "numa"], counts[name])
+
+    def _placement(self, machine: Machine, pods: list[PodHoldings]) -> Iterator[Metric]:
+        cpus: list[Sample] = []
+        spread: list[Sample] = []
+        for pod in pods:
+            nodes: set[int] = set()
+            for container in pod.containers:
+                for numa in machine.numa:
+                    count = len(container.cpus & numa.cpus)
+                    if count:
+                        nodes.add(numa.id)
+                        labels = (self._node, str(numa.id), pod.namespace, pod.name, container.name)
+                        cpus.append((labels, count))
+                nodes.update(node for block in container.memory for node in block.nodes)
+                nodes.update(node for entry in container.devices for node in entry.nodes)
+            if nodes:
+                spread.append(((self._node, pod.namespace, pod.name), len(nodes)))
+        yield gauge(
+            "numa_pod_cpus",
+            "CPUs of the NUMA node that the container has for itself.",
+            ["node", "numa", "namespace", "pod", "container"],
+            cpus,
+        )
+        yield gauge(
+            "numa_pod_spread",
+            "NUMA nodes that the pod has CPUs, memory or devices of.",
+            ["node", "namespace", "pod"],
+            spread,
+        )
+
+    def _memory(
+        self, machine: Machine, listed: list[PodHoldings], memory: Mapping[tuple[str, str], Memory]
+    ) -> Iterator[Metric]:
+        sizes: list[Sample] = []
+        remote: list[Sample] = []
+        homes = {
+            (pod.namespace, pod.name): {
+                numa.id for numa in machine.numa if numa.cpus & exclusive(pod.containers)
+            }
+            for pod in listed
+        }
+        for (namespace, name), kinds in sorted(memory.items()):
+            for kind, nodes in sorted(kinds.items()):
+                sizes += [
+                    ((self._node, str(node), namespace, name, kind), size)
+                    for node, size in sorted(nodes.items())
+                ]
+            home = homes.get((namespace, name))
+            counted = [(node, size) for kind in _COUNTED for node, size in kinds.get(kind, {}).items()]
+            total = sum(size for _, size in counted)
+            if home and total:
+                away = sum(size for node, size in counted if node not in home)
+                remote.append(((self._node, namespace, name), away / total))
+        yield gauge(
+            "numa_pod_memory_bytes",
+            "Memory of the pod that lies on the NUMA node, by type.",
+            ["node", "numa", "namespace", "pod", "type"],
+            sizes,
+        )
+        yield gauge(
+            "numa_pod_remote_memory_ratio",
+            "Share of the memory of a pod that lies on NUMA nodes where it has no CPUs; pods with CPUs of their own only.",
+            ["node", "namespace", "pod"],
+            remote,
+        )

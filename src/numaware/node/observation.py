@@ -1,0 +1,231 @@
+"""What is true of this node, from everybody who knows a part of it: one twin, or the reason why there is none.
+
+The kernel tells the machine, the kubelet's configuration the rules, its state files who holds which CPUs and memory,
+PodResources who holds which devices and who is active, the API server what the pods are. All of them are read at slightly
+different moments, so they may contradict each other for a while; such a moment is passed over, never published. Above
+all, an answer that is missing is not one that says zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from numaware.errors import InputError
+from numaware.kube.pods import LivePod
+from numaware.machine.cpuset import CpuSet, list_form
+from numaware.machine.topology import Machine
+from numaware.node.podresources import Allocatable, ContainerHoldings, Devices, PodHoldings
+from numaware.twin.config import KubeletConfig
+from numaware.twin.device.manager import DeviceState, Owned
+from numaware.twin.errors import KubeletPanic, StartError
+from numaware.twin.files import load_state
+from numaware.twin.hardware import PluginDevice, PluginResource
+from numaware.twin.inventory import hardware_of, registered_resources
+from numaware.twin.kubelet import Kubelet, start
+from numaware.twin.node import Node, NodeState
+from numaware.twin.state import cpu as cpu_file
+from numaware.twin.state import device as device_file
+from numaware.twin.state import document
+from numaware.twin.state import memory as memory_file
+from numaware.workload.pod import Container, Pod
+
+STATE_FILES = (cpu_file.FILE, memory_file.FILE, device_file.FILE)
+
+Cause = Literal["configuration", "state", "disagreement"]
+
+
+class ObservationError(Exception):
+    """The parts do not make a whole; of a `disagreement` the next moment may know better."""
+
+    def __init__(self, cause: Cause, message: str) -> None:
+        self.cause = cause
+        super().__init__(message)
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """All that was read for one observation. `live` are the pods that the API server has for this node, by uid."""
+
+    machine: Machine
+    config: KubeletConfig
+    files: Mapping[str, bytes]
+    held: tuple[PodHoldings, ...]
+    allocatable: Allocatable | None
+    live: Mapping[str, LivePod]
+
+
+def observe(facts: Facts) -> Node:
+    """The node as it is; `ObservationError` for why that cannot be said."""
+    kubelet = _kubelet(facts)
+    state = _state(kubelet, facts)
+    _check_allocatable(kubelet, facts.allocatable)
+    named = _named(facts, state)
+    _check_cpus(named, state)
+    # Pods that the kubelet does not list may have just not been told to it yet (a restart); pods that the API server does
+    # not have any more may still be ending. Only who is in neither has let go.
+    live = {uid: pod for uid, pod in facts.live.items() if not pod.finished}
+    known = {*named, *live}
+    gone = [uid for uid in (*state.cpu.owned, *state.memory.blocks) if uid not in known]
+    node = Node(kubelet, state).release(*gone)
+    pods = {uid: _pod(uid, holdings, facts.live.get(uid)) for uid, holdings in named.items()}
+    holding = {*node.state.cpu.owned, *node.state.memory.blocks}
+    pods |= {uid: pod.pod for uid, pod in live.items() if uid in holding and uid not in pods}
+    return Node(
+        kubelet,
+        node.state._replace(
+            device=_devices(kubelet, named),
+            pods=dict(sorted(pods.items(), key=lambda item: (item[1].namespace, item[1].name, item[0]))),
+        ),
+    )
+
+
+def _kubelet(facts: Facts) -> Kubelet:
+    try:
+        return start(hardware_of(facts.machine, _resources(facts)), facts.config)
+    except StartError as error:
+        raise ObservationError(
+            "configuration", f"no kubelet would start with this configuration: {error.message}"
+        ) from None
+    except (InputError, ValueError) as error:
+        raise ObservationError("configuration", str(error)) from None
+
+
+def _resources(facts: Facts) -> list[PluginResource]:
+    """What the plugins offer, and what somebody holds although no plugin offers it any more (it counts as unhealthy)."""
+    if facts.allocatable is None:
+        # A kubelet too old to be asked.
+        data = facts.files.get(device_file.FILE)
+        if data is None:
+            return []
+        found, _ = registered_resources(
+            facts.machine, device_file.parse(document.read(data, device_file.FILE).fields)
+        )
+        return found
+    known = {node.id for node in facts.machine.numa}
+    devices: dict[str, dict[str, PluginDevice]] = {}
+    held = (entry for pod in facts.held for container in pod.containers for entry in container.devices)
+    for entry, healthy in (
+        *((entry, False) for entry in held),
+        *((entry, True) for entry in facts.allocatable.devices),
+    ):
+        for device in entry.ids:
+            nodes = tuple(node for node in entry.nodes if node in known)
+            devices.setdefault(entry.resource, {})[device] = PluginDevice(device, nodes, healthy)
+    return [
+        PluginResource(resource, tuple(device for _, device in sorted(members.items())))
+        for resource, members in sorted(devices.items())
+    ]
+
+
+def _state(kubelet: Kubelet, facts: Facts) -> NodeState:
+    needed = [cpu_file.FILE, *([memory_file.FILE] if kubelet.memory else [])]
+    for name in needed:
+        if name not in facts.files:
+            raise ObservationError("state", f"{name} is not there: the kubelet has not started yet")
+    files = {name: facts.files[name] for name in needed}
+    try:
+        return load_state(kubelet, files)
+    except StartError as error:
+        raise ObservationError("state", error.message) from None
+    except KubeletPanic as crash:
+        raise ObservationError("state", f"no kubelet would survive its state files: {crash}") from None
+    except (InputError, ValueError) as error:
+        raise ObservationError("state", str(error)) from None
+
+
+def _check_allocatable(kubelet: Kubelet, told: Allocatable | None) -> None:
+    """The kubelet runs with another configuration than the one that was read, if it keeps other CPUs for the system."""
+    if told is None or kubelet.cpus is None:
+        return
+    ours = kubelet.layout.all_cpus & ~kubelet.cpus.reserved
+    if told.cpus.mask != ours:
+        raise ObservationError(
+            "configuration",
+            f"the kubelet hands out CPUs {told.cpus}, by its configuration it would be {list_form(ours)}: "
+            "it runs with another one, or with flags that win over it",
+        )
+
+
+def _named(facts: Facts, state: NodeState) -> dict[str, PodHoldings]:
+    """What the kubelet lists, by uid. It lists pods by name, and knows static ones by another uid than the API server.
+
+    Those are found by what they hold, as no two pods have a CPU in common.
+    """
+    by_name = {(pod.namespace, pod.name): uid for uid, pod in facts.live.items()}
+    by_cpus = {
+        cpus: uid
+        for uid, containers in state.cpu.owned.items()
+        for cpus in containers.values()
+        if uid not in facts.live
+    }
+    named: dict[str, PodHoldings] = {}
+    for pod in facts.held:
+        uid = by_name.get((pod.namespace, pod.name))
+        if uid is None or uid not in state.cpu.owned:
+            found = {by_cpus[one.cpus.mask] for one in pod.containers if one.cpus.mask in by_cpus}
+            uid = found.pop() if len(found) == 1 else uid
+        if uid is None:
+            if any(one.cpus or one.memory or one.devices for one in pod.containers):
+                raise ObservationError(
+                    "disagreement",
+                    f"the kubelet runs {pod.namespace}/{pod.name}, the API server has no such pod",
+                )
+            continue
+        named[uid] = pod
+    return named
+
+
+def _check_cpus(named: Mapping[str, PodHoldings], state: NodeState) -> None:
+    for uid, pod in named.items():
+        owned = state.cpu.owned.get(uid, {})
+        for container in pod.containers:
+            cpus = CpuSet.from_mask(owned.get(container.name, 0))
+            if container.cpus != cpus:
+                raise ObservationError(
+                    "disagreement",
+                    f"{pod.namespace}/{pod.name}: the kubelet answers CPUs {str(container.cpus) or 'none'} for "
+                    f"{container.name}, its state file has {str(cpus) or 'none'}",
+                )
+
+
+def _pod(uid: str, holdings: PodHoldings, live: LivePod | None) -> Pod:
+    """The pod; of one that only the kubelet knows, its name and containers."""
+    if live is not None:
+        return live.pod
+    containers = tuple(Container(one.name) for one in holdings.containers)
+    return Pod(holdings.name, holdings.namespace, uid, containers)
+
+
+def _devices(kubelet: Kubelet, named: Mapping[str, PodHoldings]) -> DeviceState:
+    places = {
+        resource: {device: place for place, device in enumerate(inventory.ids)}
+        for resource, inventory in kubelet.devices.inventories.items()
+    }
+    owned: Owned = {}
+    taken: dict[str, int] = {}
+    for uid, pod in named.items():
+        for container in pod.containers:
+            for resource, mask in _masks(container.devices, places).items():
+                owned.setdefault(uid, {}).setdefault(container.name, {})[resource] = mask
+                taken[resource] = taken.get(resource, 0) | mask
+    return DeviceState(owned, owned, taken)
+
+
+def _masks(held: Iterable[Devices], places: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    masks: dict[str, int] = {}
+    for entry in held:
+        for device in entry.ids:
+            place = places.get(entry.resource, {}).get(device)
+            if place is not None:
+                masks[entry.resource] = masks.get(entry.resource, 0) | 1 << place
+    return masks
+
+
+def exclusive(containers: Iterable[ContainerHoldings]) -> CpuSet:
+    """All CPUs that containers have for themselves."""
+    mask = 0
+    for container in containers:
+        mask |= container.cpus.mask
+    return CpuSet.from_mask(mask)

@@ -1,0 +1,336 @@
+"""Publishes what is true of this node, within a second and only when it changed.
+
+The kernel says when a state file was replaced, the API server when a pod came, ended or went; both mean: look again. What
+was seen is applied as the node's NodeResourceTopology under one owner of fields, and each pod is told where it lies. Nothing
+is written while nothing changes; once a minute the published object is read, in case somebody else touched it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import structlog
+
+from numaware.errors import InputError
+from numaware.kube.client import Client
+from numaware.kube.decoding import OwnerReference
+from numaware.kube.errors import ApiError
+from numaware.kube.pods import KAI_OBSERVED, LivePod
+from numaware.kube.pods import decode as decode_pod
+from numaware.kube.reflector import Reflector
+from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS, Resource
+from numaware.kube.topology import complete, publish, volcano
+from numaware.kube.topology.fingerprint import Method
+from numaware.machine import sysfs
+from numaware.machine.topology import Machine
+from numaware.machine.tree import open_tree
+from numaware.node.inotify import FolderWatch
+from numaware.node.kubelet_files import SOCKET, KubeletFiles, configuration
+from numaware.node.observation import Facts, ObservationError, observe
+from numaware.node.podresources import PodResources, PodResourcesError
+from numaware.node.troubles import Troubles
+from numaware.schedule.ledger import OBSERVED, placement_of
+from numaware.schedule.ledger import encode as encode_placement
+from numaware.twin.config import KubeletConfig
+from numaware.twin.node import Node
+from numaware.twin.rules import rules_for
+
+log = structlog.get_logger("numaware.agent")
+
+MANAGER = "numaware-agent"
+# An admission replaces several files one after the other: wait until it is quiet, but not for long.
+_QUIET, _LONGEST_QUIET = 0.08, 0.3
+_FIRST_RETRY, _LONGEST_RETRY = 0.1, 5.0
+_SAFETY_SECONDS = 60.0
+_CALL_SECONDS = 10.0
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What to publish besides the NodeResourceTopology, and how."""
+
+    root: str = "/"
+    placements: bool = True
+    volcano: bool = False
+    kai: bool = False
+    method: Method = "with-exclusive-resources"
+
+
+class Counts(msgspec.Struct):
+    """What the publisher has done, for the metrics."""
+
+    writes: int = 0
+    scans: int = 0
+    last_success: float = 0.0
+    last_seconds: float = 0.0
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    class NodeInfo(msgspec.Struct, rename="camel"):
+        kubelet_version: str = ""
+
+    node_info: NodeInfo = msgspec.field(default_factory=NodeInfo)
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+
+
+class _NodeObject(msgspec.Struct):
+    metadata: _Metadata
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _Published(msgspec.Struct, rename="camel"):
+    """An object in the parts that we own: as the API server has it, or as we would write it."""
+
+    class Metadata(msgspec.Struct, rename="camel"):
+        owner_references: list[_Metadata] = []
+
+    metadata: Metadata
+    zones: list[Any] = []
+    attributes: list[dict[str, str]] = []
+    topology_policies: list[str] = []
+
+    def without_generation(self) -> _Published:
+        """What it says, without the number of the writing."""
+        attributes = [entry for entry in self.attributes if entry.get("name") != complete.GENERATION]
+        return msgspec.structs.replace(self, attributes=attributes)
+
+
+class Publisher:
+    """Keeps the published objects of the node called `name` true while `run` runs."""
+
+    def __init__(
+        self, name: str, client: Client, files: KubeletFiles, troubles: Troubles, options: Options
+    ) -> None:
+        self.name = name
+        self.counts = Counts()
+        self.node: Node | None = None
+        self._client = client
+        self._files = files
+        self._troubles = troubles
+        self._options = options
+        self._wanted = asyncio.Event()
+        self._restarted = True
+        self._pods: Reflector[LivePod] = Reflector(
+            client,
+            PODS,
+            decode_pod,
+            field_selector=f"spec.nodeName={name}",
+            on_change=lambda _: self._wanted.set(),
+        )
+        self._machine: Machine | None = None
+        self.config: KubeletConfig | None = None
+        self._owner: OwnerReference | None = None
+        # What was last applied, without what changes with every write; None until it was read or written.
+        self._published: _Published | None = None
+        self._volcano: dict[str, Any] | None = None
+        self._generation = 0
+        self._checked = 0.0
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        watch = FolderWatch(self._files.watched(), self._file_changed)
+        reflecting = asyncio.create_task(self._pods.run())
+        try:
+            async with PodResources(self._files.podresources) as service:
+                await self._pods.synced.wait()
+                await self._follow(service, watch)
+        finally:
+            reflecting.cancel()
+            watch.close()
+
+    def unready(self) -> str:
+        """Why nothing true is published at the moment, "" if something is."""
+        if self._published is None:
+            return "nothing was published yet"
+        for source, (_, message) in sorted(self._troubles.current.items()):
+            return f"{source}: {message}"
+        return ""
+
+    def _file_changed(self, name: str) -> None:
+        if name in ("", SOCKET):
+            # A kubelet that was started anew may have another configuration, and be another release.
+            self._restarted = True
+        self._wanted.set()
+
+    async def _follow(self, service: PodResources, watch: FolderWatch) -> None:
+        wait = 0.0
+        while True:
+            missing = watch.refresh()
+            if missing:
+                self._troubles.raised("files", "missing", f"{missing[0]}: no such folder")
+            else:
+                self._troubles.cleared("files")
+            done = await self._try(service)
+            wait = 0.0 if done and not missing else min(_LONGEST_RETRY, 2 * wait or _FIRST_RETRY)
+            await self._something_happened(wait or _SAFETY_SECONDS)
+
+    async def _something_happened(self, seconds: float) -> None:
+        """Wait for a change, at most so long, and then until the change is complete."""
+        try:
+            await asyncio.wait_for(self._wanted.wait(), seconds)
+        except TimeoutError:
+            return
+        deadline = time.monotonic() + _LONGEST_QUIET
+        while self._wanted.is_set() and time.monotonic() < deadline:
+            self._wanted.clear()
+            await asyncio.sleep(_QUIET)
+
+    async def _try(self, service: PodResources) -> bool:
+        """One look and, if need be, one write; whether it worked."""
+        self._wanted.clear()
+        began = time.monotonic()
+        try:
+            if self._restarted or self._stale():
+                await self._read_once()
+            node = await self._look(service)
+            await self._publish(node)
+        except PodResourcesError as error:
+            self._troubles.raised("podresources", error.cause, str(error))
+        except ObservationError as error:
+            self._troubles.raised("observation", error.cause, str(error))
+        except InputError as error:
+            self._troubles.raised("configuration", "invalid", str(error))
+        except OSError as error:
+            self._troubles.raised("files", "unreadable", str(error))
+        except ApiError as error:
+            self._troubles.raised("api", str(error.status or "silent"), str(error))
+        else:
+            for source in ("podresources", "observation", "configuration", "api"):
+                self._troubles.cleared(source)
+            self.node = node
+            self.counts.last_success = time.time()
+            return True
+        finally:
+            self.counts.scans += 1
+            self.counts.last_seconds = time.monotonic() - began
+        return False
+
+    def _stale(self) -> bool:
+        return time.monotonic() - self._checked >= _SAFETY_SECONDS
+
+    async def _read_once(self) -> None:
+        """What holds until the kubelet restarts, and what others may have done to our object."""
+        raw = await self._client.get(NODES, self.name, within=_CALL_SECONDS)
+        found = msgspec.json.decode(raw, type=_NodeObject)
+        self._owner = OwnerReference("Node", self.name, found.metadata.uid, "v1")
+        version = found.status.node_info.kubelet_version
+        try:
+            rules_for(version)
+        except ValueError as error:
+            raise InputError(f"node {self.name}", f"the kubelet's version cannot be read: {error}") from None
+        if self._restarted or self.config is None:
+            self._restarted = False
+            try:
+                self.config = await self._read_config(version)
+                self._machine = sysfs.read(open_tree(self._options.root))
+            except BaseException:
+                self._restarted = True
+                raise
+        await self._read_published()
+        self._checked = time.monotonic()
+
+    async def _read_config(self, version: str) -> KubeletConfig:
+        if self._files.config is not None:
+            return self._files.read_config(version)
+        data = await self._client.get(NODES, self.name, subresource="proxy/configz", within=_CALL_SECONDS)
+        return configuration(data, f"configz of {self.name}", version)
+
+    async def _read_published(self) -> None:
+        raw = await self._existing(NODE_RESOURCE_TOPOLOGIES)
+        if raw is None:
+            self._published = None
+            return
+        try:
+            found = msgspec.json.decode(raw, type=_Published)
+        except (msgspec.MsgspecError, ValueError):
+            self._published = None
+            return
+        told = {entry.get("name"): entry.get("value", "") for entry in found.attributes}
+        text = told.get(complete.GENERATION, "")
+        if text.isascii() and text.isdigit() and len(text) < 19:
+            self._generation = max(self._generation, int(text))
+        self._published = found.without_generation()
+
+    async def _existing(self, resource: Resource) -> bytes | None:
+        try:
+            return await self._client.get(resource, self.name, within=_CALL_SECONDS)
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
+
+    async def _look(self, service: PodResources) -> Node:
+        if self._machine is None or self.config is None:
+            raise ObservationError("configuration", "the kubelet's configuration was not read yet")
+        held, allocatable = await asyncio.gather(service.pods(), service.allocatable())
+        live = {pod.uid: pod for pod in self._pods.items.values()}
+        return observe(Facts(self._machine, self.config, self._files.state(), held, allocatable, live))
+
+    async def _publish(self, node: Node) -> None:
+        body = publish.encode(
+            self.name, node, self._generation + 1, owner=self._owner, method=self._options.method
+        )
+        wanted = msgspec.convert(body, _Published).without_generation()
+        if wanted != self._published:
+            await self._apply(NODE_RESOURCE_TOPOLOGIES, body)
+            self._generation += 1
+            self._published = wanted
+            log.info("published", node=self.name, generation=self._generation, pods=len(node.state.pods))
+        if self._options.volcano:
+            await self._publish_volcano(node)
+        if self._options.placements or self._options.kai:
+            await self._tell_pods(node)
+
+    async def _publish_volcano(self, node: Node) -> None:
+        body = volcano.encode(self.name, node, owner=self._owner)
+        if body == self._volcano:
+            return
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        await self._apply(NUMATOPOLOGIES, volcano.encode(self.name, node, owner=self._owner, timestamp=stamp))
+        self._volcano = body
+
+    async def _apply(self, resource: Resource, body: dict[str, Any]) -> None:
+        await self._client.apply(resource, self.name, body, manager=MANAGER, within=_CALL_SECONDS)
+        self.counts.writes += 1
+
+    async def _tell_pods(self, node: Node) -> None:
+        """Write on each pod where it lies, if that is not what it says."""
+        for live in list(self._pods.items.values()):
+            pod = node.state.pods.get(live.uid)
+            if pod is None or live.finished:
+                continue
+            placement = placement_of(node, pod)
+            if not placement.zones:
+                continue
+            wanted: dict[str, str] = {}
+            text = encode_placement(placement)
+            if self._options.placements and live.observed != text:
+                wanted[OBSERVED] = text
+            if self._options.kai and live.kai_observed != (kai := _kai(text)):
+                wanted[KAI_OBSERVED] = kai
+            if wanted:
+                await self._annotate(live, wanted)
+
+    async def _annotate(self, pod: LivePod, wanted: Mapping[str, str]) -> None:
+        body = {"metadata": {"uid": pod.uid, "annotations": wanted}}
+        try:
+            await self._client.patch(PODS, pod.name, body, pod.namespace, within=_CALL_SECONDS)
+            self.counts.writes += 1
+        except ApiError as error:
+            # Gone, or another pod of that name by now: the watch will tell.
+            if not (error.not_found or error.conflict):
+                raise
+
+
+def _kai(text: str) -> str:
+    """KAI's form of a placement: the same without the numbers of CPUs."""
+    zones = msgspec.json.decode(text)
+    plain = [{"zone": zone["zone"], "amount": zone["amount"]} for zone in zones]
+    return msgspec.json.encode(plain).decode()

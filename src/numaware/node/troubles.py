@@ -1,0 +1,36 @@
+"""What is wrong at the moment, told once: a line in the log when it begins, one when it ends, a counter for each time.
+
+A node without its kubelet would otherwise write the same line every few seconds, and the one that matters gets lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import structlog
+
+from numaware.machine.words import printable
+
+log = structlog.get_logger("numaware.agent")
+
+
+class Troubles:
+    """Current troubles by their source (`podresources`, `state`, `sysfs`, ...), and how often each source failed."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.current: dict[str, tuple[str, str]] = {}
+
+    def raised(self, source: str, cause: str, message: str) -> None:
+        """Something failed; a cause that is known already is only counted. Causes are few words: they are labels of metrics."""
+        self.counts[source] += 1
+        known = self.current.get(source)
+        self.current[source] = (cause, message)
+        if known is None or known[0] != cause:
+            log.warning("trouble", source=source, cause=cause, message=printable(message, 600))
+
+    def cleared(self, source: str) -> None:
+        """It worked."""
+        known = self.current.pop(source, None)
+        if known is not None:
+            log.info("trouble is over", source=source, cause=known[0])
