@@ -107,6 +107,12 @@ class Api:
         """Many objects of one collection, several at a time, in their order as far as that goes."""
         return in_parallel(lambda body: self.create(path, body), bodies)
 
+    def stream(self, target: str) -> tuple[http.client.HTTPSConnection, http.client.HTTPResponse]:
+        """An answer to be read piece by piece; whoever asked closes the connection."""
+        connection = http.client.HTTPSConnection(self._host, context=self._tls, timeout=60)
+        connection.request("GET", target, headers={"Authorization": f"Bearer {self._token}"})
+        return connection, connection.getresponse()
+
     def _exchange(
         self, method: str, target: str, body: bytes | None, headers: dict[str, str]
     ) -> tuple[int, bytes]:

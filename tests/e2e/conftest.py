@@ -25,3 +25,12 @@ def pytest_runtest_makereport(
     if report.failed and isinstance(found, ControlPlane):
         report.sections += [(f"log of {program.name}", program.tail()) for program in found.programs.values()]
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was measured on the way, line by line (`record_property("measured", ...)`)."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, []):
+            for name, text in report.user_properties:
+                if name == "measured":
+                    terminalreporter.write_line(f"measured: {text}")

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from concurrent.futures import Future
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from e2e.control_plane import ControlPlane
 from e2e.fake_kubelet import Admission, FakeKubelet
 from e2e.fake_objects import finished_patch, node_object, pod_patch
+from e2e.loop_thread import PATIENCE, LoopThread
 from numaware.kube import nodes, pods
 from numaware.kube.client import Client
 from numaware.kube.config import Connection
@@ -31,8 +29,6 @@ from numaware.kube.topology import publish
 from numaware.simulate.clusters import NodeSpec
 from numaware.workload.pod import Pod
 
-T = TypeVar("T")
-
 # What is to be written next about a pod or a node: of one object only the newest word counts, and goes out alone.
 _Key = tuple[str, str]
 _Job = Callable[[], Awaitable[None]]
@@ -40,40 +36,30 @@ _Job = Callable[[], Awaitable[None]]
 _AT_ONCE = 16
 # An agent is at most this far behind its kubelet, and writes no more often than that.
 _REPORT_SECONDS = 0.5
-_PATIENCE = 120.0
 
 
-class FakeNodes:
+class FakeNodes(LoopThread):
     """Started by `with`. Methods are for the test's thread, and what they return is a copy."""
 
     def __init__(self, plane: ControlPlane, specs: Iterable[NodeSpec], *, agents: bool = True) -> None:
         """Without `agents` nobody tells of NUMA nodes, as on most clusters."""
+        super().__init__("fake nodes")
         self._kubelets = {spec.name: FakeKubelet(spec) for spec in specs}
         self._speaking = set(self._kubelets) if agents else set[str]()
         self._owners: dict[str, OwnerReference] = {}
         self._generation = 0
         self._admissions: dict[str, Admission] = {}
         self._problems: list[str] = []
+        self._trouble = "no write has failed"
         self._due: dict[_Key, _Job] = {}
         self._flying: set[_Key] = set()
         self._work: asyncio.Queue[_Key] = asyncio.Queue()
         self._plane = plane
-        self._loop = asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        self._started: Future[None] = Future()
-        self._thread = threading.Thread(target=self._main, name="fake nodes", daemon=True)
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self._started.result(_PATIENCE)
+        super().__enter__()
         self.wait_idle()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(_PATIENCE)
 
     # The truth
 
@@ -102,11 +88,11 @@ class FakeNodes:
         """One node, for a look at its twin."""
         return self._ask(lambda: self._kubelets[name])
 
-    def wait_idle(self, seconds: float = _PATIENCE) -> None:
+    def wait_idle(self, seconds: float = PATIENCE) -> None:
         """Until everything decided so far has been told to the API server."""
         deadline = time.monotonic() + seconds
         while self._ask(lambda: len(self._due) + len(self._flying)):
-            assert time.monotonic() < deadline, f"the fake nodes are not done in {seconds:g} s"
+            assert time.monotonic() < deadline, f"not done in {seconds:g} s; {self._trouble}"
             time.sleep(0.05)
 
     # Faults, and other things that happen
@@ -224,27 +210,19 @@ class FakeNodes:
             try:
                 await job()
             except ApiError as error:
-                if error.uncertain or error.status == 429:
-                    # A server that was away for longer than the client has patience.
+                if error.uncertain or error.status in {403, 429}:
+                    # A server that was away for longer than the client has patience, or is back and has not read its
+                    # own rules yet: for a moment after its start it forbids everything.
                     self._due.setdefault(key, job)
-                    rest = 1.0
+                    self._trouble = str(error)
+                    rest = 0.5
                 elif not (error.not_found or error.conflict):
                     self._problems.append(f"{key[0]} {key[1]} could not be written: {error}")
             self._loop.call_later(rest, self._landed, key)
 
     # The thread
 
-    def _main(self) -> None:
-        try:
-            self._loop.run_until_complete(self._run())
-        except BaseException as error:
-            if not self._started.done():
-                self._started.set_exception(error)
-            raise
-        finally:
-            self._loop.close()
-
-    async def _run(self) -> None:
+    async def _live(self) -> None:
         token = self._plane.token("fake-kubelets")
 
         async def credentials(_renew: bool) -> str:
@@ -260,19 +238,7 @@ class FakeNodes:
                 self._later(("node", kubelet.name), partial(self._register, kubelet))
             tasks.append(asyncio.create_task(reflector.run()))
             await reflector.synced.wait()
-            self._started.set_result(None)
-            await self._stop.wait()
+            await self._until_stopped()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        # Connections over TLS say goodbye before they close.
-        await asyncio.sleep(0.2)
-
-    def _ask(self, question: Callable[[], T]) -> T:
-        async def answer() -> T:
-            return question()
-
-        return self._do(answer())
-
-    def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE)

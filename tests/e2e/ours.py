@@ -1,0 +1,59 @@
+"""Our own programs on the control plane, as users start them: a process of its own, a kubeconfig, the shipped RBAC."""
+
+from __future__ import annotations
+
+import re
+import sys
+import urllib.request
+
+from e2e.control_plane import ControlPlane, free_port
+from e2e.program import Program, eventually
+
+_SAMPLE = re.compile(r"^([a-zA-Z_:][^\s{]*(?:\{.*\})?)\s+(\S+)$", re.MULTILINE)
+
+
+class Daemon(Program):
+    """`numaware scheduler`, `numaware extender` or any other verb that stays up and tells its health over HTTP."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        verb: str,
+        *flags: str,
+        name: str = "",
+        user: str = "",
+        url: str | None = None,
+    ) -> None:
+        """`url` where it is to reach the API server through a proxy; `name` for one of several."""
+        name = name or f"numaware-{verb}"
+        self.address = f"127.0.0.1:{free_port()}"
+        kubeconfig = plane.kubeconfig(user or f"numaware-{verb}", url)
+        super().__init__(
+            name,
+            [
+                sys.executable,
+                "-m",
+                "numaware",
+                verb,
+                "--kubeconfig",
+                kubeconfig,
+                "--listen",
+                self.address,
+                *flags,
+            ],
+            plane.folder / f"{name}.log",
+        )
+        # Its log is shown when a test fails, and it ends with the plane if nobody ends it before.
+        plane.programs[name] = self
+
+    def ask(self, path: str) -> str:
+        """What it answers on its own port; an error for any status but success."""
+        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:
+            return str(answer.read().decode())
+
+    def wait_ready(self, seconds: float = 60) -> None:
+        eventually(lambda: self.ask("/readyz") is not None, f"{self.name} is ready", seconds, self)
+
+    def metrics(self) -> dict[str, float]:
+        """What it measures of itself, by name with labels as they stand."""
+        return {name: float(value) for name, value in _SAMPLE.findall(self.ask("/metrics"))}
