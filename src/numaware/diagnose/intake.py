@@ -17,6 +17,7 @@ from typing import IO, cast
 from numaware.diagnose import kubectl_text, logs, objects
 from numaware.diagnose.bundle import Bundle, Piece, StateFile
 from numaware.diagnose.lint import findings_of_kubelet_flags, lint
+from numaware.diagnose.logs import scan
 from numaware.diagnose.state_findings import checkpoint_of, state_findings
 from numaware.errors import InputError
 from numaware.machine import codec, sources
@@ -63,12 +64,7 @@ _STATE_NAMES: dict[type[Checkpoint], str] = {
 
 def take(bundle: Bundle, file: str, stream: IO[bytes]) -> None:
     """Find out what a file is and take it in."""
-    try:
-        kind = _take(bundle, file, stream)
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile):
-        # A compressed file that was cut off: what came before the cut has been read.
-        kind = UNKNOWN
-    bundle.files.append((file, kind))
+    bundle.files.append((file, _take(bundle, file, stream)))
 
 
 def _take(bundle: Bundle, file: str, stream: IO[bytes], wrappers: int = 0) -> str:
@@ -90,10 +86,31 @@ def _take(bundle: Bundle, file: str, stream: IO[bytes], wrappers: int = 0) -> st
 def _opened(head: bytes, whole: IO[bytes]) -> IO[bytes] | None:
     """The content of a compressed file, None where it is not one."""
     if head.startswith(b"\x1f\x8b"):
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=whole))
+        return cast("IO[bytes]", _Unpacked(gzip.GzipFile(fileobj=whole)))
     if head.startswith(b"BZh"):
-        return cast("IO[bytes]", bz2.BZ2File(whole))
-    return cast("IO[bytes]", lzma.LZMAFile(whole)) if head.startswith(b"\xfd7zXZ\0") else None
+        return cast("IO[bytes]", _Unpacked(bz2.BZ2File(whole)))
+    return cast("IO[bytes]", _Unpacked(lzma.LZMAFile(whole))) if head.startswith(b"\xfd7zXZ\0") else None
+
+
+class _Unpacked:
+    """What a compressed file holds, up to where it is damaged: a copy that was cut off still tells its beginning."""
+
+    def __init__(self, stream: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile) -> None:
+        self.stream = stream
+        self.ended = False
+
+    def read(self, size: int = -1) -> bytes:
+        parts: list[bytes] = []
+        left = size if size >= 0 else MOST_BYTES
+        while left > 0 and not self.ended:
+            try:
+                part = self.stream.read1(left)
+            except (EOFError, OSError, zlib.error, lzma.LZMAError):
+                part = b""
+            self.ended = not part
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
 
 
 class _Rejoined(io.RawIOBase):
@@ -134,9 +151,12 @@ def _up_to(stream: IO[bytes], most: int) -> bytes:
 def _log(bundle: Bundle, file: str, stream: IO[bytes]) -> str:
     """A log, and in a text that is small enough what kubectl printed."""
     beginning = _up_to(stream, kubectl_text.MOST_BYTES)
-    said = logs.read(cast("IO[bytes]", _Rejoined(beginning, stream)), file, bundle.journal)
+    small = len(beginning) < kubectl_text.MOST_BYTES
+    folded = scan.unfolded(beginning) if small else None
+    lines = scan.lines(cast("IO[bytes]", _Rejoined(beginning, stream)))
+    said = logs.read(folded or lines, file, bundle.journal)
     told = []
-    if len(beginning) < kubectl_text.MOST_BYTES:
+    if small:
         text = beginning.decode("utf-8", "replace")
         said += logs.read_bare(text, file, bundle.journal)
         told = list(kubectl_text.read(text, file))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import IO
+from collections.abc import Iterable
 
-from numaware.diagnose.logs import messages, record, scan
+from numaware.diagnose.logs import messages, record
 from numaware.diagnose.logs.journal import Journal
+from numaware.diagnose.logs.scan import FoundLine
 from numaware.diagnose.sentences import start_failure
 
 
-def read(stream: IO[bytes], file: str, journal: Journal) -> int:
+def read(lines: Iterable[FoundLine], file: str, journal: Journal) -> int:
     """Take a log in; the answer is how many of its lines said something."""
     said = 0
-    for line in scan.lines(stream):
+    for line in lines:
         seen = messages.read(record.read(file, line.number, line.text))
         if seen is not None:
             said += 1

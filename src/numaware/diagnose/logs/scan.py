@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import IO, NamedTuple
+import itertools
 
 PIECE = 1 << 18
 # No message of interest is longer; more is somebody's binary file.
 LONGEST_LINE = 1 << 16
 # A value of several lines (`err=<` ... ` >`), or a line that a terminal or a mail folded.
 MOST_FOLDS = 40
+_NARROWEST, _FEWEST_FOLDS = 60, 3
 
 ANCHORS = (
     b"opolog",  # the Topology Manager, TopologyAffinityError, flags
@@ -35,7 +37,7 @@ ANCHORS = (
 # How a line of a log begins when it is not the continuation of the one before: a date, a klog header, a JSON object, the
 # name of a program, a prompt or a column of `kubectl`.
 _BEGINNING = re.compile(
-    rb"\s*(?:\{|[IWEF]\d{4} |\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d \d\d:|[\w.-]{1,40}\[\d{1,9}\]: |(?:Normal|Warning)\s)"
+    rb"\s*(?:\{\"(?:ts|time|log|level|insertId|MESSAGE|_)|[IWEF]\d{4} |\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d \d\d:|[\w.-]{1,40}\[\d{1,9}\]: |(?:Normal|Warning)\s)"
 )
 
 
@@ -64,6 +66,29 @@ def lines(stream: IO[bytes]) -> Iterator[FoundLine]:
         yield from _hits(whole, number)
         number += whole.count(b"\n")
         rest = piece[cut:]
+
+
+def unfolded(text: bytes) -> list[FoundLine] | None:
+    """All lines of a text that a terminal folded at its last column, joined again; None where nothing was folded.
+
+    Such a text has many lines of one length, the greatest, after which another goes on without beginning anew.
+    """
+    given = text.splitlines()
+    width = max(map(len, given), default=0)
+    goes_on = [
+        len(line) == width and bool(after.strip()) and not _BEGINNING.match(after)
+        for line, after in itertools.pairwise(given)
+    ]
+    if width < _NARROWEST or sum(goes_on) < _FEWEST_FOLDS:
+        return None
+    joined: list[FoundLine] = []
+    for number, line in enumerate(given, 1):
+        folded = number > 1 and goes_on[number - 2]
+        if folded and len(joined[-1].text) < LONGEST_LINE:
+            joined[-1] = FoundLine(joined[-1].number, joined[-1].text + line)
+        else:
+            joined.append(FoundLine(number, line))
+    return joined
 
 
 def _hits(piece: bytes, number: int) -> Iterator[FoundLine]:
