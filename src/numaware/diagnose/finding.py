@@ -67,6 +67,17 @@ CODES: dict[str, Severity] = {
     "devices-without-topology": "warning",
     "manifest-invalid": "error",
     "never-fits": "error",
+    # a node that is not as it should be
+    "machine-unreadable": "error",
+    "kubelet-not-running": "error",
+    "podresources-missing": "warning",
+    "state-stale-entries": "warning",
+    "nri-disabled": "info",
+    "cgroup-v1": "warning",
+    "cgroup-without-cpuset": "error",
+    "cgroup-driver-mismatch": "warning",
+    "numad-running": "warning",
+    "isolated-cpus-reserved": "warning",
     # what is fine
     "aligned": "info",
     "healthy": "info",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numaware.diagnose.texts.chinese import advice, labels, lint, recommend
+from numaware.diagnose.texts.chinese import advice, doctor, labels, lint, recommend
 from numaware.diagnose.texts.chinese.words import SPECS
 
 __all__ = ["LABELS", "SPECS", "TEXTS"]
 
-LABELS = {**labels.LABELS, **recommend.LABELS}
-TEXTS = {**advice.TEXTS, **lint.TEXTS}
+LABELS = {**labels.LABELS, **recommend.LABELS, **doctor.LABELS}
+TEXTS = {**advice.TEXTS, **lint.TEXTS, **doctor.TEXTS}

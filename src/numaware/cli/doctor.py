@@ -1,0 +1,68 @@
+"""`numaware doctor`: a node or a cluster examined, read-only, the worst first."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from numaware.cli.output import deliver
+from numaware.diagnose.doctor import examine
+from numaware.diagnose.finding import is_trouble
+from numaware.diagnose.render import checkup
+from numaware.diagnose.texts import Lang
+from numaware.errors import InputError
+from numaware.machine.drawing import terminal
+from numaware.machine.tree import open_tree
+from numaware.twin.config import DEFAULT_VERSION
+from numaware.twin.rules import rules_for
+
+app = App(name="doctor", usage="Usage: numaware doctor [--root PATH] [OPTIONS]")
+
+_WIDEST = 120
+
+
+@app.default
+def doctor(
+    *,
+    root: Annotated[
+        Path, Parameter(help="The root of the node: / for this one, a folder, or an archive of one.")
+    ] = Path("/"),
+    kubelet_version: Annotated[
+        str, Parameter(help="The kubelet's version, such as v1.31.2; files do not tell it.")
+    ] = DEFAULT_VERSION,
+    json: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Write JSON, for programs.")
+    ] = False,
+    lang: Annotated[Lang, Parameter(help="The language of the answer: en or zh.")] = "en",
+) -> int:
+    """Examine a node, read-only: what is wrong, worst first, on one screen.
+
+    It looks at the machine (/sys), the kubelet's process, configuration and
+    flags, its state files (checksums, policies, entries of pods that are
+    gone), whether the kubelet would take them back at a restart, the
+    PodResources socket, device plugins, NRI in containerd or CRI-O, control
+    groups, and services that work against the kubelet. Nothing is run and
+    nothing is written. Run it as root, or what may not be read is unknown.
+
+    Exit code: 0 in order (or unknown), 1 something was found, 2 bad input.
+
+    For example:
+
+      sudo numaware doctor
+      numaware doctor --root node7/          # a copy of a node's files
+      numaware doctor --json --kubelet-version v1.31.2
+    """
+    try:
+        rules_for(kubelet_version)
+    except ValueError as error:
+        raise InputError("--kubelet-version", str(error)) from None
+    found = examine(open_tree(root), kubelet_version)
+    if json:
+        deliver(checkup.as_json(found.node, found.checks, lang), None)
+    else:
+        room = min(terminal.width_of(sys.stdout), _WIDEST)
+        terminal.write(list(checkup.page(found.node, found.checks, room, lang)), sys.stdout)
+    return int(is_trouble(found.findings))

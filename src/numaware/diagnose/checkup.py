@@ -1,0 +1,40 @@
+"""One thing looked at on a node or a cluster, and how it was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from numaware.diagnose.finding import Finding, Message
+
+Status = Literal["error", "warning", "unknown", "ok"]
+
+# The order in which people want to read them.
+STATUSES: tuple[Status, ...] = ("error", "warning", "unknown", "ok")
+
+
+class Check(NamedTuple):
+    """What was looked at (`name` is stable), how it is, what was seen there, and what was found."""
+
+    name: str
+    status: Status
+    seen: Message
+    findings: tuple[Finding, ...] = ()
+
+
+def checked(name: str, seen: Message, findings: Iterable[Finding] = ()) -> Check:
+    """A check whose findings say how it is: without any it is in order."""
+    found = tuple(findings)
+    severities = {one.severity for one in found}
+    status: Status = "error" if "error" in severities else "warning" if "warning" in severities else "ok"
+    return Check(name, status, seen, found)
+
+
+def unknown(name: str, seen: Message) -> Check:
+    """A check that could not be made."""
+    return Check(name, "unknown", seen)
+
+
+def worst_first(checks: Sequence[Check]) -> list[Check]:
+    """By status, those of one status in the order in which they were made."""
+    return sorted(checks, key=lambda check: STATUSES.index(check.status))

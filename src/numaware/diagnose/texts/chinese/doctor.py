@@ -1,0 +1,143 @@
+"""What a doctor sees and finds on a node, in Chinese."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from numaware.diagnose.texts.text import Text
+
+_NRI = "只有在运行时调整容器的程序才需要它，例如把互相通信的 Pod 移到一起。"
+
+TEXTS: Mapping[str, Text] = {
+    "machine-unreadable": Text(
+        "无法从 /sys 读取机器",
+        "{message:sentence}",
+        ("在节点上运行，或用 --root 给出含有 sys/ 和 proc/ 的目录或归档",),
+    ),
+    "kubelet-not-running": Text(
+        "此节点上没有运行 kubelet",
+        "能看到其他进程，但没有叫 kubelet 的。",
+        ("systemctl status kubelet\njournalctl -u kubelet -n 200 | numaware diagnose -",),
+    ),
+    "podresources-missing": Text(
+        "PodResources 套接字不存在",
+        "代理通过 {file} 询问 kubelet 谁占用了哪些 CPU、内存和设备。没有它，代理什么也看不到。",
+        ("启动 kubelet，它运行时会创建套接字", "如果 kubelet 使用别的 --root-dir，请告诉代理"),
+    ),
+    "state-stale-entries": Text(
+        "{file} 中仍有 {count} 个已消失 Pod 的资源",
+        "这些 Pod 在 /var/lib/kubelet/pods 下已没有目录，却仍在文件中占用 CPU、内存或设备：{uids:and}。"
+        "kubelet 下次处理 Pod 时会清除它们，除非它卡住了。",
+        (
+            "systemctl restart kubelet   # 如果下一个 Pod 准入之后它们仍在",
+            "numaware checkpoint show {file}",
+        ),
+    ),
+    "nri-disabled": Text("{runtime} 中的 NRI 已关闭", _NRI, ()),
+    "nri-disabled/containerd": Text(
+        "containerd 中的 NRI 已关闭",
+        _NRI,
+        (
+            (
+                '在 {file} 中：\n[plugins."io.containerd.nri.v1.nri"]\n  disable = false\n'
+                "然后：systemctl restart containerd"
+            ),
+        ),
+    ),
+    "nri-disabled/crio": Text(
+        "CRI-O 中的 NRI 已关闭",
+        _NRI,
+        ("在 {file} 中：\n[crio.nri]\nenable_nri = true\n然后：systemctl restart crio",),
+    ),
+    "cgroup-v1": Text(
+        "控制组是第 1 版",
+        "Kubernetes 已不再为它开发；NUMA 内存和 CPU 绑定可用，新功能不可用。",
+        ("用 systemd.unified_cgroup_hierarchy=1 启动系统",),
+    ),
+    "cgroup-v1/stops": Text(
+        "控制组是第 1 版：{version} 的 kubelet 不会启动",
+        "从 v1.35 起，除非 failCgroupV1 为 false，kubelet 拒绝第 1 版控制组。",
+        ("用 systemd.unified_cgroup_hierarchy=1 启动系统", "或暂时设置：failCgroupV1: false"),
+    ),
+    "cgroup-without-cpuset": Text(
+        "缺少 cpuset 控制器",
+        "内核的控制组没有提供 cpuset，什么都无法绑定到 CPU 或 NUMA 节点。",
+        ("从内核命令行去掉 cgroup_disable=cpuset，或使用带 CONFIG_CPUSETS 的内核",),
+    ),
+    "cgroup-driver-mismatch": Text(
+        "kubelet 与 containerd 的 cgroup 驱动不一致：{kubelet} 和 {runtime}",
+        "这样就有两个程序管理同一批控制组。会询问运行时的 kubelet (v1.31 及以后) 会自行纠正。",
+        (
+            (
+                '在 {file} 中：\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n'
+                "  SystemdCgroup = true"
+            ),
+            "cgroupDriver: systemd   # 在 kubelet 的配置中",
+        ),
+    ),
+    "numad-running": Text(
+        "numad 与 kubelet 同时运行",
+        "numad 按自己的规则在 NUMA 节点之间移动进程及其内存，与 kubelet 的决定相抵触。",
+        ("systemctl disable --now numad",),
+    ),
+    "isolated-cpus-reserved": Text(
+        "CPU {common} 既为系统预留，又与系统隔离",
+        "内核调度器不使用 CPU {isolated} (isolcpus)，而 kubelet 把 {reserved} 预留给系统进程，系统进程就挤在剩下的 CPU 上。",
+        ("预留没有被隔离的 CPU，或把 {common} 从 isolcpus 中去掉",),
+    ),
+}
+
+LABELS: Mapping[str, str] = {
+    "ok": "正常",
+    "unknown": "未知",
+    "doctor-title": "{node}：{errors} 个错误，{warnings} 个警告，{unknown} 个未知，{ok} 个正常",
+    "doctor-this-node": "本节点",
+    "doctor-machine": "{nodes} 个 NUMA 节点，{cores} 个核，{cpus} 个 CPU，{memory:size}",
+    "doctor-no-machine": "/sys 中看不到机器",
+    "doctor-no-processes": "看不到任何进程",
+    "doctor-kubelet-runs": "正在运行",
+    "doctor-kubelet-stopped": "没有运行",
+    "doctor-config": "{file}",
+    "doctor-policies": "{file}：CPU {cpu}，内存 {memory}，拓扑 {topology}，范围 {scope}",
+    "doctor-no-config": "在 kubelet 通常存放的位置没有找到配置",
+    "doctor-flags": "来自 {source}",
+    "doctor-no-state": "{file} 不存在",
+    "doctor-state": "{file}",
+    "doctor-restart": "孪生在这台机器上接受这些状态文件",
+    "doctor-restart-never": "未尝试：配置无法启动",
+    "doctor-restart-unknown": "未尝试：{why}",
+    "doctor-podresources": "{file}",
+    "doctor-no-kubelet-folder": "{file} 不存在或无权读取",
+    "doctor-no-plugins": "没有设备插件注册",
+    "doctor-plugins": "{resources:and}，{plugins} 个插件套接字",
+    "doctor-nri": "{runtime} 中已开启",
+    "doctor-nri-off": "{runtime} 中已关闭；只有运行时调整容器才需要它",
+    "doctor-nri-unknown": "{file} 没有说明",
+    "doctor-no-runtime": "没有找到 containerd 或 CRI-O",
+    "doctor-no-runtime-config": "{runtime} 在运行，但没有配置文件",
+    "doctor-cgroup-v2": "第 2 版",
+    "doctor-cgroup-v1": "第 1 版",
+    "doctor-no-cgroup": "/sys/fs/cgroup 不存在",
+    "doctor-driver": "kubelet {kubelet}，containerd {runtime}",
+    "doctor-driver-unknown": "kubelet 或运行时没有说明",
+    "doctor-services": "{names:and}",
+    "doctor-not-isolated": "无",
+    "doctor-isolated": "CPU {isolated}",
+    "doctor-forbidden": "{count} 个路径无权读取，包括 {paths:and}；请用 root 运行",
+    "check-machine": "机器",
+    "check-kubelet": "kubelet",
+    "check-kubelet-config": "kubelet 配置",
+    "check-kubelet-flags": "kubelet 参数",
+    "check-cpu-state": "CPU 状态文件",
+    "check-memory-state": "内存状态文件",
+    "check-device-state": "设备状态文件",
+    "check-restart": "kubelet 重启",
+    "check-podresources": "PodResources",
+    "check-device-plugins": "设备插件",
+    "check-nri": "NRI",
+    "check-cgroup": "控制组",
+    "check-cgroup-driver": "cgroup 驱动",
+    "check-services": "服务",
+    "check-isolated-cpus": "隔离的 CPU",
+    "check-permissions": "权限",
+}
