@@ -30,6 +30,11 @@ VERBS = (
         "numaware.cli.config:app",
         "Write a kubelet configuration for a machine, each line explained.",
     ),
+    (
+        "doctor",
+        "numaware.cli.doctor:app",
+        "Examine a node or a cluster, read-only: what is wrong, worst first.",
+    ),
     ("explain", "numaware.cli.explain:app", "Ask what the kubelet of a node will do with a pod, and why."),
     ("lint", "numaware.cli.lint:app", "Check manifests and kubelet configurations before they are applied."),
     (
