@@ -16,9 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from numaware.schedule.counts import Counts
 from numaware.schedule.doubts import Judge
 from numaware.schedule.guesses import Guess, guesses
+from numaware.schedule.ledger import Placement, placement_of
 from numaware.twin.equivalence import node_class
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node, Verdict
@@ -77,7 +80,7 @@ class PartialNode(Node):
             node = PartialNode(
                 self.counts, after, exact=self.exact and all(answer.exact for answer in answers)
             )
-            return Verdict(True, "", "", node, node.state)
+            return Verdict(True, "", "", node, node.state, hints=first.hints if first else ())
         if first is not None and not any(answer.verdict and answer.verdict.admitted for answer in answers):
             return first._replace(node=self)
         missing = ", ".join(sorted(self._missing(answers)))
@@ -140,3 +143,15 @@ def class_of(node: Node) -> Hashable:
 def partial_node(counts: Counts) -> PartialNode:
     """The node that these counts describe."""
     return PartialNode(counts, guesses(counts), exact=True)
+
+
+def foreseen(node: Node, pod: Pod) -> Placement | None:
+    """Where a pod that is on the node will be seen: without numbers of CPUs, or not at all, where that is not known."""
+    if not isinstance(node, PartialNode):
+        return placement_of(node, pod)
+    found = {_without_numbers(placement_of(guess.node, pod)) for guess in node.guesses}
+    return found.pop() if len(found) == 1 else None
+
+
+def _without_numbers(placement: Placement) -> Placement:
+    return Placement(tuple(replace(zone, cpus="") for zone in placement.zones))

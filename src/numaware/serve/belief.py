@@ -42,7 +42,7 @@ NO_TOPOLOGY = "the NUMA nodes, of which nobody tells"
 class Held:
     """A pod on a node: when it came and when it went, as places in the order of all events, and by the clock."""
 
-    __slots__ = ("came", "came_at", "confirmed", "gone", "live")
+    __slots__ = ("came", "came_at", "confirmed", "gone", "gone_at", "live")
 
     def __init__(self, live: LivePod, came: int, came_at: float, *, confirmed: bool) -> None:
         self.live = live
@@ -50,6 +50,7 @@ class Held:
         self.came_at = came_at
         self.confirmed = confirmed
         self.gone: int | None = None
+        self.gone_at = 0.0
 
     def is_there(self, moment: int) -> bool:
         """Whether it was on the node right after that event."""

@@ -22,10 +22,10 @@ from starlette.routing import BaseRoute, Route
 from numaware.kube import pods
 from numaware.kube.decoding import DecodeError
 from numaware.kube.pods import LivePod
-from numaware.schedule import ledger
 from numaware.schedule.engine import Decision
+from numaware.serve.lines import Lines
 from numaware.serve.metrics import Metrics
-from numaware.serve.scheduler import Actions
+from numaware.serve.scheduler import Actions, prediction
 from numaware.serve.truth import Truth
 
 # What is to become of nodes whose answer nobody can know: let the other scheduler decide, or keep pods off.
@@ -38,7 +38,6 @@ _BEST_FOR_VOLCANO = 100
 _UNSCHEDULABLE = 2
 # A pod that Volcano gave a node and never bound is forgotten after this long.
 _SECONDS_TO_BIND = 60.0
-_NOBODY_KNOWS = "nothing is known of the NUMA nodes of this node"
 
 _encode = msgspec.json.Encoder().encode
 _Fields = Mapping[str, msgspec.Raw]
@@ -77,6 +76,7 @@ class Extender:
         self._metrics = metrics
         self._passes = unknown == "pass"
         self._clock = clock
+        self._lines = Lines()
         # Pods that others said they gave a node, until the watch shows them bound: uid -> when to give up.
         self._promised: dict[str, float] = {}
 
@@ -109,10 +109,10 @@ class Extender:
         names, objects = _nodes(fields)
         taken, failed = [], {}
         for name, reasons, _ in self._truth.engine.judge(pod.pod, names):
-            if not reasons or (self._passes and self._is_unknown(name, reasons)):
+            if not reasons or (self._passes and self._truth.is_unknown(name, reasons)):
                 taken.append(name)
             else:
-                failed[name] = f"numaware: {', '.join(reasons) or _NOBODY_KNOWS}"
+                failed[name] = f"numaware: {', '.join(reasons)}"
         keeps = set(taken)
         return {
             "NodeNames": taken if objects is None else None,
@@ -139,36 +139,35 @@ class Extender:
 
     async def _carry_out(self, pod: LivePod, node: str) -> str:
         """Bind the pod to the node the other scheduler chose; what went wrong, empty if nothing did."""
-        annotations = {}
-        verdict = self._assume(pod, node)
-        if isinstance(verdict, str):
-            return verdict
-        if verdict is not None:
-            annotations[ledger.PREDICTED] = ledger.encode(verdict)
-        bound = await self._actions.bind(pod, node, annotations)
+        blind, problem = self._assume(pod, node)
+        if problem:
+            return problem
+        async with self._lines.turn(node):
+            annotations = {} if blind else prediction(self._truth, pod, node)
+            bound = "failed" if annotations is None else await self._actions.bind(pod, node, annotations)
         if bound == "bound":
             return ""
         self._truth.forget(pod.uid)
         return f"pod {pod.full_name} could not be bound to {node}: {bound}"
 
-    def _assume(self, pod: LivePod, node: str) -> ledger.Placement | str | None:
-        """Put the pod on the books: the placement that follows, None where nothing is known, or why it cannot be."""
+    def _assume(self, pod: LivePod, node: str) -> tuple[bool, str]:
+        """Put the pod on the books: whether nothing is known of its place there, and why it cannot be put there."""
         answer = next(iter(self._truth.engine.judge(pod.pod, [node])))
         if answer.reasons or answer.evaluation is None:
-            if self._passes and self._is_unknown(node, answer.reasons):
+            if self._passes and self._truth.is_unknown(node, answer.reasons):
                 self._truth.assume_blindly(pod, node)
-                return None
-            return f"node {node} would refuse the pod by now: {', '.join(answer.reasons)}"
+                return True, ""
+            return False, f"node {node} would refuse the pod by now: {', '.join(answer.reasons)}"
         score, hints, share, _ = answer.evaluation
         verdict = self._truth.assume(pod, Decision(pod.pod, node, score, hints, share))
-        return ledger.placement_of(verdict.node, pod.pod) if verdict.admitted else verdict.message
+        return False, verdict.message
 
     # Volcano
 
     async def _predicate(self, fields: _Fields) -> Any:
         pod, node = _task(fields)[0], _named(fields, "node")
         reasons = next(iter(self._truth.engine.judge(pod.pod, [node]))).reasons
-        if not reasons or (self._passes and self._is_unknown(node, reasons)):
+        if not reasons or (self._passes and self._truth.is_unknown(node, reasons)):
             return {"status": "", "code": 0}
         return {"status": f"numaware: {', '.join(reasons)}", "code": _UNSCHEDULABLE}
 
@@ -180,9 +179,9 @@ class Extender:
 
     async def _allocate(self, fields: _Fields) -> Any:
         pod, node = _task(fields)
-        verdict = self._assume(pod, node)
-        if isinstance(verdict, str):
-            return {"errorMessage": verdict}
+        _, problem = self._assume(pod, node)
+        if problem:
+            return {"errorMessage": problem}
         self._promised[pod.uid] = self._clock() + _SECONDS_TO_BIND
         return {"errorMessage": ""}
 
@@ -208,10 +207,6 @@ class Extender:
             for name in names
             if name in found
         } | {name: 0 for name in names if name not in found}
-
-    def _is_unknown(self, name: str, reasons: tuple[str, ...]) -> bool:
-        """Whether the node does not say no, but nobody can tell."""
-        return self._truth.is_unknown(name, reasons)
 
     def _route(self, path: str, verb: Callable[[_Fields], Awaitable[Any]]) -> Route:
         async def answer(request: Request) -> Response:

@@ -4,6 +4,8 @@ One loop decides, one pod after the other, because each decision changes what th
 beside it, a few at a time. A pod counts as placed from the moment of the decision (assumed) and is taken back if the
 call fails. Where nobody knows whether a call went through, the API server is asked before anything else is done: a pod is
 never given away twice.
+
+The pods of one node are bound in the order in which they were decided (`lines.py`).
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ from typing import Literal, Protocol
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.engine import GATED, Decision
+from numaware.schedule.knowledge import foreseen
 from numaware.schedule.message import nearest_miss, refusal
+from numaware.serve.lines import Lines
 from numaware.serve.metrics import Metrics
 from numaware.serve.queue import Queue, group_of
 from numaware.serve.truth import Truth
 from numaware.twin.node import Node
 
-# More calls at once do not make an API server faster.
-_CALLS = 16
+# Pods that are decided on and not bound yet: the more, the more is in vain when something fails.
+_AHEAD = 256
 
 Bound = Literal["bound", "gone", "elsewhere", "failed"]
 
@@ -68,7 +72,8 @@ class Scheduler:
         self._on_sent = on_sent
         self._pods: dict[str, LivePod] = {}
         self._news = asyncio.Event()
-        self._slots = asyncio.Semaphore(_CALLS)
+        self._ahead = asyncio.Semaphore(_AHEAD)
+        self._lines = Lines()
         self._calls: set[asyncio.Task[None]] = set()
         # The last refusal in words: pods of a group, one after the other, are refused for one reason.
         self._refusal: tuple[Hashable, int, str] = (None, -1, "")
@@ -81,8 +86,8 @@ class Scheduler:
             self._pods[uid] = pod
             self.queue.put(pod.pod, self._clock())
             self._news.set()
-        elif self._pods.pop(uid, None) is not None:
-            self.queue.drop(uid)
+        elif uid in self._pods:
+            self._drop(uid)
 
     def nodes_changed(self, names: Collection[str]) -> None:
         """Nodes took or lost something: pods that one of them would take now are tried again."""
@@ -103,18 +108,18 @@ class Scheduler:
         """Schedule until cancelled; calls that are under way then are waited for."""
         try:
             while True:
-                await self._slots.acquire()
+                await self._ahead.acquire()
                 pod = self.queue.take(self._clock())
+                if pod is None or not self._schedule(self._pods[pod.uid]):
+                    self._ahead.release()
                 if pod is None:
-                    self._slots.release()
                     await self._wait()
                     continue
-                self._schedule(self._pods[pod.uid])
                 # The watches must hear what this decision may depend on.
                 await asyncio.sleep(0)
         finally:
             if self._calls:
-                await asyncio.gather(*self._calls, return_exceptions=True)
+                await asyncio.wait(self._calls)
 
     async def _wait(self) -> None:
         self._news.clear()
@@ -126,52 +131,63 @@ class Scheduler:
         except TimeoutError:
             pass
 
-    def _schedule(self, live: LivePod) -> None:
-        """One decision; frees the slot for a call unless it makes one."""
+    def _schedule(self, live: LivePod) -> bool:
+        """One decision; whether a call follows from it."""
         began = self._clock()
         decision = self.truth.engine.decide(live.pod)
         self._metrics.decision.observe(self._clock() - began)
         if decision.node is None:
             self._refuse(live, decision)
-            self._slots.release()
-            return
-        before = self.truth.engine.cluster.by_name[decision.node].node
-        verdict = self.truth.assume(live, decision)
-        if not verdict.admitted:
-            # The state changed between the two, which no single thread does: try again rather than trust it.
-            self._metrics.attempts.labels("error").inc()
-            self.queue.failed(live.uid, self._clock())
-            self._slots.release()
-            return
+            return False
+        node = decision.node
+        before = self.truth.engine.cluster.by_name[node].node
+        if not self.truth.assume(live, decision).admitted:
+            # A decision that does not hold a moment later is a mistake of ours: try again rather than trust it.
+            self._failed(live.uid)
+            return False
         self.queue.placed(live.uid)
         self._on_sent(live.uid, before)
-        annotations = {ledger.PREDICTED: ledger.encode(ledger.placement_of(verdict.node, live.pod))}
-        call = asyncio.create_task(self._bind(live, decision.node, annotations))
+        call = asyncio.create_task(self._bind(live, node))
         self._calls.add(call)
-        call.add_done_callback(self._calls.discard)
+        call.add_done_callback(self._called)
+        return True
 
-    async def _bind(self, live: LivePod, node: str, annotations: dict[str, str]) -> None:
-        began = self._clock()
-        try:
-            bound = await self._actions.bind(live, node, annotations) if self._may_act() else "failed"
-        finally:
-            self._slots.release()
-        self._metrics.binding.observe(self._clock() - began)
+    def _called(self, call: asyncio.Task[None]) -> None:
+        self._ahead.release()
+        self._calls.discard(call)
+        # An error of ours must not pass unnoticed.
+        if not call.cancelled():
+            call.result()
+
+    async def _bind(self, live: LivePod, node: str) -> None:
+        async with self._lines.turn(node):
+            annotations = prediction(self.truth, live, node)
+            if annotations is None or not self._may_act():
+                bound: Bound = "failed"
+            else:
+                began = self._clock()
+                bound = await self._actions.bind(live, node, annotations)
+                self._metrics.binding.observe(self._clock() - began)
         if bound == "bound":
             self._metrics.attempts.labels("scheduled").inc()
-            self._pods.pop(live.uid, None)
-            self.queue.drop(live.uid)
+            self._drop(live.uid)
             self._actions.scheduled(live, node)
             return
-        self._metrics.attempts.labels("error").inc()
         self.nodes_changed(self.truth.forget(live.uid))
         if bound == "failed":
-            self.queue.failed(live.uid, self._clock())
-            self._news.set()
+            self._failed(live.uid)
         else:
             # Deleted, or bound by somebody else: the watch tells the rest.
-            self._pods.pop(live.uid, None)
-            self.queue.drop(live.uid)
+            self._drop(live.uid)
+
+    def _failed(self, uid: str) -> None:
+        self._metrics.attempts.labels("error").inc()
+        self.queue.failed(uid, self._clock())
+        self._news.set()
+
+    def _drop(self, uid: str) -> None:
+        self._pods.pop(uid, None)
+        self.queue.drop(uid)
 
     def _refuse(self, live: LivePod, decision: Decision) -> None:
         self._metrics.attempts.labels("unschedulable").inc()
@@ -188,3 +204,12 @@ class Scheduler:
             nearest = nearest_miss(self.truth.engine, decision.pod)
             self._refusal = key, cluster.serial, refusal(decision, len(cluster), nearest)
         return self._refusal[2]
+
+
+def prediction(truth: Truth, live: LivePod, node: str) -> dict[str, str] | None:
+    """What to write on an assumed pod; None if its place is not what it was when it was decided, and is none any more."""
+    member = truth.engine.cluster.where.get(live.uid)
+    if member is None or member.name != node or live.uid in member.load.astray:
+        return None
+    placement = foreseen(member.node, live.pod)
+    return {} if placement is None else {ledger.PREDICTED: ledger.encode(placement)}

@@ -110,8 +110,7 @@ class Truth:
         """A node is gone. Its pods are remembered: it may come back."""
         place = self._place(name)
         place.live = place.belief = None
-        self._settling.pop(name, None)
-        self._tidy(name)
+        self._rebuild(name)
         if name not in self.engine.cluster.by_name:
             return set()
         self.engine.drop(name)
@@ -274,10 +273,11 @@ class Truth:
         name = self._on.pop(uid)
         place = self._places[name]
         self._order += 1
-        place.held[uid].gone = self._order
-        self._prune(place)
+        held = place.held[uid]
+        held.gone, held.gone_at = self._order, self._clock()
         if place.belief is None or not place.belief.current or self._paused:
             return self._rebuild(name)
+        self._prune(place, place.belief.counted)
         self.engine.release(uid)
         return {name}
 
@@ -308,6 +308,10 @@ class Truth:
             self._stale.add(name)
             return set()
         if place.live is None:
+            self._prune(place, frozenset())
+            self._settling.pop(name, None)
+            if any(held.gone is not None for held in place.held.values()):
+                self._settling[name] = self._clock() + self._settle
             self._tidy(name)
             return set()
         place.belief = belief = believed(place.live, place.reports, place.held, self._clock(), self._settle)
@@ -315,7 +319,7 @@ class Truth:
             self._settling.pop(name, None)
         else:
             self._settling[name] = belief.settles
-        self._prune(place)
+        self._prune(place, belief.counted)
         node, left = _after(belief.node, _events(place.held, belief.counted))
         facts = facts_of(place.live, place.reports)
         member = self.engine.cluster.by_name.get(name)
@@ -332,16 +336,13 @@ class Truth:
                 self.engine.place(event.held.live.pod, name)
         return {name}
 
-    def _prune(self, place: _Place) -> None:
-        """Forget pods that are gone, unless a report still counts them or a pod came beside them that none counts yet.
-
-        Such a pod was given its place while the one that is gone still had its own.
-        """
-        counted = place.belief.counted if place.belief else frozenset()
-        waiting = [held.came for uid, held in place.held.items() if held.gone is None and uid not in counted]
+    def _prune(self, place: _Place, counted: frozenset[str]) -> None:
+        """Forget pods that are long gone; a report that is older than their end may still come and show them."""
+        long_ago = self._clock() - self._settle
+        waiting = _waiting(place.held, counted)
         for uid, held in list(place.held.items()):
-            over = held.gone is not None and uid not in counted
-            if over and not any(held.came < came < (held.gone or 0) for came in waiting):
+            over = held.gone is not None and held.gone_at <= long_ago and uid not in counted
+            if over and not _was_beside(held, waiting):
                 del place.held[uid]
 
 
@@ -366,11 +367,28 @@ def _matters(before: LiveNode, after: LiveNode) -> bool:
     )
 
 
+def _waiting(held: Mapping[str, Held], counted: frozenset[str]) -> list[int]:
+    """When the pods came that are there and not counted yet."""
+    return [one.came for uid, one in held.items() if one.gone is None and uid not in counted]
+
+
+def _was_beside(held: Held, waiting: Iterable[int]) -> bool:
+    """Whether a pod that is gone was still there when one of these came, and so decided about its place."""
+    return held.gone is not None and any(held.came < came < held.gone for came in waiting)
+
+
 def _events(held: Mapping[str, Held], counted: frozenset[str]) -> list[_Event]:
-    """What happened on the node that is not counted, in order."""
-    came = [_Event(one.came, one, gone=False) for uid, one in held.items() if uid not in counted]
-    went = [_Event(one.gone, one, gone=True) for one in held.values() if one.gone is not None]
-    return sorted((*came, *went), key=lambda event: event.order)
+    """What happened on the node that is not counted, in order, as far as it still shows."""
+    waiting = _waiting(held, counted)
+    events = []
+    for uid, one in held.items():
+        if uid not in counted and (one.gone is None or _was_beside(one, waiting)):
+            events.append(_Event(one.came, one, gone=False))
+        elif uid not in counted:
+            continue
+        if one.gone is not None:
+            events.append(_Event(one.gone, one, gone=True))
+    return sorted(events, key=lambda event: event.order)
 
 
 def _after(node: Node, events: list[_Event]) -> tuple[Node, list[_Event]]:
