@@ -13,7 +13,7 @@ from numaware.cli import VERBS, build
 
 ROOT = Path(__file__).parents[1]
 ENGLISH, CHINESE = ROOT / "README.md", ROOT / "README.zh-CN.md"
-BUILT = {"dist", "site", "__pycache__"}
+BUILT = {"dist", "site", "__pycache__", "node_modules"}
 DOCUMENTS = sorted(
     path
     for pattern in ("*.md", "docs/**/*.md", "tests/**/*.md")

@@ -13,6 +13,7 @@ import msgspec
 
 from numaware.diagnose.capacity import free_in_all, resources, zones
 from numaware.diagnose.causes import requested_by
+from numaware.diagnose.change import admits
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.constraints import Neighbours, Question, cannot_judge, capacity_reasons, static_reason
 from numaware.schedule.evaluation import Evaluator, numa_reason
@@ -155,13 +156,13 @@ def _judged(member: Member, pod: Pod, rules: Rules) -> Judgement:
     requests = pod_requests(pod)
     short = capacity_reasons(requests, member.allocatable, used)
     if short:
-        never = bool(capacity_reasons(requests, member.allocatable, {}))
-        code: Code = "too-small" if never else "short-on-node"
-        left = member.allocatable if never else _left(member)
-        return Judgement("never" if never else "full", (), tuple(_lacking(requests, left, code)), short)
+        if capacity_reasons(requests, member.allocatable, {}):
+            lacking = tuple(_lacking(requests, member.allocatable, "too-small"))
+            return Judgement("never", (), lacking, short)
+        kind: Verdict = "full" if admits(_fresh(node), pod) else "never"
+        return Judgement(kind, (), tuple(_lacking(requests, _left(member), "short-on-node")), short)
     try:
         verdict = node.admit(pod)
-        empty = verdict.admitted or Node.fresh(node.kubelet.hardware, node.kubelet.config).admit(pod).admitted
     except KubeletPanic as crash:
         text = f"the kubelet would crash: {crash}"
         return Judgement("refused", (), (Reason("policy", text=text),), (text,))
@@ -173,16 +174,20 @@ def _judged(member: Member, pod: Pod, rules: Rules) -> Judgement:
             return Judgement("aligned", ids, stranded=stranded)
         return Judgement("split", ids, tuple(_scattered(node, pod, "")), stranded=stranded)
     told = (numa_reason(node, verdict),)
-    if not empty:
+    if not admits(_fresh(node), pod):
         return Judgement(
             "never",
             (),
             tuple(_scattered(node, pod, verdict.container)) or (Reason("policy", text=told[0]),),
             told,
         )
-    kind: Verdict = "refused" if _enough_in_all(node, pod) else "full"
+    kind = "refused" if _enough_in_all(node, pod) else "full"
     reasons = tuple(_scattered(node, pod, verdict.container)) or (Reason("policy", text=told[0]),)
     return Judgement(kind, (), reasons, told, stranded)
+
+
+def _fresh(node: Node) -> Node:
+    return Node.fresh(node.kubelet.hardware, node.kubelet.config)
 
 
 def _with(member: Member, node: Node) -> Member:
@@ -239,8 +244,7 @@ def _stranded(member: Member, pod: Pod) -> int:
 
 
 def _empty_zones(member: Member) -> tuple[Zone, ...]:
-    fresh = Node.fresh(member.node.kubelet.hardware, member.node.kubelet.config)
-    return room(fresh, {}, member.allocatable, {}).capped
+    return room(_fresh(member.node), {}, member.allocatable, {}).capped
 
 
 def _fitting(need: Need, zone: Zone) -> int:

@@ -1,0 +1,60 @@
+import type { Problem } from "./types";
+
+const TOKEN = "numaware-token";
+
+/** An answer that is no answer: what the server said about it. */
+export class ApiError extends Error {
+  constructor(
+    readonly problem: Problem,
+    readonly offline = false,
+  ) {
+    super(problem.detail ?? problem.title);
+  }
+}
+
+export function setToken(token: string): void {
+  sessionStorage.setItem(TOKEN, token);
+}
+
+export function headers(more: Record<string, string> = {}): Record<string, string> {
+  const token = sessionStorage.getItem(TOKEN);
+  return token ? { ...more, authorization: `Bearer ${token}` } : more;
+}
+
+export async function call<T>(path: string, init: RequestInit = {}): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(path, { ...init, headers: headers(init.headers as Record<string, string>) });
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new ApiError({ title: String(error), status: 0 }, true);
+  }
+  if (!answer.ok) {
+    let problem: Problem = { title: answer.statusText, status: answer.status };
+    try {
+      problem = { ...problem, ...(await answer.json()) };
+    } catch {
+      // Not JSON: the status alone has to do.
+    }
+    throw new ApiError(problem);
+  }
+  return (await answer.json()) as T;
+}
+
+export function get<T>(path: string, query: Record<string, string | number | undefined> = {}, signal?: AbortSignal): Promise<T> {
+  return call<T>(path + search(query), signal ? { signal } : {});
+}
+
+export function send<T>(method: "POST" | "PUT", path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+  return call<T>(path, {
+    method,
+    body: JSON.stringify(body),
+    headers: { "content-type": "application/json" },
+    ...(signal ? { signal } : {}),
+  });
+}
+
+export function search(query: Record<string, string | number | undefined>): string {
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  return pairs.length ? "?" + new URLSearchParams(pairs.map(([key, value]) => [key, String(value)])) : "";
+}

@@ -1,0 +1,154 @@
+// The cluster as the server last told it, kept up by one stream of changes.
+
+import { ApiError, get, headers, search } from "./api";
+import { asQuery, type Shape, written } from "./shape";
+import { type Changed, type Happening, type Numbers, type Tile, unpacked, type Verdict, type Wall } from "./types";
+
+const BEATS_MISSED = 25_000;
+
+export const live = $state({
+  tiles: new Map<string, Tile>(),
+  /** Grows with every change, so that whoever shows all tiles knows when to look again. */
+  version: 0,
+  numbers: null as Numbers | null,
+  connected: false,
+  everConnected: false,
+  /** What the server's clock showed, and ours at that moment. */
+  serverTime: 0,
+  heardAt: 0,
+  now: Date.now(),
+  needsToken: false,
+  error: "",
+  /** Names of nodes that changed within the last moment. */
+  fresh: new Set<string>(),
+  news: [] as Happening[],
+  loading: true,
+});
+
+let shape: Shape | null = null;
+let abort: AbortController | null = null;
+let numbersDue = 0;
+let faded = 0;
+const listeners = new Set<(names: string[]) => void>();
+
+setInterval(() => {
+  live.now = Date.now();
+  if (live.connected && Date.now() - live.heardAt > BEATS_MISSED) live.connected = false;
+}, 1000);
+
+/** The server's clock now, as far as it is known. */
+export function serverNow(): number {
+  return live.serverTime ? live.serverTime + (live.now - live.heardAt) : live.now;
+}
+
+/** Be told which nodes changed; returns how to stop. */
+export function onChange(listener: (names: string[]) => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Watch the cluster with the eyes of a shape. */
+export function watch(next: Shape): void {
+  if (shape && written(shape) === written(next)) return;
+  shape = next;
+  abort?.abort();
+  abort = new AbortController();
+  void follow(next, abort.signal);
+}
+
+export function restart(): void {
+  const again = shape;
+  shape = null;
+  if (again) watch(again);
+}
+
+async function follow(of: Shape, signal: AbortSignal): Promise<void> {
+  for (let wait = 1000; !signal.aborted; wait = Math.min(wait * 2, 8000)) {
+    try {
+      await load(of, signal);
+      wait = 1000;
+      await listen(of, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof ApiError && error.problem.status === 401) {
+        live.needsToken = true;
+        return;
+      }
+      live.error = error instanceof ApiError && !error.offline ? error.message : "";
+    }
+    if (signal.aborted) return;
+    live.connected = false;
+    await new Promise((done) => setTimeout(done, wait));
+  }
+}
+
+async function load(of: Shape, signal: AbortSignal): Promise<void> {
+  const [wall, numbers] = await Promise.all([
+    get<Wall>("/api/v1/wall", asQuery(of), signal),
+    get<Numbers>("/api/v1/cluster", asQuery(of), signal),
+  ]);
+  verdicts = wall.verdicts;
+  live.tiles = new Map(wall.tiles.map((tile) => [tile[0], unpacked(tile, wall.verdicts)]));
+  live.numbers = numbers;
+  live.version++;
+  live.loading = false;
+  live.error = "";
+  live.needsToken = false;
+  heard(numbers.time);
+  for (const listener of listeners) listener([...live.tiles.keys()]);
+}
+
+let verdicts: Verdict[] = [];
+
+async function listen(of: Shape, signal: AbortSignal): Promise<void> {
+  const answer = await fetch("/api/v1/events" + search(asQuery(of)), {
+    headers: headers({ accept: "text/event-stream" }),
+    signal,
+  });
+  if (!answer.ok || !answer.body) throw new ApiError({ title: answer.statusText, status: answer.status });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const parts = (rest + value).split("\n\n");
+    rest = parts.pop() ?? "";
+    for (const part of parts) {
+      const name = /^event: (.*)$/m.exec(part)?.[1] ?? "";
+      const data = /^data: (.*)$/m.exec(part)?.[1];
+      if (name === "lost") return;
+      if (data) take(name, JSON.parse(data), of, signal);
+    }
+  }
+}
+
+function heard(time: number): void {
+  live.connected = true;
+  live.everConnected = true;
+  live.serverTime = time;
+  live.heardAt = live.now = Date.now();
+}
+
+function take(name: string, data: Changed, of: Shape, signal: AbortSignal): void {
+  heard(data.time);
+  if (name !== "changed") return;
+  for (const tile of data.tiles) live.tiles.set(tile[0], unpacked(tile, verdicts));
+  for (const gone of data.gone) live.tiles.delete(gone);
+  const names = data.tiles.map((tile) => tile[0]);
+  live.version++;
+  live.fresh = new Set(names);
+  clearTimeout(faded);
+  faded = setTimeout(() => (live.fresh = new Set()), 600) as unknown as number;
+  live.news = [...data.events.toReversed(), ...live.news].slice(0, 50);
+  for (const listener of listeners) listener(names);
+  if (!numbersDue) numbersDue = setTimeout(() => void renew(of, signal), 1000) as unknown as number;
+}
+
+async function renew(of: Shape, signal: AbortSignal): Promise<void> {
+  numbersDue = 0;
+  try {
+    live.numbers = await get<Numbers>("/api/v1/cluster", asQuery(of), signal);
+  } catch {
+    // The stream will tell if the server is gone.
+  }
+}

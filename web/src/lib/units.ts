@@ -1,0 +1,49 @@
+const GIB = 2 ** 30;
+
+export function gib(bytes: number): string {
+  const amount = bytes / GIB;
+  return amount >= 100 || Number.isInteger(amount) ? String(Math.round(amount)) : amount.toFixed(1).replace(/\.0$/, "");
+}
+
+export function cpus(milli: number): string {
+  return String(Math.round(milli / 100) / 10);
+}
+
+/** An amount of a resource as people say it: `24 CPU`, `96 GiB`, `2 GPU`. */
+export function amount(resource: string, value: number): string {
+  if (resource === "cpu") return `${value} CPU`;
+  if (resource === "memory" || resource.startsWith("hugepages-")) return `${gib(value)} GiB`;
+  return `${value} ${short(resource)}`;
+}
+
+export function short(resource: string): string {
+  return /gpu/.test(resource) ? "GPU" : resource;
+}
+
+/** The CPUs of a kernel list such as `0-3,8`. */
+export function cpuList(text: string): number[] {
+  const found: number[] = [];
+  for (const part of text ? text.split(",") : []) {
+    const [from = 0, to = from] = part.split("-").map(Number);
+    for (let cpu = from; cpu <= to; cpu++) found.push(cpu);
+  }
+  return found;
+}
+
+/** A, B, … H, A2, B2, …: eight colours, and a number where they come round again. */
+export function letter(slot: number): string {
+  const round = Math.floor(slot / 8);
+  return "ABCDEFGH"[slot % 8]! + (round ? String(round + 1) : "");
+}
+
+export function podClass(slot: number): string {
+  return `pod-${"abcdefgh"[slot % 8]}`;
+}
+
+export function clock(time: number): string {
+  return new Date(time).toLocaleTimeString("en-GB");
+}
+
+export function dots(numbers: readonly number[]): string {
+  return numbers.join(",");
+}
