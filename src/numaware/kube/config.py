@@ -131,6 +131,8 @@ async def _from_kubeconfig(paths: list[Path], context: str | None) -> Connection
             merged.config, active_context=context, config_base_path=None, config_persister=_persister(merged)
         )
         configuration = loader().configuration()
+        if found._user is None:  # noqa: SLF001 - the library takes nobody for a user with certificates, and stumbles
+            found._user = {}  # noqa: SLF001
     except Exception as error:  # noqa: BLE001 - the library raises whatever a badly shaped file makes it stumble on
         raise InputError(source, f"not a kubeconfig that can be used: {_why(error)}") from None
     connection: Connection | None = None
@@ -223,8 +225,7 @@ def _persister(merged: Any) -> Callable[[object], None]:
 
 
 def _runs_plugin(found: Any) -> bool:
-    user = found._user  # noqa: SLF001 - the library's own way to ask, see its refresh_token
-    return user is not None and "exec" in user
+    return "exec" in found._user  # noqa: SLF001 - the library's own way to ask, see its refresh_token
 
 
 def _token(configuration: Any) -> str:

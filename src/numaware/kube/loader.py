@@ -8,12 +8,15 @@ away again: whoever imports the library afterwards gets all of it.
 from __future__ import annotations
 
 import logging
+import ssl
 import sys
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+import aiohttp
 
 _LIBRARY = "kubernetes_asyncio"
 _PACKAGES = (_LIBRARY, f"{_LIBRARY}.client")
@@ -50,11 +53,23 @@ def loader() -> Loader:
 
 
 def _imported() -> Loader:
+    kubeconfig: Any = import_module(f"{_LIBRARY}.config.kube_config")
+    kubeconfig.OpenIDRequestor = _verifying(kubeconfig.OpenIDRequestor)
     return Loader(
-        import_module(f"{_LIBRARY}.config.kube_config"),
+        kubeconfig,
         import_module(f"{_LIBRARY}.config.incluster_config"),
         import_module(f"{_LIBRARY}.client.configuration").Configuration,
     )
+
+
+def _verifying(requestor: Any) -> Any:
+    """The part that refreshes OIDC tokens, made to check whom it sends a secret to: by itself it does not."""
+
+    def connector(self: Any) -> aiohttp.TCPConnector:
+        authorities = self._ssl_ca_cert
+        return aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=authorities))
+
+    return type("VerifyingRequestor", (requestor,), {"_get_connector": connector})
 
 
 def _hollow(name: str) -> ModuleType:
