@@ -7,16 +7,18 @@ taken as text, in which the lines that are known still count.
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
+import json
 import lzma
 import re
 import zlib
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from numaware.diagnose import kubectl_text, logs, objects
 from numaware.diagnose.bundle import Bundle, Piece, StateFile
-from numaware.diagnose.lint import findings_of_kubelet_flags, lint
+from numaware.diagnose.lint import Linted, findings_of_kubelet_flags, lint
 from numaware.diagnose.logs import scan
 from numaware.diagnose.state_findings import checkpoint_of, state_findings
 from numaware.errors import InputError
@@ -32,15 +34,19 @@ UNKNOWN = "unknown"
 HEAD = 1 << 16
 # What is larger is a log, whatever it begins with.
 MOST_BYTES = 16 << 20
+# Unless it is a list of Kubernetes objects.
+_MOST_LISTING = 64 << 20
+_LARGE = 1 << 18
 _MOST_WRAPPERS = 3
 
 _LOG_LINE = re.compile(
     rb"(?m)^.{0,200}?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |^\{\"(?:ts|time|log|MESSAGE|__CURSOR|level|insertId)\"|"
     rb"^.{0,120}kubelet\[\d{1,10}\]: "
 )
+_LISTING = re.compile(rb'\s{0,8}\{\s{0,40}"(?:apiVersion|items|kind)"\s*:')
 _STATE = re.compile(rb'"(?i:policyName|defaultCpuSet|machineState|PodDeviceEntries)"\s*:')
 _OBJECT = re.compile(
-    rb"(?m)^[\s{,-]*\"?(?:apiVersion|kind|items|involvedObject|kubelet|kubeletconfig|cpuManager\w+|topologyManager\w+|"
+    rb"(?m)^[ \t{,-]{0,200}\"?(?:apiVersion|kind|items|involvedObject|kubelet|kubeletconfig|cpuManager\w+|topologyManager\w+|"
     rb"memoryManagerPolicy|reserved(?:Memory|SystemCPUs)|kubeReserved|systemReserved|evictionHard|featureGates)\"?\s*:"
 )
 _FLAGS = re.compile(
@@ -48,8 +54,13 @@ _FLAGS = re.compile(
     rb"kube-reserved|system-reserved)\b"
 )
 _TOOLS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
-    ("numactl", re.compile(rb"(?m)^\s*available: \d+ nodes")),
-    ("nvidia-smi", re.compile(rb"(?m)^\W*(?:\x1b\[4m)?\s*GPU0\b.*\bCPU Affinity|^\s*GPU0\s+X\s")),
+    ("numactl", re.compile(rb"(?m)^[ \t]{0,40}available: \d+ nodes")),
+    (
+        "nvidia-smi",
+        re.compile(
+            rb"(?m)^[^\w\n]{0,40}(?:\[4m)?[ \t]{0,40}GPU0\b[^\n]{0,4000}\bCPU Affinity|^[ \t]{0,40}GPU0[ \t]{1,40}X\s"
+        ),
+    ),
     ("lscpu", re.compile(rb"(?m)^(?:Architecture:\s|CPU\(s\):\s+\d|CPU NODE SOCKET|NUMA node\d+ CPU\(s\):)")),
     ("hwloc", re.compile(rb"<!DOCTYPE topology|<topology\b")),
     ("nccl", re.compile(rb"<system version=")),
@@ -77,8 +88,9 @@ def _take(bundle: Bundle, file: str, stream: IO[bytes], wrappers: int = 0) -> st
         return UNKNOWN
     if _LOG_LINE.search(head):
         return _log(bundle, file, whole)
-    data = _up_to(whole, MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
+    most = _MOST_LISTING if _LISTING.match(head) else MOST_BYTES
+    data = _up_to(whole, most + 1)
+    if len(data) > most:
         return _log(bundle, file, cast("IO[bytes]", _Rejoined(data, stream)))
     return _document(bundle, file, data) or _log(bundle, file, io.BytesIO(data))
 
@@ -224,27 +236,52 @@ def _topology(data: bytes, file: str) -> Machine | None:
 def _objects(bundle: Bundle, file: str, data: bytes) -> str:
     if not _OBJECT.search(data):
         return ""
+    listing = objects.listing(data) if len(data) > _LARGE else None
+    if listing is not None:
+        return _listing(bundle, file, listing)
     try:
         found = documents(data, file)
-        linted = lint(data, file)
+        every = list(objects.objects(found))
+        # What runs on a cluster is told about where something went wrong with it; advice is for what somebody wrote.
+        live = any(node.get("status", "phase").text for node in every)
+        linted = None if live else lint(data, file)
+        workloads = manifest.scan(data, file).workloads if live or _has_pods(linted) else ()
     except InputError:
         return ""
+    for node in every:
+        bundle.attempts += objects.attempts(node, file)
+    bundle.workloads += [Piece(file, one) for one in workloads]
+    if linted is None:
+        return _kinds(every)
     if linted.config is not None:
         bundle.settings.append(Piece(file, linted.config.settings))
-    kinds: dict[str, None] = {}
-    live = False
-    for node in objects.objects(found):
-        kinds.setdefault(_kind_of(node))
-        live = live or bool(node.get("status", "phase").text)
-        bundle.attempts += objects.attempts(node, file)
-    # What runs on a cluster is told about where something went wrong with it; advice is for what somebody wrote.
-    if not live:
-        bundle.findings += linted.findings
-    if linted.kind != "kubelet configuration":
-        bundle.workloads += [Piece(file, one) for one in manifest.scan(data, file).workloads]
+    bundle.findings += linted.findings
     if linted.kind != "other":
-        return "pods" if live else linted.kind
-    return " and ".join(filter(None, kinds)) if any(kinds) else "settings" if linted.findings else ""
+        return linted.kind
+    return _kinds(every) or ("settings" if linted.findings else "")
+
+
+def _has_pods(linted: Linted | None) -> bool:
+    return linted is not None and "manifest" in linted.kind
+
+
+def _listing(bundle: Bundle, file: str, listing: list[dict[str, Any]]) -> str:
+    """A long list as `kubectl get -o json` prints it: what is told about refused pods, and what those ask for."""
+    nodes = []
+    for item in listing:
+        node = objects.reduced(item)
+        nodes.append(node)
+        found = list(objects.attempts(node, file))
+        bundle.attempts += found
+        if found and "spec" in item:
+            with contextlib.suppress(InputError):
+                one = manifest.scan(json.dumps(item).encode(), file)
+                bundle.workloads += [Piece(file, workload) for workload in one.workloads]
+    return _kinds(nodes)
+
+
+def _kinds(nodes: list[Node]) -> str:
+    return " and ".join(filter(None, dict.fromkeys(map(_kind_of, nodes))))
 
 
 def _kind_of(node: Node) -> str:

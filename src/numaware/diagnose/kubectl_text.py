@@ -36,6 +36,11 @@ _ALONE = re.compile(
     r"\s*(?:-\s*)?(?:[\w-]{1,40}:\s*)?[\"'`]?(?:Pod was rejected: |Pod )?(?=SMT Alignment Error: |Allocate failed due to |"
     r"Resources cannot be allocated with Topology locality|Update plugin resources failed due to |Node didn't have enough )"
 )
+# Words of which every line of interest has one.
+_WORTH = re.compile(
+    r"Warning|Error|OutOf|kubectl|Successfully assigned|failed due to|Topology locality|didn't have|"
+    r"^(?:Name|Namespace|Node|Status|Reason|Message|Controlled By|UID):"
+)
 _HEADER = re.compile(r"(Name|Namespace|Node|Status|Reason|Message|Controlled By|UID):\s+(\S.*?)\s*\Z")
 # Who a description without its head is about: the prompt before it, or the scheduler's event in it.
 _PROMPT = re.compile(r"\S*[$#] kubectl .{0,80}describe pods? (?P<name>[\w.-]{1,253})")
@@ -51,6 +56,8 @@ def read(text: str, file: str) -> Iterator[Attempt]:
     headed = 0
     told = False
     for number, line in enumerate(text.splitlines(), 1):
+        if not _WORTH.search(line[:8_000]):
+            continue
         header = _HEADER.match(line[:2_000])
         if header:
             if header[1] == "Name":

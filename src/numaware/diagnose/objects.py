@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 from numaware.diagnose.attempts import Attempt
 from numaware.diagnose.finding import Evidence, Message
@@ -12,6 +14,26 @@ from numaware.diagnose.sentences import refusal
 from numaware.workload.yamlfile import Node
 
 MOST_OBJECTS = 100_000
+
+_DEEPEST = 8
+_TELLING = (
+    "kind",
+    "metadata",
+    "status",
+    "involvedObject",
+    "regarding",
+    "reason",
+    "message",
+    "note",
+    "type",
+    "source",
+    "deprecatedSource",
+    "reportingInstance",
+    "count",
+    "series",
+    "firstTimestamp",
+    "eventTime",
+)
 
 
 def objects(documents: list[Node]) -> Iterator[Node]:
@@ -27,6 +49,34 @@ def objects(documents: list[Node]) -> Iterator[Node]:
             stack.extend(reversed(items.items))
         elif node.mapping:
             yield node
+
+
+def listing(data: bytes) -> list[dict[str, Any]] | None:
+    """The items of a list in JSON, without their lines: reading those takes a hundred times as long."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    items = found.get("items") if isinstance(found, dict) else None
+    return (
+        [item for item in items[:MOST_OBJECTS] if isinstance(item, dict)] if isinstance(items, list) else None
+    )
+
+
+def reduced(item: dict[str, Any]) -> Node:
+    """An object with only what tells about a refusal."""
+    kept = {name: item[name] for name in _TELLING if name in item}
+    if isinstance(item.get("spec"), dict):
+        kept["spec"] = {"nodeName": item["spec"].get("nodeName")}
+    return _node(kept)
+
+
+def _node(value: Any, depth: int = 0) -> Node:
+    if isinstance(value, dict) and depth < _DEEPEST:
+        return Node({str(name): _node(child, depth + 1) for name, child in value.items()}, 0)
+    if isinstance(value, list) and depth < _DEEPEST:
+        return Node([_node(child, depth + 1) for child in value], 0)
+    return Node(value if isinstance(value, str | int | float | bool) else None, 0)
 
 
 def attempts(node: Node, file: str) -> Iterator[Attempt]:

@@ -25,6 +25,8 @@ def read_bare(text: str, file: str, journal: Journal) -> int:
     """Take in sentences of a kubelet that are quoted without the line they stood in."""
     said = 0
     for number, line in enumerate(text.splitlines(), 1):
+        if not messages.may_be_bare(line):
+            continue
         seen = messages.read_bare(record.read(file, number, line[:_LONGEST].encode("utf-8", "replace")))
         if seen is not None and start_failure(seen.message):
             said += 1

@@ -18,7 +18,7 @@ from numaware.twin.topology.hints import Hint
 _HINT = r"\{(?:NUMANodeAffinity:)?([01]{1,64}|<nil>) (?:Preferred:)?(true|false)\}"
 _ONE = re.compile(_HINT)
 _HINTS = r"(?:\{(?:NUMANodeAffinity:)?(?:[01]{1,64}|<nil>) (?:Preferred:)?(?:true|false)\} ?)*"
-_RESOURCE = re.compile(rf"([A-Za-z0-9][\w./-]{{0,316}}):\[({_HINTS})\]")
+_RESOURCE = re.compile(rf"(?<![\w./-])([A-Za-z0-9][\w./-]{{0,316}}):\[({_HINTS})\]")
 _MOST_HINTS = 4096
 
 HintLists = dict[str, list[Hint] | None]

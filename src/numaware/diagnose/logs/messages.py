@@ -26,6 +26,11 @@ def _last_words(record: Record) -> Seen | None:
     return Seen("failed", record, message=f"{record.message} {record.fields.get('err', '')}")
 
 
+def may_be_bare(line: str) -> bool:
+    """Whether a line is worth a look by `read_bare`; most lines are not."""
+    return len(line) > _SHORTEST and _BARE.match(line.strip()[:200]) is not None
+
+
 def read_bare(record: Record) -> Seen | None:
     """A line without klog's header: the last words of a kubelet as it prints them to the terminal, or as people quote them."""
     if record.level or not _BARE.match(record.message):
@@ -33,6 +38,7 @@ def read_bare(record: Record) -> Seen | None:
     return Seen("failed", record, message=record.message)
 
 
+_SHORTEST = 20
 # What may stand before a sentence that is quoted alone: names of programs, of errors, of managers.
 _BARE = re.compile(
     r"[\W]{0,8}(?:err(?:or)?\b[:=\"' ]{1,4}|failed to run kubelet\b|failed to start containermanager\b|start (?:cpu|memory) "

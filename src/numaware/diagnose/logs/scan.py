@@ -7,10 +7,10 @@ in its text or in the name of the source file before it. Only lines with a hit a
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import IO, NamedTuple
-import itertools
 
 PIECE = 1 << 18
 # No message of interest is longer; more is somebody's binary file.
