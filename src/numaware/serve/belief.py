@@ -21,6 +21,7 @@ from numaware.machine.cpuset import MAX_ID
 from numaware.schedule.counts import Counts, ZoneCounts
 from numaware.schedule.facts import NodeFacts, Taint
 from numaware.schedule.guesses import Guess
+from numaware.schedule.kinds import owns_something
 from numaware.schedule.knowledge import PartialNode, partial_node
 from numaware.schedule.ledger import Placement
 from numaware.schedule.ledger import decode as read_placement
@@ -33,7 +34,6 @@ from numaware.workload.requirements import is_extended
 
 Level = Literal["complete", "counts", "none"]
 
-_EVER = 1 << 62
 # Moments in the past that a fingerprint is looked for in; publishers lag behind by a minute at most.
 _MOST_MOMENTS = 64
 NO_TOPOLOGY = "the NUMA nodes, of which nobody tells"
@@ -177,9 +177,7 @@ def _counted(
     report = told.report
     settles = None
     if report.fingerprint:
-        moment = _moment(report, held)
-        current = moment is not None
-        counted = {uid for uid, one in held.items() if one.is_there(moment)} if moment is not None else set()
+        counted, current = _named(report, held)
     else:
         # Who came before the report and long enough ago is in it; whoever came later is counted on top, twice at worst.
         current = True
@@ -192,8 +190,6 @@ def _counted(
             one.came_at + settle for uid, one in held.items() if one.gone is None and uid not in counted
         ]
         settles = min((when for when in waiting if when > now), default=None)
-    if not current:
-        counted = {uid for uid, one in held.items() if one.gone is None}
     zones = report.zones
     for uid, one in held.items():
         if uid not in counted and one.gone is None:
@@ -207,18 +203,27 @@ def _counted(
     return Belief("counts", report.publisher, node, alive, current, settles)
 
 
-def _moment(report: Report, held: Mapping[str, Held]) -> int | None:
-    """The last event after which the pods on the node were those of the fingerprint; None if they never were."""
-    named = [
-        one for one in held.values() if report.method == "all" or _is_exclusive(one.live.pod, report.zones)
-    ]
-    moments = sorted({event for one in named for event in (one.came, one.gone) if event is not None})
+def _named(report: Report, held: Mapping[str, Held]) -> tuple[set[str], bool]:
+    """The pods that a report with a fingerprint has counted, and whether there was a moment at which it was right.
+
+    Whoever it does not name and who owns nothing makes no difference. A pod that owns something while it starts only
+    makes one, and is not named: such a pod is taken to be not counted, that is, counted twice at worst.
+    """
+    there = {uid: one for uid, one in held.items() if one.gone is None}
+    named = {
+        uid: one
+        for uid, one in held.items()
+        if report.method == "all" or _is_exclusive(one.live.pod, report.zones)
+    }
+    moments = sorted({event for one in named.values() for event in (one.came, one.gone) if event is not None})
     for moment in (*reversed(moments[-_MOST_MOMENTS:]), 0):
-        there = [one.live for one in named if one.is_there(moment)]
-        if fingerprint((pod.namespace, pod.name) for pod in there) == report.fingerprint:
-            # Whoever is not named by the fingerprint changes nothing: the report holds until somebody does who is.
-            return min((event for event in moments if event > moment), default=_EVER) - 1
-    return None
+        then = {uid: one.live for uid, one in named.items() if one.is_there(moment)}
+        if fingerprint((pod.namespace, pod.name) for pod in then.values()) == report.fingerprint:
+            idle = {
+                uid for uid, one in there.items() if uid not in named and not owns_something(one.live.pod)
+            }
+            return {*then, *idle}, True
+    return set(there), False
 
 
 def _is_exclusive(pod: Pod, zones: tuple[ZoneReport, ...]) -> bool:
