@@ -25,7 +25,7 @@ from numaware.kube.pods import LivePod
 from numaware.schedule.engine import Decision
 from numaware.serve.lines import Lines
 from numaware.serve.metrics import Metrics
-from numaware.serve.scheduler import Actions, prediction
+from numaware.serve.scheduler import Binder, prediction
 from numaware.serve.truth import Truth
 
 # What is to become of nodes whose answer nobody can know: let the other scheduler decide, or keep pods off.
@@ -60,19 +60,19 @@ class _NodeList(msgspec.Struct):
 
 
 class Extender:
-    """Answers from `truth`; `actions` carries binds out."""
+    """Answers from `truth`; `binder` carries binds out."""
 
     def __init__(
         self,
         truth: Truth,
-        actions: Actions,
+        binder: Binder,
         metrics: Metrics,
         *,
         unknown: Unknown = "pass",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._truth = truth
-        self._actions = actions
+        self._binder = binder
         self._metrics = metrics
         self._passes = unknown == "pass"
         self._clock = clock
@@ -144,7 +144,7 @@ class Extender:
             return problem
         async with self._lines.turn(node):
             annotations = {} if blind else prediction(self._truth, pod, node)
-            bound = "failed" if annotations is None else await self._actions.bind(pod, node, annotations)
+            bound = "failed" if annotations is None else await self._binder.bind(pod, node, annotations)
         if bound == "bound":
             return ""
         self._truth.forget(pod.uid)
@@ -237,16 +237,16 @@ async def _fields(request: Request) -> _Fields:
 
 
 def _convert(raw: msgspec.Raw | None, kind: Any, name: str) -> Any:
-    if raw is None or bytes(raw[:4]) == b"null":
+    if not _is_there(raw):
         raise BadRequestError(f"{name} is missing")
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return msgspec.json.decode(raw or b"", type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadRequestError(f"{name}: {error}") from None
 
 
 def _is_there(raw: msgspec.Raw | None) -> bool:
-    return raw is not None and bytes(raw[:4]) != b"null"
+    return raw is not None and bytes(memoryview(raw)[:4]) != b"null"
 
 
 def _text(fields: _Fields, name: str) -> str:

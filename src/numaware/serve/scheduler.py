@@ -31,11 +31,15 @@ _AHEAD = 256
 Bound = Literal["bound", "gone", "elsewhere", "failed"]
 
 
-class Actions(Protocol):
-    """What the scheduler does to the outside world."""
+class Binder(Protocol):
+    """Who binds."""
 
     async def bind(self, pod: LivePod, node: str, annotations: dict[str, str]) -> Bound:
         """Bind the pod; how it came out is certain whatever the network did."""
+
+
+class Actions(Binder, Protocol):
+    """What the scheduler does to the outside world."""
 
     def scheduled(self, pod: LivePod, node: str) -> None:
         """Tell that the pod has a node."""

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+
+from live_pods import complete, live, live_node
+from numaware.kube.pods import LivePod
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.engine import Engine
+from numaware.schedule.ledger import PREDICTED
+from numaware.serve.extender import Extender, Unknown
+from numaware.serve.metrics import Metrics
+from numaware.serve.scheduler import Bound
+from numaware.serve.truth import Truth
+from numaware.twin.node import Node
+from numaware.web import serving
+from small_clusters import gpu_node
+from twin_nodes import pod
+
+
+class FakeBinder:
+    def __init__(self) -> None:
+        self.outcome: Bound = "bound"
+        self.bound: list[tuple[str, str, dict[str, str]]] = []
+
+    async def bind(self, pod: LivePod, node: str, annotations: dict[str, str]) -> Bound:
+        self.bound.append((pod.name, node, annotations))
+        return self.outcome
+
+
+Ask = Callable[[str, object], Awaitable[tuple[int, Any]]]
+
+
+class Scene:
+    """An extender on a few nodes called n0, n1, ...; a node of None is one that nobody publishes anything of."""
+
+    def __init__(self, *nodes: Node | None, unknown: Unknown = "pass") -> None:
+        self.now = 0.0
+        self.binder = FakeBinder()
+        self.truth = Truth(Engine(Cluster(())), lambda: self.now)
+        for number, node in enumerate(nodes):
+            self.truth.put_node(live_node(f"n{number}", node or gpu_node()))
+            if node is not None:
+                self.truth.put_report(complete(f"n{number}", node))
+        self.extender = Extender(self.truth, self.binder, Metrics(), unknown=unknown, clock=lambda: self.now)
+
+    def play(self, story: Callable[[Ask], Awaitable[None]]) -> None:
+        async def run() -> None:
+            app = Starlette(routes=self.extender.routes())
+            async with serving(app, "127.0.0.1:0") as address, aiohttp.ClientSession(address) as session:
+
+                async def ask(path: str, body: object) -> tuple[int, Any]:
+                    data = {"data": body} if isinstance(body, bytes) else {"json": body}
+                    async with session.post(path, **data) as answer:  # type: ignore[arg-type] # one of the two
+                        return answer.status, await answer.json()
+
+                await story(ask)
+
+        asyncio.run(run())
+
+
+def wire(name: str, cpus: int, **metadata: str) -> dict[str, Any]:
+    """A Guaranteed pod as another scheduler sends it."""
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": name, **metadata},
+        "spec": {"containers": [{"name": "c", "resources": _of(cpus)}]},
+    }
+
+
+def _of(cpus: int) -> dict[str, Any]:
+    amounts = {"cpu": str(cpus), "memory": "1Gi"}
+    return {"limits": amounts, "requests": amounts}
+
+
+def node_object(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {"zone": "z"}}, "status": {"capacity": {"cpu": "16"}}}
+
+
+def test_nodes_whose_kubelet_would_refuse_are_filtered_out_with_the_reason() -> None:
+    async def story(ask: Ask) -> None:
+        status, told = await ask(
+            "/extender/filter", {"Pod": wire("a", 12), "Nodes": None, "NodeNames": ["n0", "n1"]}
+        )
+        assert status == 200
+        assert told["NodeNames"] == ["n1"]
+        assert told["Nodes"] is None
+        assert told["FailedNodes"] == {
+            "n0": "numaware: node(s) could not align the pod on NUMA nodes (single-numa-node)"
+        }
+        assert told["Error"] == ""
+
+    Scene(gpu_node("single-numa-node"), gpu_node("none")).play(story)
+
+
+def test_whole_node_objects_come_back_as_they_were_sent() -> None:
+    async def story(ask: Ask) -> None:
+        sent = {"items": [node_object("n0"), node_object("n1")]}
+        _, told = await ask("/extender/filter", {"Pod": wire("a", 12), "Nodes": sent, "NodeNames": None})
+        assert told["NodeNames"] is None
+        assert told["Nodes"]["items"] == [node_object("n1")]
+
+    Scene(gpu_node("single-numa-node"), gpu_node("none")).play(story)
+
+
+def test_keys_in_the_case_of_old_releases_are_understood() -> None:
+    async def story(ask: Ask) -> None:
+        _, told = await ask("/extender/filter", {"pod": wire("a", 4), "nodenames": ["n0"]})
+        assert told["NodeNames"] == ["n0"]
+
+    Scene(gpu_node()).play(story)
+
+
+def test_the_best_place_gets_ten_points_and_a_refused_one_none() -> None:
+    async def story(ask: Ask) -> None:
+        names = ["n0", "n1", "n2"]
+        _, told = await ask("/extender/prioritize", {"Pod": wire("b", 8), "NodeNames": names})
+        scores = {entry["Host"]: entry["Score"] for entry in told}
+        assert list(scores) == names
+        assert max(scores.values()) == 10
+        assert scores["n2"] == 0
+
+    full = gpu_node("single-numa-node").admit(pod("x", 7)).node.admit(pod("y", 8)).node
+    Scene(gpu_node("single-numa-node").admit(pod("x", 7)).node, gpu_node(), full).play(story)
+
+
+def test_a_bind_carries_the_prediction_and_the_next_question_knows_of_it() -> None:
+    scene = Scene(gpu_node("single-numa-node"))
+    for name in "ab":
+        scene.truth.put_pod(live(pod(name, 7)))
+
+    async def story(ask: Ask) -> None:
+        body = {"PodName": "a", "PodNamespace": "default", "PodUID": "a", "Node": "n0"}
+        assert await ask("/extender/bind", body) == (200, {"Error": ""})
+        assert scene.binder.bound[0][:2] == ("a", "n0")
+        assert '"cpus":"1-7"' in scene.binder.bound[0][2][PREDICTED]
+        _, told = await ask("/extender/filter", {"Pod": wire("c", 9), "NodeNames": ["n0"]})
+        assert told["NodeNames"] == []
+
+    scene.play(story)
+
+
+def test_a_place_that_is_gone_by_the_time_of_the_bind_is_an_error_and_binds_nothing() -> None:
+    scene = Scene(gpu_node("single-numa-node"))
+    scene.truth.put_pod(live(pod("a", 12)))
+
+    async def story(ask: Ask) -> None:
+        body = {"PodName": "a", "PodNamespace": "default", "PodUID": "a", "Node": "n0"}
+        _, told = await ask("/extender/bind", body)
+        assert told["Error"].startswith("node n0 would refuse the pod by now: ")
+
+    scene.play(story)
+    assert scene.binder.bound == []
+
+
+def test_a_bind_that_failed_gives_back_what_was_put_aside() -> None:
+    scene = Scene(gpu_node())
+    scene.binder.outcome = "failed"
+    scene.truth.put_pod(live(pod("a", 4)))
+
+    async def story(ask: Ask) -> None:
+        body = {"PodName": "a", "PodNamespace": "default", "PodUID": "a", "Node": "n0"}
+        _, told = await ask("/extender/bind", body)
+        assert told["Error"] == "pod default/a could not be bound to n0: failed"
+
+    scene.play(story)
+    assert scene.truth.engine.cluster.where == {}
+
+
+def test_a_pod_that_nobody_has_heard_of_is_not_bound() -> None:
+    async def story(ask: Ask) -> None:
+        body = {"PodName": "a", "PodNamespace": "default", "PodUID": "x", "Node": "n0"}
+        _, told = await ask("/extender/bind", body)
+        assert "has not heard of" in told["Error"]
+
+    Scene(gpu_node()).play(story)
+
+
+@pytest.mark.parametrize(("unknown", "taken"), [("pass", ["n0", "stranger"]), ("refuse", [])])
+def test_nodes_that_nobody_publishes_pass_or_are_refused_as_the_user_says(
+    unknown: Unknown, taken: list[str]
+) -> None:
+    async def story(ask: Ask) -> None:
+        _, told = await ask("/extender/filter", {"Pod": wire("a", 4), "NodeNames": ["n0", "stranger"]})
+        assert told["NodeNames"] == taken
+
+    Scene(None, unknown=unknown).play(story)
+
+
+# Volcano
+
+
+def task(name: str, cpus: int, node: str = "") -> dict[str, Any]:
+    return {"UID": name, "Name": name, "NodeName": node, "Pod": wire(name, cpus)}
+
+
+def test_volcano_hears_whether_a_node_takes_a_task() -> None:
+    async def story(ask: Ask) -> None:
+        _, yes = await ask("/volcano/predicate", {"task": task("a", 4), "node": {"Name": "n0"}})
+        assert yes == {"status": "", "code": 0}
+        _, no = await ask("/volcano/predicate", {"task": task("a", 12), "node": {"Name": "n0"}})
+        assert no["code"] == 2
+        assert "single-numa-node" in no["status"]
+
+    Scene(gpu_node("single-numa-node")).play(story)
+
+
+def test_volcano_gets_a_score_for_every_node() -> None:
+    async def story(ask: Ask) -> None:
+        nodes = [{"Name": "n0"}, {"Name": "n1"}]
+        _, told = await ask("/volcano/prioritize", {"task": task("a", 4), "nodes": nodes})
+        assert told["errorMessage"] == ""
+        assert sorted(told["nodeScore"]) == ["n0", "n1"]
+        assert max(told["nodeScore"].values()) == 100.0
+
+    Scene(gpu_node(), gpu_node()).play(story)
+
+
+def test_what_volcano_allocates_is_taken_and_what_it_takes_back_is_free() -> None:
+    scene = Scene(gpu_node("single-numa-node"))
+
+    async def story(ask: Ask) -> None:
+        question = {"task": task("b", 9), "node": {"Name": "n0"}}
+        assert (await ask("/volcano/allocate", {"task": task("a", 7, "n0")}))[1] == {"errorMessage": ""}
+        assert (await ask("/volcano/predicate", question))[1]["code"] == 2
+        assert (await ask("/volcano/deallocate", {"task": task("a", 7, "n0")}))[1] == {"errorMessage": ""}
+        assert scene.truth.engine.cluster.where == {}
+
+    scene.play(story)
+
+
+def test_an_allocation_that_is_never_bound_is_forgotten() -> None:
+    scene = Scene(gpu_node())
+
+    async def story(ask: Ask) -> None:
+        await ask("/volcano/allocate", {"task": task("a", 7, "n0")})
+        scene.now = 59
+        scene.extender.expire()
+        assert list(scene.truth.engine.cluster.where) == ["a"]
+        scene.now = 61
+        scene.extender.expire()
+
+    scene.play(story)
+    assert scene.truth.engine.cluster.where == {}
+
+
+def test_an_allocation_that_was_bound_stays() -> None:
+    scene = Scene(gpu_node())
+
+    async def story(ask: Ask) -> None:
+        await ask("/volcano/allocate", {"task": task("a", 7, "n0")})
+        scene.truth.put_pod(live(pod("a", 7), node="n0"))
+        scene.now = 1000
+        scene.extender.expire()
+
+    scene.play(story)
+    assert list(scene.truth.engine.cluster.where) == ["a"]
+
+
+# Other programs' input
+
+PATHS = ["filter", "prioritize", "bind"]
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["Pod", "NodeNames", "Nodes", "items", "metadata", "spec", "task", "node", "Name"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(JUNK, min_size=10, max_size=10), st.binary(max_size=40))
+def test_no_request_is_answered_with_a_crash(bodies: list[Any], noise: bytes) -> None:
+    async def story(ask: Ask) -> None:
+        for path in (
+            *(f"/extender/{verb}" for verb in PATHS),
+            *(f"/volcano/{verb}" for verb in ("predicate", "prioritize", "allocate", "deallocate")),
+        ):
+            for body in (*bodies, noise, b'{"Pod":' + b"[" * 5000):
+                status, told = await ask(path, body)
+                assert status in (200, 400), (path, body, told)
+
+    Scene(gpu_node()).play(story)
