@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from property import damaged_capture, test_sysfs_fuzz
+from property import damaged_capture, test_lint_fuzz, test_sysfs_fuzz
 
 
 class Target(NamedTuple):
@@ -29,6 +29,9 @@ class Target(NamedTuple):
 
 
 TARGETS = {
+    "doctor": Target(test_lint_fuzz.NODE_FILES, test_lint_fuzz.check_node),
+    "lint": Target(test_lint_fuzz.EXAMPLES, test_lint_fuzz.check),
+    "diagnose": Target(test_diagnose_fuzz.damaged(), test_diagnose_fuzz.check_evidence),
     "sysfs": Target(damaged_capture.damaged_entries(), test_sysfs_fuzz.check_capture),
 }
 ROUND = 500
