@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from property import damaged_capture, test_lint_fuzz, test_sysfs_fuzz
+from property import damaged_capture, test_diagnose_fuzz, test_lint_fuzz, test_sysfs_fuzz
 
 
 class Target(NamedTuple):
