@@ -52,6 +52,7 @@ class Live:
         self._truth = truth
         self._listeners = tuple(listeners)
         self._clock = clock
+        self._known = asyncio.Event()
 
         def reflect(
             kind: str, resource: Resource, decode: Callable[[bytes], Any], on_change: Any, **more: Any
@@ -72,17 +73,22 @@ class Live:
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        # Lists have no order; truth brings them into the one in which things happened, once all have come.
+        self._truth.pause()
         async with asyncio.TaskGroup() as tasks:
             for reflector in self.reflectors.values():
                 tasks.create_task(reflector.run())
+            for reflector in self.reflectors.values():
+                await reflector.synced.wait()
+            self._tell_nodes(self._truth.resume())
+            self._known.set()
             while True:
                 await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
                 self._tell_nodes(self._truth.refresh())
 
     async def synced(self) -> None:
         """Return when everything that there is has been listed once."""
-        for reflector in self.reflectors.values():
-            await reflector.synced.wait()
+        await self._known.wait()
 
     def unready(self) -> str:
         """Why what is known should not be acted on, empty if it may be."""
@@ -146,6 +152,7 @@ async def look(client: Client, truth: Truth) -> list[str]:
             if not error.not_found:
                 raise
 
+    truth.pause()
     async for node in each(NODES, nodes.decode):
         truth.put_node(node)
     for resource, decode in ((NODE_RESOURCE_TOPOLOGIES, nrt.decode), (NUMATOPOLOGIES, volcano.decode)):
@@ -153,4 +160,5 @@ async def look(client: Client, truth: Truth) -> list[str]:
             truth.put_report(report)
     async for pod in each(PODS, pods.decode, _PODS_THAT_MATTER):
         truth.put_pod(pod)
+    truth.resume()
     return problems
