@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -39,7 +40,7 @@ class Load(NamedTuple):
 
 
 class Member:
-    """One node of the cluster. Its `load` is replaced, never changed; `version` counts changes of any kind."""
+    """One node of the cluster. Its `load` is replaced, never changed; `version` is another after every change."""
 
     __slots__ = ("allocatable", "facts", "load", "version")
 
@@ -74,6 +75,7 @@ class Cluster:
         self.where: dict[str, Member] = {}
         self._changes: list[str] = []
         self._forgotten = 0
+        self._versions = count(1)
         # What to put back, while somebody may want to; None when nobody does.
         self._journal: list[tuple[Member, Load, str, bool]] | None = None
         for facts, node in sorted(nodes, key=lambda pair: pair[0].name):
@@ -238,7 +240,7 @@ class Cluster:
         self._changed(member)
 
     def _changed(self, member: Member) -> None:
-        member.version += 1
+        member.version = next(self._versions)
         self._changes.append(member.name)
         if len(self._changes) > _MOST_CHANGES:
             half = len(self._changes) // 2

@@ -18,9 +18,9 @@ from numaware.schedule.profile import Profile
 from numaware.schedule.score import Outcome
 from numaware.schedule.shares import Share, choices, shares_class, with_shared
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import room, site
+from numaware.schedule.zones import Room, Site, room, site
 from numaware.twin.errors import KubeletPanic
-from numaware.twin.node import Merge, Node, Verdict
+from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
@@ -54,6 +54,7 @@ class Evaluator:
         self.mix = Mix()
         self.cached = cached
         self._numbers: dict[Hashable, int] = {}
+        self._rooms: dict[int, tuple[Site, Room]] = {}
         self._fits: dict[tuple[int, Kind], Fit] = {}
         self._scores: dict[tuple[int, Kind], Evaluation] = {}
 
@@ -78,11 +79,9 @@ class Evaluator:
         load = member.load
         key = (
             class_of(load.node),
-            member.facts.taints,
-            member.facts.unschedulable,
             member.facts.allocatable,
             # Room for one more pod is all that counts of the number of pods; two small ones are as good as a large one.
-            tuple(sorted((name, amount) for name, amount in load.used.items() if name != "pods")),
+            frozenset([pair for pair in load.used.items() if pair[0] != "pods"]),
             load.used.get("pods", 0) < member.allocatable.get("pods", 0),
             shares_class(load.node, load.shares) if load.shares else (),
             bool(load.astray),
@@ -96,38 +95,51 @@ class Evaluator:
         if found is None:
             fit = self._fits.get(place)
             if fit is None:
-                fit = self._fit(member, pod, kind)
+                fit = self._fit(number, member, pod, kind)
             found = self._score(fit, kind)
             if self.cached:
                 self._fits[place] = fit
                 self._scores[place] = found
         return found
 
-    def _fit(self, member: Member, pod: Pod, kind: Kind) -> Fit:
+    def _fit(self, number: int, member: Member, pod: Pod, kind: Kind) -> Fit:
         node, used, shares, _, astray = member.load
         short = capacity_reasons(kind.requests, member.allocatable, used)
         if short:
             return Fit((), (), short)
         if astray and owns_something(pod):
             return Fit((), (), (ASTRAY,))
-        merges: list[Merge] = []
         try:
-            verdict = node.admit(pod, merges.append)
+            verdict = node.admit(pod)
         except KubeletPanic as crash:
             return Fit((), (), (f"the kubelet would crash: {crash}",))
         if not verdict.admitted:
             return Fit((), (), (numa_reason(node, verdict),))
-        machine = site(node.kubelet, member.facts.allocatable)
-        before = room(node, shares, member.allocatable, used)
-        total = {name: used.get(name, 0) + amount for name, amount in kind.requests}
+        machine, before = self._room(number, member)
+        total = dict(used)
+        for name, amount in kind.requests:
+            total[name] = total.get(name, 0) + amount
         ways = []
         for share, after in choices(verdict.node, shares, pod):
             # A device that goes into shared use is still free to the twin that admitted the pod.
-            left = room(with_shared(verdict.node, after), after, member.allocatable, {**used, **total})
+            left = room(with_shared(verdict.node, after), after, member.allocatable, total)
             ways.append((share, Outcome(machine, before, left)))
         if not ways:
             return Fit((), (), ("Insufficient GPU share",))
-        return Fit(tuple(merge.best for merge in merges), tuple(ways), ())
+        return Fit(verdict.hints, tuple(ways), ())
+
+    def _room(self, number: int, member: Member) -> tuple[Site, Room]:
+        """What kind of machine the members of a class are, and what is free on them."""
+        found = self._rooms.get(number)
+        if found is None:
+            load = member.load
+            found = (
+                site(load.node.kubelet, member.facts.allocatable),
+                room(load.node, load.shares, member.allocatable, load.used),
+            )
+            if self.cached:
+                self._rooms[number] = found
+        return found
 
     def _score(self, fit: Fit, kind: Kind) -> Evaluation:
         if fit.reasons:

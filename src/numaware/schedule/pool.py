@@ -1,8 +1,9 @@
 """The members that may take a pod at all, sorted into classes, and the best of them for each kind of pod.
 
 A bind moves one member from one class to another. A board (one kind of pod) holds classes, not members, best score
-first; it only ever looks at a class once, when the class first has a member. So a decision costs the few classes that
-appeared since the last one of its kind, whatever the number of members.
+first and each under the name of its first member; it looks at a class when the class comes to have a member, or one
+with a lower name. So a decision costs the few classes that did so since the last one of its kind, whatever the number
+of members.
 """
 
 from __future__ import annotations
@@ -18,16 +19,33 @@ from numaware.workload.pod import Pod
 
 # Appearances of classes kept for boards that have not read them; then all boards start again.
 _MOST_NEWS = 1 << 17
+# Comes before every name: a class that does not fit needs no entry, however low the names of its members.
+_NOBODY = ""
 
 
 class _Board:
-    """Classes that fit one kind of pod, as a heap of (-score, class), and how far it has read the pool's news."""
+    """Classes that fit one kind of pod, as a heap of (-score, name of first member, class).
 
-    __slots__ = ("heap", "read")
+    `named` holds the name of each class's entry: never higher than that of its first member, put right when the entry
+    surfaces. `read` is how far the board has read the pool's news.
+    """
+
+    __slots__ = ("heap", "named", "read")
 
     def __init__(self) -> None:
-        self.heap: list[tuple[int, int]] = []
+        self.heap: list[tuple[int, str, int]] = []
+        self.named: dict[int, str] = {}
         self.read = 0
+
+
+class _Class:
+    """Names of the members of one class: a heap, from which those that have moved on are dropped when they surface."""
+
+    __slots__ = ("names", "size")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.size = 0
 
 
 class Pool:
@@ -46,10 +64,9 @@ class Pool:
         self._reason = reason
         self._reasons: dict[str, str] = {}
         self._number: dict[str, int] = {}
-        # Class -> names of its members, lowest first; those that have moved on are dropped when they surface.
-        self._members: dict[int, list[str]] = {}
-        self._sizes: Counter[int] = Counter()
-        # Classes in the order in which they came to have members.
+        # Only classes that have members.
+        self._classes: dict[int, _Class] = {}
+        # Classes in the order in which they came to have a first member, or another one with a lower name.
         self._news: list[int] = []
         self._boards: dict[Kind, _Board] = {}
         self._seen = cluster.serial
@@ -63,7 +80,7 @@ class Pool:
             self.outside[before] -= 1
         number = self._number.pop(name, None)
         if number is not None:
-            self._sizes[number] -= 1
+            self._leave(number)
         member = self.cluster.by_name.get(name)
         if member is not None:
             self._consider(member)
@@ -76,24 +93,32 @@ class Pool:
         board = self._boards.get(kind)
         if board is None:
             board = self._boards[kind] = _Board()
-        for number in self._news[board.read :]:
+        if board.read < len(self._news):
+            self._read(board, pod, kind)
+        heap, named = board.heap, board.named
+        while heap:
+            score, name, number = heap[0]
             first = self._first(number)
-            if first is not None:
-                found = self.evaluator.evaluate(number, first, pod, kind)
-                if not found.reasons:
-                    heapq.heappush(board.heap, (-found.score, number))
-        board.read = len(self._news)
-        return self._top(board, pod, kind)
+            if first == name == named.get(number):
+                member = self.cluster.by_name[name]
+                return member, self.evaluator.evaluate(number, member, pod, kind)
+            heapq.heappop(heap)
+            if named.get(number) != name:
+                continue
+            if first is None:
+                del named[number]
+            else:
+                named[number] = first
+                heapq.heappush(heap, (score, first, number))
+        return None
 
     def reasons(self, pod: Pod, kind: Kind) -> Counter[str]:
         """Why members refuse the pod, and how many each."""
         self._catch_up()
         counts: Counter[str] = Counter()
-        for number, size in self._sizes.items():
-            first = self._first(number)
-            if size and first is not None:
-                for reason in set(self.evaluator.evaluate(number, first, pod, kind).reasons):
-                    counts[reason] += size
+        for number, some in self._classes.items():
+            for reason in set(self._evaluate(number, pod, kind).reasons):
+                counts[reason] += some.size
         return counts
 
     def answers(self, pod: Pod, kind: Kind, names: Iterable[str]) -> Iterator[tuple[str, Evaluation | None]]:
@@ -107,28 +132,27 @@ class Pool:
     def forget_scores(self) -> None:
         """The scores have changed: boards start again from the classes there are."""
         self._boards.clear()
-        self._news = sorted(number for number, size in self._sizes.items() if size)
+        self._news = sorted(self._classes)
 
-    def _top(self, board: _Board, pod: Pod, kind: Kind) -> tuple[Member, Evaluation] | None:
-        """The first by name among the classes that share the best score."""
-        tied: list[tuple[int, int]] = []
-        best: tuple[str, int] | None = None
-        while board.heap and (not tied or board.heap[0][0] == tied[0][0]):
-            entry = heapq.heappop(board.heap)
-            if tied and entry == tied[-1]:
+    def _read(self, board: _Board, pod: Pod, kind: Kind) -> None:
+        """Take in the news since the board was last asked for."""
+        named = board.named
+        for number in self._news[board.read :]:
+            name, known = self._first(number), named.get(number)
+            if name is None or (known is not None and known <= name):
                 continue
-            first = self._first(entry[1])
-            if first is None:
-                continue
-            tied.append(entry)
-            if best is None or first.name < best[0]:
-                best = first.name, entry[1]
-        for entry in tied:
-            heapq.heappush(board.heap, entry)
-        if best is None:
-            return None
-        member = self.cluster.by_name[best[0]]
-        return member, self.evaluator.evaluate(best[1], member, pod, kind)
+            found = self._evaluate(number, pod, kind)
+            if found.reasons:
+                named[number] = _NOBODY
+            else:
+                named[number] = name
+                heapq.heappush(board.heap, (-found.score, name, number))
+        board.read = len(self._news)
+
+    def _evaluate(self, number: int, pod: Pod, kind: Kind) -> Evaluation:
+        """What the members of a class say; the first of them stands for all."""
+        first = self.cluster.by_name[self._first(number) or _NOBODY]
+        return self.evaluator.evaluate(number, first, pod, kind)
 
     def _catch_up(self) -> None:
         serial = self.cluster.serial
@@ -154,18 +178,32 @@ class Pool:
         before = self._number.get(name)
         if before == number:
             return
-        if before is not None:
-            self._sizes[before] -= 1
         self._number[name] = number
-        if not self._sizes[number]:
+        if before is not None:
+            self._leave(before)
+        some = self._classes.get(number)
+        if some is None:
+            some = self._classes[number] = _Class()
+        first = self._first(number)
+        if first is None or name < first:
             self._news.append(number)
-        self._sizes[number] += 1
-        heapq.heappush(self._members.setdefault(number, []), name)
+        some.size += 1
+        heapq.heappush(some.names, name)
+        if len(some.names) > 4 * some.size + 8:
+            some.names = sorted({name for name in some.names if self._number.get(name) == number})
 
-    def _first(self, number: int) -> Member | None:
-        names = self._members.get(number)
-        while names:
-            if self._number.get(names[0]) == number:
-                return self.cluster.by_name[names[0]]
+    def _leave(self, number: int) -> None:
+        some = self._classes[number]
+        some.size -= 1
+        if not some.size:
+            del self._classes[number]
+
+    def _first(self, number: int) -> str | None:
+        """The first member of a class, None if it has none."""
+        some = self._classes.get(number)
+        if some is None:
+            return None
+        names = some.names
+        while names and self._number.get(names[0]) != number:
             heapq.heappop(names)
-        return None
+        return names[0] if names else None

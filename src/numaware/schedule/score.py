@@ -7,7 +7,9 @@ NUMA nodes the kubelet will really use, not on the best-looking ones.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import cached_property
+
+import msgspec
 
 from numaware.schedule.stranding import Mix
 from numaware.schedule.zones import WHOLE, Room, Site, Zone
@@ -15,18 +17,17 @@ from numaware.schedule.zones import WHOLE, Room, Site, Zone
 TOP = 1000
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True, dict=True):
     """A placement to be judged: the kind of machine, and what is free on it before and after."""
 
     site: Site
     before: Room
     after: Room
 
-    @property
+    @cached_property
     def used(self) -> list[int]:
         """The zones the placement takes something from."""
-        pairs = zip(self.before.zones, self.after.zones, strict=True)
-        return [index for index, pair in enumerate(pairs) if pair[0] != pair[1]]
+        return [index for index, zone in enumerate(self.before.zones) if self.after.zones[index] != zone]
 
     @property
     def parts(self) -> list[tuple[Zone, Zone]]:

@@ -22,6 +22,8 @@ from numaware.workload.pod import Container, Pod, amount, milli, units
 
 # Pods of one kind that are counted beside each other on one zone; more of them would not change what is best.
 _MOST_TOGETHER = 16
+# Zones whose loss is remembered for one mix of pods.
+_MOST_ZONES = 1 << 16
 
 
 class Need(NamedTuple):
@@ -58,19 +60,18 @@ class Mix:
         self.kinds = tuple(sorted(item for item in seen.items() if bool(item[0].gpus) == self.by_gpus))
         self.total = sum(count for _, count in self.kinds)
         self._tables: dict[tuple[tuple[Zone, ...], str], tuple[_Table, _Table]] = {}
+        self._sites: dict[Site, tuple[_Table, _Table]] = {}
 
     def stranded(self, site: Site, room: Room) -> int:
         """What the pods of the mix cannot use of a node, on average, in thousandths of a GPU (or CPU), times `total`."""
-        narrow, wide = self._for(site)
-        parts = () if site.spans == "freely" else room.capped
-        idle = sum(self._idle(part) for part in parts) if parts else self._idle(room.whole)
-        useful = sum(narrow.useful(part) for part in parts)
+        narrow, wide = self._sites.get(site) or self._for(site)
+        if site.spans == "freely" or not room.zones:
+            lost = narrow.idle(room.whole)
+        else:
+            lost = sum(map(narrow.lost, room.capped))
         if wide.kinds and site.spans != "never":
-            useful += wide.useful(room.whole)
-        return idle * self.total - useful
-
-    def _idle(self, zone: Zone) -> int:
-        return sum(zone.gpus) if self.by_gpus else zone.cpus * WHOLE
+            lost -= wide.useful(room.whole)
+        return lost
 
     def _for(self, site: Site) -> tuple[_Table, _Table]:
         """The kinds that are judged zone by zone on such a machine, and those that need more than one zone there."""
@@ -83,7 +84,11 @@ class Mix:
                 if site.spans != "freely" and any(_fits(need, zone) for zone in site.empty.zones)
             ]
             wide = [kind for kind in self.kinds if kind not in narrow]
-            tables = self._tables[place] = _Table(narrow, self.by_gpus), _Table(wide, self.by_gpus)
+            tables = self._tables[place] = (
+                _Table(narrow, self.total, by_gpus=self.by_gpus),
+                _Table(wide, self.total, by_gpus=self.by_gpus),
+            )
+        self._sites[site] = tables
         return tables
 
 
@@ -94,8 +99,9 @@ class _Table:
     amounts of each, and many combinations.
     """
 
-    def __init__(self, kinds: list[tuple[Need, int]], by_gpus: bool) -> None:
+    def __init__(self, kinds: list[tuple[Need, int]], total: int, *, by_gpus: bool) -> None:
         self.kinds = kinds
+        self.total = total
         self.by_gpus = by_gpus
         needs = [need for need, _ in kinds]
         self._cpus = _Steps([need.cpus for need in needs])
@@ -106,6 +112,20 @@ class _Table:
         ]
         self._gpus: dict[tuple[int, ...], list[int]] = {}
         self._known: dict[tuple[tuple[int, ...], int, int], int] = {}
+        self._lost: dict[Zone, int] = {}
+
+    def idle(self, zone: Zone) -> int:
+        """What is free of a zone, for each pod that was seen."""
+        return self.total * (sum(zone.gpus) if self.by_gpus else zone.cpus * WHOLE)
+
+    def lost(self, zone: Zone) -> int:
+        """What is free of a zone and of no use to these kinds; remembered, as few zones change at a time."""
+        found = self._lost.get(zone)
+        if found is None:
+            if len(self._lost) >= _MOST_ZONES:
+                self._lost.clear()
+            found = self._lost[zone] = self.idle(zone) - self.useful(zone)
+        return found
 
     def useful(self, zone: Zone) -> int:
         """What as many pods of a kind as fit together would use of a zone, summed over kinds by how often they come."""

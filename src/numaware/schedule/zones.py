@@ -7,8 +7,10 @@ thousandths, one by one; CPUs and memory are summed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Literal, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import msgspec
 
 from numaware.machine.cpuset import iter_bits
 from numaware.twin.kubelet import Kubelet
@@ -24,7 +26,7 @@ Spans = Literal["freely", "if needed", "never"]
 _SPANS: dict[str, Spans] = {"restricted": "if needed", "single-numa-node": "never"}
 
 
-class Zone(NamedTuple):
+class Zone(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """One NUMA node: free CPUs, free bytes, and what is left of each GPU, ascending; used-up ones are left out."""
 
     cpus: int
@@ -32,7 +34,7 @@ class Zone(NamedTuple):
     gpus: tuple[int, ...]
 
 
-class Room(NamedTuple):
+class Room(msgspec.Struct, frozen=True, dict=True):
     """What is free on a node: zone by zone, and whole CPUs and bytes for requests of any kind.
 
     Pods that own nothing take from no zone, only from the second.
@@ -42,21 +44,27 @@ class Room(NamedTuple):
     cpus: int
     memory: int
 
-    @property
+    @cached_property
     def whole(self) -> Zone:
         """The node as if it were one zone."""
-        gpus = tuple(sorted(left for zone in self.zones for left in zone.gpus))
+        gpus = tuple(sorted([left for zone in self.zones for left in zone.gpus]))
         return Zone(self.cpus, self.memory, gpus)
 
-    @property
+    @cached_property
     def capped(self) -> tuple[Zone, ...]:
         """The zones, none with more than the node has left."""
+        cpus, memory = self.cpus, self.memory
         return tuple(
-            Zone(min(zone.cpus, self.cpus), min(zone.memory, self.memory), zone.gpus) for zone in self.zones
+            [
+                zone
+                if zone.cpus <= cpus and zone.memory <= memory
+                else Zone(min(zone.cpus, cpus), min(zone.memory, memory), zone.gpus)
+                for zone in self.zones
+            ]
         )
 
 
-class Site(NamedTuple):
+class Site(msgspec.Struct, frozen=True, cache_hash=True):
     """A kind of machine: what is free when nothing runs, how far its zones are apart, when pods may span them.
 
     `spans` is "freely" where the kubelet does not mind, "if needed" where a pod that fits no single zone may lie on
@@ -92,7 +100,12 @@ def site(kubelet: Kubelet, allocatable: Amounts) -> Site:
 
 def gpu_resource(node: Node) -> str | None:
     """The device resource that counts as the node's GPUs: the first by name that has `gpu` in it."""
-    return next((name for name in sorted(node.kubelet.devices.inventories) if "gpu" in name), None)
+    return _gpu_resource(node.kubelet)
+
+
+@lru_cache(maxsize=1024)
+def _gpu_resource(kubelet: Kubelet) -> str | None:
+    return next((name for name in sorted(kubelet.devices.inventories) if "gpu" in name), None)
 
 
 def zones(node: Node, shares: Mapping[int, int]) -> tuple[Zone, ...]:
@@ -109,9 +122,12 @@ def zones(node: Node, shares: Mapping[int, int]) -> tuple[Zone, ...]:
         gpus: tuple[int, ...] = ()
         if inventory is not None:
             on = inventory.on_node[position]
-            whole = (free_gpus & on).bit_count()
-            parts = sorted(left for device, left in shares.items() if left and on >> device & 1)
-            gpus = (*parts, *(WHOLE,) * whole)
+            gpus = (WHOLE,) * (free_gpus & on).bit_count()
+            if shares:
+                gpus = (
+                    *sorted([left for device, left in shares.items() if left and on >> device & 1]),
+                    *gpus,
+                )
         found.append(
             Zone(
                 (free_cpus & cpus).bit_count(),
@@ -131,5 +147,6 @@ def _with_unplaced(found: list[Zone], placed: int, free: int, shares: Mapping[in
     loose = (*sorted(left for device, left in shares.items() if left and not placed >> device & 1),)
     loose += (WHOLE,) * sum(1 for _ in iter_bits(free & ~placed))
     if loose:
-        found[0] = found[0]._replace(gpus=tuple(sorted((*found[0].gpus, *loose))))
+        first = found[0]
+        found[0] = Zone(first.cpus, first.memory, tuple(sorted((*first.gpus, *loose))))
     return tuple(found)
