@@ -58,7 +58,7 @@ class Scene:
 
                 async def ask(path: str, body: object) -> tuple[int, Any]:
                     data = {"data": body} if isinstance(body, bytes) else {"json": body}
-                    async with session.post(path, **data) as answer:  # type: ignore[arg-type] # one of the two
+                    async with session.post(path, **data) as answer:
                         return answer.status, await answer.json()
 
                 await story(ask)

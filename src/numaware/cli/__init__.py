@@ -43,7 +43,9 @@ VERBS = (
         "Answer kube-scheduler or Volcano: which nodes will admit a pod.",
     ),
     ("ledger", "numaware.cli.ledger:app", "Look into predictions that a kubelet did not keep."),
+    ("nodes", "numaware.cli.nodes:app", "See the nodes of a live cluster: what is free on each NUMA node."),
     ("peers", "numaware.cli.peers:app", "Replay recorded cases on the rules of other schedulers."),
+    ("pods", "numaware.cli.pods:app", "See the pods of a live cluster: on which NUMA nodes each is."),
     ("scheduler", "numaware.cli.scheduler:app", "Schedule the pods that name numaware as their scheduler."),
     (
         "simulate",
@@ -58,6 +60,7 @@ VERBS = (
     ("twin", "numaware.cli.twin:app", "Replay recorded kubelets on the model, and compare."),
     ("up", "numaware.cli.up:app", "Open the console on the embedded lab."),
     ("whatif", "numaware.cli.whatif:app", "Ask where on a cluster a pod would go, and why not elsewhere."),
+    ("why-pending", "numaware.cli.why_pending:app", "Ask why a pod of a live cluster has no node."),
 )
 
 

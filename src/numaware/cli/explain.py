@@ -10,6 +10,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import lines, paragraph
+from numaware.cli.live_input import AsJson, Context, Kubeconfig
 from numaware.cli.node_input import Options, load_node
 from numaware.diagnose.explanation import Explanation, explain, to_builtins
 from numaware.errors import InputError
@@ -171,3 +172,33 @@ def _write_text(answers: list[Answer], notes: list[str]) -> None:
     for note in notes:
         page += paragraph(f"note: {note}", room, hang=2, style="quiet")
     terminal.write(page, sys.stdout)
+
+
+@app.command(name="pod")
+def explain_pod(
+    pod: Annotated[str, Parameter(name="POD", help="NAMESPACE/NAME of a pod of the cluster.")],
+    /,
+    *,
+    on: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", help="A node to ask; its own, or every node, if not given; repeatable."),
+    ] = (),
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    as_json: AsJson = False,
+) -> int:
+    """Ask what kubelets of a live cluster would do with a pod of it, if it came now.
+
+    The pod may wait, run, or have been refused; its own share of the node is
+    given back before its kubelet's twin is asked.
+
+    Exit code: 0 some node admits it, 1 none does, 2 bad input.
+
+    For example:
+
+      numaware explain pod ml/trainer-0
+      numaware explain pod ml/trainer-0 --on gpu-07 --json
+    """
+    from numaware.cli.why_pending import explain_live  # noqa: PLC0415 - keeps the cluster out of the file verb
+
+    return explain_live(pod, on, kubeconfig, context, as_json=as_json)

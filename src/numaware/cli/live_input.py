@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from numaware.errors import InputError
 
 if TYPE_CHECKING:
+    from numaware.serve.truth import Truth
     from numaware.web import Tls
 
 Kubeconfig = Annotated[
@@ -32,7 +33,43 @@ TlsCert = Annotated[
 TlsKey = Annotated[Path | None, Parameter(show_default=False, help="The key of the certificate (PEM).")]
 LogFormat = Annotated[Literal["json", "text"], Parameter(help="How log lines look.")]
 
+AsJson = Annotated[
+    bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
+]
+
 T = TypeVar("T")
+
+
+def look_at(kubeconfig: str | None, context: str | None) -> tuple[Truth, list[str]]:
+    """The cluster as it is now, read once, and what of it could not be read."""
+    # All of this is needed only by commands that talk to a cluster.
+    from numaware.kube.client import Client  # noqa: PLC0415
+    from numaware.kube.config import connect  # noqa: PLC0415
+    from numaware.kube.errors import ApiError  # noqa: PLC0415
+    from numaware.schedule.cluster import Cluster  # noqa: PLC0415
+    from numaware.schedule.engine import Engine  # noqa: PLC0415
+    from numaware.serve.live import look  # noqa: PLC0415
+    from numaware.serve.truth import Truth  # noqa: PLC0415
+
+    async def read() -> tuple[Truth, list[str]]:
+        truth = Truth(Engine(Cluster(())), lambda: 0.0)
+        async with Client(await connect(kubeconfig, context)) as client:
+            await client.server_version()
+            try:
+                problems = await look(client, truth)
+            except ApiError as error:
+                raise InputError("the cluster", f"cannot be read: {error}") from None
+        return truth, problems
+
+    return asyncio.run(read())
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """`NAMESPACE/NAME`, or a name in the namespace `default`; `pod/NAME` as kubectl prints it is not one of ours."""
+    namespace, slash, name = text.rpartition("/")
+    if not name or (slash and not namespace) or "/" in namespace:
+        raise InputError(text or "''", "is not NAMESPACE/NAME")
+    return namespace or "default", name
 
 
 def tls_of(certificate: Path | None, key: Path | None, clients: Path | None = None) -> Tls | None:

@@ -200,6 +200,11 @@ class Truth:
         """A pod as the API server last told of it."""
         return self._pods.get(uid)
 
+    @property
+    def pods(self) -> Iterable[LivePod]:
+        """All pods that the API server has told of."""
+        return self._pods.values()
+
     def is_bound(self, uid: str) -> bool:
         """Whether the API server has said that the pod has a node."""
         live = self._pods.get(uid)

@@ -1,0 +1,91 @@
+"""`numaware nodes`: every node of a live cluster, its NUMA nodes, and how well it is known."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+
+from numaware.cli.live_input import AsJson, Context, Kubeconfig, look_at
+from numaware.cli.tables import table
+from numaware.errors import InputError
+from numaware.machine.words import printable
+
+if TYPE_CHECKING:
+    from numaware.serve.view import NodeRow, ZoneRow
+
+app = App(name="nodes", usage="Usage: numaware nodes [NAME...] [OPTIONS]")
+
+
+@app.default
+def nodes(
+    *names: Annotated[str, Parameter(name="NAME", help="Only these nodes.")],
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    as_json: AsJson = False,
+) -> int:
+    """See the nodes of a cluster: what is free on each NUMA node, by which policy, and who says so.
+
+    KNOWN is complete (numaware's agent tells everything), counts (another
+    publisher counts per NUMA node; pods go there where every state that fits
+    the counts would take them) or none (only totals are known).
+
+    Exit code: 0 fine, 1 some node's topology cannot be used, 2 bad input.
+
+    For example:
+
+      numaware nodes
+      numaware nodes gpu-07 --json
+    """
+    truth, problems = look_at(kubeconfig, context)
+    from numaware.serve.view import node_rows  # noqa: PLC0415 - needed only now
+
+    rows = [row for row in node_rows(truth) if not names or row.name in names]
+    missing = [name for name in names if name not in {row.name for row in rows}]
+    if missing:
+        raise InputError(printable(missing[0], 80), "the cluster has no such node")
+    if as_json:
+        sys.stdout.write(msgspec.json.encode({"nodes": rows, "problems": problems}).decode() + "\n")
+    else:
+        sys.stdout.writelines(table(_HEADING, [_cells(row) for row in rows]))
+        for row in rows:
+            if row.problem:
+                sys.stdout.write(f"{row.name}: {printable(row.problem, 300)}\n")
+        sys.stdout.writelines(f"{printable(problem, 300)}\n" for problem in problems)
+    return int(bool(problems) or any(row.problem for row in rows))
+
+
+_HEADING = ("NODE", "POLICY", "KNOWN", "PODS", "FREE CPUS", "FREE DEVICES")
+
+
+def _cells(row: NodeRow) -> tuple[str, ...]:
+    policy = row.topology_policy or "?"
+    if row.topology_scope:
+        policy += f"/{row.topology_scope}"
+    known = f"{row.known} ({row.source})" if row.source else row.known
+    if row.known == "counts" and not row.current:
+        known += ", old"
+    pods = f"{row.pods} (+{row.waiting} on their way)" if row.waiting else str(row.pods)
+    return (
+        row.name,
+        policy,
+        known,
+        pods,
+        " | ".join(_left(zone, "cpu") for zone in row.zones) or "?",
+        " | ".join(_devices(zone) for zone in row.zones) or "?",
+    )
+
+
+def _left(zone: ZoneRow, name: str) -> str:
+    return f"{zone.free[name]}/{zone.capacity[name]}" if name in zone.free else "-"
+
+
+def _devices(zone: ZoneRow) -> str:
+    found = [
+        f"{_left(zone, name)} {name.rpartition('/')[2]}"
+        for name in zone.capacity
+        if "/" in name and zone.capacity[name]
+    ]
+    return ", ".join(found) or "-"

@@ -1,0 +1,82 @@
+"""`numaware pods`: every pod of a live cluster, on which NUMA nodes it is, and whether that was foreseen."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+
+from numaware.cli.live_input import AsJson, Context, Kubeconfig, look_at
+from numaware.cli.tables import table
+
+if TYPE_CHECKING:
+    from numaware.serve.view import PodRow
+
+app = App(name="pods", usage="Usage: numaware pods [OPTIONS]")
+
+
+@app.default
+def pods(
+    *,
+    namespace: Annotated[
+        str | None,
+        Parameter(name=["--namespace", "-n"], show_default=False, help="Only pods of this namespace."),
+    ] = None,
+    node: Annotated[str | None, Parameter(show_default=False, help="Only pods on this node.")] = None,
+    crossing: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Only pods on more NUMA nodes than they need.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    as_json: AsJson = False,
+) -> int:
+    """See the pods of a cluster: node, NUMA nodes, aligned or not, foreseen against seen.
+
+    FORESEEN is the placement that was predicted when the pod was bound; AS
+    SEEN says how it turned out once the node's agent has looked: match,
+    wrong_zone, wrong_cpus, or rejected by the kubelet.
+
+    For example:
+
+      numaware pods
+      numaware pods -n ml --crossing
+      numaware pods --node gpu-07 --json
+    """
+    truth, _ = look_at(kubeconfig, context)
+    from numaware.serve.view import pod_rows  # noqa: PLC0415 - needed only now
+
+    rows = [
+        row
+        for row in pod_rows(truth)
+        if namespace in (None, row.namespace)
+        and node in (None, row.node)
+        and not (crossing and row.aligned is not False)
+    ]
+    if as_json:
+        sys.stdout.write(msgspec.json.encode({"pods": rows}).decode() + "\n")
+    else:
+        sys.stdout.writelines(table(_HEADING, [_cells(row) for row in rows]))
+    return 0
+
+
+_HEADING = ("NAMESPACE", "NAME", "NODE", "NUMA", "CPUS", "ALIGNED", "FORESEEN", "AS SEEN")
+_ALIGNED = {True: "yes", False: "no", None: "-"}
+
+
+def _cells(row: PodRow) -> tuple[str, ...]:
+    return (
+        row.namespace,
+        row.name,
+        row.node or f"({row.reason or row.phase})",
+        _list(row.numa),
+        row.cpus or "-",
+        _ALIGNED[row.aligned],
+        "-" if row.predicted is None else _list(row.predicted),
+        row.outcome or "-",
+    )
+
+
+def _list(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers)) or "-"

@@ -1,0 +1,140 @@
+"""`numaware why-pending`: why a pod of a live cluster has no node, node by node, and what would give it one."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from cyclopts import App, Parameter
+
+from numaware.cli.explain_view import lines, paragraph
+from numaware.cli.live_input import AsJson, Context, Kubeconfig, look_at, split_name
+from numaware.errors import InputError
+from numaware.machine.drawing import terminal
+from numaware.machine.drawing.lines import Line
+from numaware.machine.words import count, printable
+
+if TYPE_CHECKING:
+    from numaware.kube.pods import LivePod
+    from numaware.serve.truth import Truth
+
+app = App(name="why-pending", usage="Usage: numaware why-pending NAMESPACE/NAME [OPTIONS]")
+
+_MOST_NAMES = 5
+_WIDEST = 120
+
+
+@app.default
+def why_pending(
+    pod: Annotated[str, Parameter(name="POD", help="NAMESPACE/NAME; a name alone is in default.")],
+    /,
+    *,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    as_json: AsJson = False,
+) -> int:
+    """Say why a pod waits: what every node says to it, and which one misses it by how much.
+
+    The cluster is read once and every node's twin is asked; whoever schedules
+    the pod, the answer is what the kubelets would say. A pod that some node
+    would take waits for its scheduler, not for room.
+
+    Exit code: 0 it has a node or some node would take it, 1 no node would,
+    2 bad input.
+
+    For example:
+
+      numaware why-pending ml/trainer-0
+      kubectl numa why-pending ml/trainer-0
+    """
+    truth, _ = look_at(kubeconfig, context)
+    live = find(truth, pod)
+    if live.node:
+        told = {"pod": live.full_name, "node": live.node, "message": f"{live.full_name} is on {live.node}"}
+        sys.stdout.write((msgspec.json.encode(told).decode() if as_json else str(told["message"])) + "\n")
+        return 0
+    from numaware.schedule.message import nearest_miss, refusal  # noqa: PLC0415 - needed only now
+
+    engine = truth.engine
+    decision = engine.decide(live.pod)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for member in engine.cluster:
+        groups.setdefault(engine.why_not(member, live.pod), []).append(member.name)
+    message = (
+        f"{live.full_name} would be taken by {count(len(groups.get((), ())), 'node')}; {decision.node} is the best. "
+        f"It waits for its scheduler, {live.scheduler}."
+        if decision.node is not None
+        else refusal(decision, len(engine.cluster), nearest_miss(engine, live.pod))
+    )
+    if as_json:
+        answer = {
+            "pod": live.full_name,
+            "node": None,
+            "wouldGoTo": decision.node,
+            "message": message,
+            "said": live.scheduled.message if live.scheduled else "",
+            "nodes": [
+                {"reasons": list(reasons), "nodes": names} for reasons, names in sorted(groups.items())
+            ],
+        }
+        sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
+    else:
+        terminal.write(_page(live, message, groups), sys.stdout)
+    return int(decision.node is None)
+
+
+def find(truth: Truth, text: str) -> LivePod:
+    """The pod that a user names."""
+    wanted = split_name(text)
+    for live in truth.pods:
+        if (live.namespace, live.name) == wanted:
+            return live
+    raise InputError(
+        printable("/".join(wanted), 200),
+        "the cluster has no such pod",
+        hint="finished pods are not looked at",
+    )
+
+
+def _page(live: LivePod, message: str, groups: dict[tuple[str, ...], list[str]]) -> list[Line]:
+    room = min(terminal.width_of(sys.stdout), _WIDEST)
+    page: list[Line] = [*paragraph(message, room, style="bold")]
+    if live.scheduled is not None and live.scheduled.message and live.scheduled.message != message:
+        page += paragraph(f"its scheduler said: {live.scheduled.message}", room, hang=2, style="quiet")
+    page.append(())
+    for reasons, names in sorted(groups.items(), key=lambda item: (item[0] != (), -len(item[1]), item[0])):
+        said = "; ".join(reasons) or "would take it"
+        more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        page += paragraph(f"{count(len(names), 'node')}: {said}", room, hang=2)
+        page += paragraph(f"{', '.join(names[:_MOST_NAMES])}{more}", room, indent=2, style="quiet")
+    page.append(())
+    page += paragraph(f"see also: numaware explain pod {live.full_name} --on NODE", room, style="quiet")
+    return page
+
+
+def explain_live(
+    pod: str, on: tuple[str, ...], kubeconfig: str | None, context: str | None, *, as_json: bool
+) -> int:
+    """`numaware explain pod`: the kubelet's answer in full, on nodes of the live cluster."""
+    from numaware.diagnose.explanation import explain, to_builtins  # noqa: PLC0415 - needed only now
+
+    truth, _ = look_at(kubeconfig, context)
+    live = find(truth, pod)
+    cluster = truth.engine.cluster
+    chosen = on or ((live.node,) if live.node else tuple(cluster.by_name))
+    strange = [name for name in chosen if name not in cluster.by_name]
+    if strange:
+        raise InputError(printable(strange[0], 80), "the cluster has no such node")
+    # Seen without the pod itself: what would its kubelet say if it came now?
+    truth.drop_pod(live.uid)
+    found = [explain(name, cluster.by_name[name].node, live.pod) for name in chosen]
+    if as_json:
+        sys.stdout.write(msgspec.json.encode({"pods": [to_builtins(one) for one in found]}).decode() + "\n")
+    else:
+        room = min(terminal.width_of(sys.stdout), _WIDEST)
+        page: list[Line] = []
+        for one in found:
+            page += [*([()] if page else []), *lines(one, room)]
+        terminal.write(page, sys.stdout)
+    return int(not any(one.admitted for one in found))
