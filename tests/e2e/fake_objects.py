@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from e2e.fake_kubelet import Admission, FakeKubelet
-from numaware.kube.pods import OBSERVED
-from numaware.schedule.ledger import encode
+from numaware.schedule.ledger import OBSERVED, encode
 
 _NOT_MADE = "not of this fake node"
 

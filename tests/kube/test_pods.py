@@ -12,7 +12,7 @@ from numaware.kube import pods
 from numaware.kube.decoding import DecodeError, OwnerReference
 from numaware.kube.pods import LivePod, decode
 from numaware.workload.demand import demand
-from numaware.workload.scheduling import Owner
+from numaware.workload.scheduling import PLACEMENT_OBSERVED, PLACEMENT_PREDICTED, Owner
 
 
 def _decoded(*args: Any, **kwargs: Any) -> LivePod:
@@ -31,7 +31,7 @@ def test_a_pod_shows_what_scheduling_needs_and_nothing_else() -> None:
     live = _decoded(
         ownerReferences=[owner],
         labels={"app": "web"},
-        annotations={"numaware.io/workload-class": "high", "other": "x", pods.PREDICTED: "[]"},
+        annotations={"numaware.io/workload-class": "high", "other": "x", PLACEMENT_PREDICTED: "[]"},
         status={"conditions": [condition], "nominatedNodeName": "n9"},
     )
     assert (live.full_name, live.uid, live.version, live.node) == ("default/web-0", "uid-web-0", "17", "")
@@ -58,7 +58,7 @@ def test_pods_of_one_template_are_read_once() -> None:
 
 def test_a_record_of_a_placement_makes_no_other_pod() -> None:
     before = _decoded()
-    after = _decoded(node="n1", annotations={pods.PREDICTED: "[]", pods.OBSERVED: "[]"})
+    after = _decoded(node="n1", annotations={PLACEMENT_PREDICTED: "[]", PLACEMENT_OBSERVED: "[]"})
     assert before.pod == after.pod
     assert (after.node, after.predicted, after.observed) == ("n1", "[]", "[]")
 

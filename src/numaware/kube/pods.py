@@ -17,16 +17,18 @@ from msgspec import UNSET, Raw, UnsetType
 from numaware.kube.decoding import Metadata, OwnerReference, Reader, Wire
 from numaware.workload.pod import Pod
 from numaware.workload.podspec import PodReader
-from numaware.workload.scheduling import OWN_ANNOTATIONS, VOLCANO_POLICY
+from numaware.workload.scheduling import (
+    OWN_ANNOTATIONS,
+    PLACEMENT_OBSERVED,
+    PLACEMENT_PREDICTED,
+    VOLCANO_POLICY,
+)
 from numaware.workload.schedulingspec import PodSource, read_scheduling
 from numaware.workload.yamlfile import Node
 
-PREDICTED = "numaware.io/placement-predicted"
-OBSERVED = "numaware.io/placement-observed"
 KAI_PREDICTED = "kai.scheduler/numa-placement-predicted"
 KAI_OBSERVED = "kai.scheduler/numa-placement-observed"
-# Records of where a pod was put, which decide nothing about where it may go.
-_RECORDS = frozenset((PREDICTED, OBSERVED))
+_RECORDS = frozenset((PLACEMENT_PREDICTED, PLACEMENT_OBSERVED))
 _FINISHED = ("Succeeded", "Failed")
 # How a kubelet that does not take a pod says why; `OutOfcpu` and its like besides.
 REFUSALS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError")
@@ -130,8 +132,8 @@ def decode(raw: bytes | Raw) -> LivePod:
         scheduled=next((found for found in status.conditions or () if found.type == "PodScheduled"), None),
         nominated=status.nominated_node_name,
         owners=owners,
-        predicted=annotations.get(PREDICTED, ""),
-        observed=annotations.get(OBSERVED, ""),
+        predicted=annotations.get(PLACEMENT_PREDICTED, ""),
+        observed=annotations.get(PLACEMENT_OBSERVED, ""),
         kai_predicted=annotations.get(KAI_PREDICTED, ""),
         kai_observed=annotations.get(KAI_OBSERVED, ""),
         pod=msgspec.structs.replace(pod, name=metadata.name, uid=metadata.uid),

@@ -21,9 +21,9 @@ from numaware.twin.memory.static import Block
 from numaware.twin.node import Node, Verdict
 from numaware.workload.demand import Amounts, demand
 from numaware.workload.pod import Pod
+from numaware.workload.scheduling import PLACEMENT_OBSERVED, PLACEMENT_PREDICTED
 
-PREDICTED = "numaware.io/placement-predicted"
-OBSERVED = "numaware.io/placement-observed"
+PREDICTED, OBSERVED = PLACEMENT_PREDICTED, PLACEMENT_OBSERVED
 
 Outcome = Literal["match", "wrong_zone", "wrong_cpus", "rejected", "unexpected"]
 

@@ -14,7 +14,7 @@ import msgspec
 
 from numaware.errors import InputError
 from numaware.kube.nodes import LiveNode
-from numaware.kube.pods import KAI_OBSERVED, KAI_PREDICTED, OBSERVED, LivePod
+from numaware.kube.pods import KAI_OBSERVED, KAI_PREDICTED, LivePod
 from numaware.kube.topology.fingerprint import fingerprint
 from numaware.kube.topology.report import Report, ZoneReport
 from numaware.machine.cpuset import MAX_ID
@@ -23,7 +23,7 @@ from numaware.schedule.facts import NodeFacts, Taint
 from numaware.schedule.guesses import Guess
 from numaware.schedule.kinds import owns_something
 from numaware.schedule.knowledge import PartialNode, partial_node
-from numaware.schedule.ledger import Placement
+from numaware.schedule.ledger import OBSERVED, Placement
 from numaware.schedule.ledger import decode as read_placement
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.twin.errors import StartError

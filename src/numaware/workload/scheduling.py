@@ -23,6 +23,9 @@ DEFAULT_SCHEDULER = "default-scheduler"
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the name of a host port's address, nothing is bound to it
 VOLCANO_POLICY = "volcano.sh/numa-topology-policy"
 OWN_ANNOTATIONS = "numaware.io/"
+# Where a pod was put, by who put it there and by who saw it: records, which decide nothing.
+PLACEMENT_PREDICTED = "numaware.io/placement-predicted"
+PLACEMENT_OBSERVED = "numaware.io/placement-observed"
 
 # strconv.ParseInt with base 10: no blanks, no underscores, and it has to fit into 64 bits.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
