@@ -67,6 +67,7 @@ class FakeApiServer:
         self.expire_continue = False
         self.delay = 0.0
         self.base = ""
+        self.runner: web.AppRunner | None = None
 
     # What a test does to the cluster.
 
@@ -100,6 +101,13 @@ class FakeApiServer:
         """Any bytes, to all who watch."""
         for watcher in self.watchers:
             watcher.queue.put_nowait(data)
+
+    async def stop(self) -> None:
+        """Go away, as a server does that is told to: watches end, then nobody listens."""
+        self.end_watches()
+        if self.runner is not None:
+            await self.runner.cleanup()
+            self.runner = None
 
     async def watched(self, count: int = 1) -> None:
         """Wait until so many watches are open."""
@@ -303,7 +311,7 @@ async def fake_api_server(port: int = 0) -> AsyncGenerator[FakeApiServer, None]:
     server = FakeApiServer()
     application = web.Application(client_max_size=64 << 20)
     application.router.add_route("*", "/{path:.*}", server.answer)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    server.runner = runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
@@ -311,8 +319,7 @@ async def fake_api_server(port: int = 0) -> AsyncGenerator[FakeApiServer, None]:
     try:
         yield server
     finally:
-        server.end_watches()
-        await runner.cleanup()
+        await server.stop()
 
 
 def connection(server: FakeApiServer) -> Connection:

@@ -268,3 +268,67 @@ def test_a_client_that_was_not_opened_says_so() -> None:
             await Client(Connection("http://127.0.0.1:1")).get(NODES, "n")
 
     asyncio.run(play())
+
+
+def test_a_watch_gives_events_as_they_come_and_ends_when_the_server_ends_it() -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
+        server.put(NODES, "a")
+        server.put(PODS, "p", "ns")
+        events = client.watch(NODES, version="1", seconds=77, label_selector="a=b")
+        assert (await anext(events)).type == "ADDED"
+        assert server.calls[-1][2] == {
+            "watch": "1",
+            "resourceVersion": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": "77",
+            "labelSelector": "a=b",
+        }
+        server.remove(NODES, "a")
+        assert (await anext(events)).type == "DELETED"
+        server.bookmark()
+        server.end_watches()
+        assert [event.type async for event in events] == ["BOOKMARK"]
+
+    run(story)
+
+
+def test_a_watch_that_dies_in_silence_is_given_up() -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
+        with pytest.raises(ApiError, match="Timeout"):
+            await anext(client.watch(NODES, version="1", quiet=0.05))
+
+    run(story)
+
+
+def test_a_watch_that_breaks_says_so() -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
+        server.put(NODES, "a")
+        events = client.watch(NODES, version="1")
+        await anext(events)
+        server.cut()
+        with pytest.raises(ApiError, match="no answer Broken"):
+            await anext(events)
+
+    run(story)
+
+
+def test_an_answer_that_never_ends_is_given_up_before_it_fills_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("numaware.kube.client._MOST_ANSWER", 1000)
+
+    async def story(server: FakeApiServer, client: Client) -> None:
+        server.put(NODES, "large", text="x" * 2000)
+        with pytest.raises(ApiError, match="TooLarge"):
+            await client.get(NODES, "large")
+
+    run(story)
+
+
+def test_a_list_that_is_none_says_so() -> None:
+    async def story(server: FakeApiServer, client: Client) -> None:
+        server.refusals += [Refusal(200, body=b'{"items": 5}')]
+        with pytest.raises(ApiError, match="a list that cannot be read"):
+            await anext(client.list(NODES))
+
+    run(story)

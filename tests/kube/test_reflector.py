@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
-import msgspec
 import pytest
 
 from kube.fake_api_server import (
@@ -18,45 +17,10 @@ from kube.fake_api_server import (
     seeded,
     until,
 )
+from kube.reflected import Thing, Told, decode
 from numaware.kube.client import Client
-from numaware.kube.reflector import Change, Reflector
+from numaware.kube.reflector import Reflector
 from numaware.kube.resources import NODES, PODS, Resource
-
-
-class Thing(msgspec.Struct, frozen=True):
-    """What the tests keep of an object."""
-
-    uid: str
-    size: int
-
-
-def decode(raw: bytes) -> Thing | None:
-    """Size 0 is none of ours, and one that is not a number cannot be read."""
-    told = msgspec.json.decode(raw)
-    size = told.get("size", 1)
-    if not isinstance(size, int):
-        raise TypeError(f"size is {size!r}")
-    return Thing(told["metadata"]["uid"], size) if size else None
-
-
-@dataclass
-class Told:
-    """All that a reflector has told."""
-
-    changes: list[tuple[str, str]] = field(default_factory=list)
-    problems: list[tuple[str, str]] = field(default_factory=list)
-    waits: list[float] = field(default_factory=list)
-
-    def change(self, change: Change[Thing]) -> None:
-        self.changes.append((change.kind, change.key))
-
-    def problem(self, key: str, message: str) -> None:
-        self.problems.append((key, message))
-
-    async def sleep(self, seconds: float) -> None:
-        """A wait that is written down, and is over at once."""
-        self.waits.append(seconds)
-        await asyncio.sleep(0)
 
 
 @asynccontextmanager
@@ -325,5 +289,156 @@ def test_failures_are_followed_by_longer_and_longer_waits_and_told_once() -> Non
             assert all(wait <= min(30, 0.25 * 2**n) for n, wait in enumerate(told.waits))
             assert max(told.waits) > 8
             assert reflector.problems == {}
+
+    run(story)
+
+
+def test_a_server_that_comes_back_without_its_history_at_the_same_address_is_found_again() -> None:
+    async def play() -> None:
+        async with fake_api_server() as before:
+            before.put(NODES, "a")
+            before.put(NODES, "b")
+            port = int(before.base.rpartition(":")[2])
+            async with AsyncExitStack() as stack:
+                reflector, told = await stack.enter_async_context(reflecting(before, sleep=asyncio.sleep))
+                await before.watched()
+                await stack.enter_async_context(replaced(before, port))
+                await until(lambda: sizes(reflector) == {"b": 1, "c": 1})
+                assert told.changes == [("added", "a"), ("added", "b"), ("added", "c"), ("deleted", "a")]
+
+    asyncio.run(play())
+
+
+@asynccontextmanager
+async def replaced(before: FakeApiServer, port: int) -> AsyncGenerator[None, None]:
+    """The server stopped, and another with what it had, some changes, and no history in its place."""
+    await before.stop()
+    async with fake_api_server(port) as after:
+        after.objects, after.revision = before.objects, before.revision
+        after.remove(NODES, "a")
+        after.put(NODES, "c")
+        after.compact()
+        yield
+
+
+def test_damage_in_the_stream_is_told_and_the_watch_goes_on_where_it_was() -> None:
+    async def story(server: FakeApiServer) -> None:
+        async with reflecting(server) as (reflector, told):
+            for number, damage in enumerate((b"<html>\n", b'{"type": "ADDED"}\n', b'{"type": "ADD')):
+                await server.watched()
+                server.say(damage)
+                server.end_watches()
+                server.put(NODES, f"n{number}")
+                await until(partial(reflector.items.__contains__, f"n{number}"))
+            assert reflector.lists == 1
+            assert [key for key, _ in told.problems] == ["/api/v1/nodes"] * 3
+            assert not reflector.problems
+
+    run(story)
+
+
+def test_an_event_that_trickles_in_is_taken_when_it_is_whole() -> None:
+    async def story(server: FakeApiServer) -> None:
+        async with reflecting(server) as (reflector, _):
+            await server.watched()
+            made = {"metadata": {"name": "slow", "uid": "u", "resourceVersion": "99"}}
+            for byte in event("ADDED", made)[:-1]:
+                server.say(bytes([byte]))
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
+            assert not reflector.items
+            server.say(b"\n")
+            await until(lambda: "slow" in reflector.items)
+
+    run(story)
+
+
+def test_objects_without_metadata_are_told_and_passed_over() -> None:
+    async def story(server: FakeApiServer) -> None:
+        async with reflecting(server) as (reflector, told):
+            await server.watched()
+            server.say(b'{"type":"ADDED","object":[]}\n{"type":"ADDED","object":{"metadata":7}}\n')
+            server.put(NODES, "a")
+            await until(lambda: "a" in reflector.items)
+            assert {key for key, _ in told.problems} == {"/api/v1/nodes without metadata"}
+
+    run(story)
+
+
+def test_a_watch_that_fails_again_and_again_is_begun_anew_with_a_list() -> None:
+    async def story(server: FakeApiServer) -> None:
+        server.watch_refusals += [Refusal(500)] * 4
+        async with reflecting(server) as (reflector, told):
+            await server.watched()
+            assert reflector.lists == 2
+            assert len(told.waits) == 4
+
+    run(story)
+
+
+def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_tight_loop() -> None:
+    async def story(server: FakeApiServer) -> None:
+        async with reflecting(server, clock=lambda: 0.0) as (_, told):
+            for _ in range(5):
+                await server.watched()
+                server.end_watches()
+            await until(lambda: len(told.waits) == 5)
+            assert told.problems[0][1] == "no answer ShortWatch: the server ended the watch at once"
+
+    run(story)
+
+
+def test_a_watch_that_lasted_and_ended_is_begun_again_at_once() -> None:
+    async def story(server: FakeApiServer) -> None:
+        time = 0.0
+        async with reflecting(server, clock=lambda: time) as (reflector, told):
+            await server.watched()
+            time = 300.0
+            server.end_watches()
+            await server.watched()
+            assert told.waits == []
+            assert reflector.last_contact == 300.0
+            time = 360.0
+            server.bookmark()
+            await until(lambda: reflector.last_contact == 360.0)
+
+    run(story)
+
+
+def test_stopping_closes_the_watch() -> None:
+    async def story(server: FakeApiServer) -> None:
+        async with reflecting(server):
+            await server.watched()
+            (watcher,) = server.watchers
+            assert watcher.request.transport is not None
+        await until(lambda: watcher.request.transport is None)
+
+    run(story)
+
+
+def test_a_listener_that_fails_is_not_hidden() -> None:
+    async def story(server: FakeApiServer) -> None:
+        server.put(NODES, "a")
+
+        def fail(_: object) -> None:
+            raise ArithmeticError("a mistake of ours")
+
+        async with Client(connection(server)) as client:
+            with pytest.raises(ArithmeticError):
+                await Reflector(client, NODES, decode, on_change=fail).run()
+
+    run(story)
+
+
+def test_versions_that_are_no_numbers_are_believed_in_the_order_they_come() -> None:
+    async def story(server: FakeApiServer) -> None:
+        async with reflecting(server) as (reflector, _):
+            await server.watched()
+            for version, size in (("zz", 1), ("aa", 2), ("aa", 3)):
+                made = {"metadata": {"name": "n", "uid": "u", "resourceVersion": version}, "size": size}
+                server.say(event("MODIFIED", made))
+            server.say(event("ADDED", {"metadata": {"name": "last", "uid": "l", "resourceVersion": "bb"}}))
+            await until(lambda: "last" in reflector.items)
+            assert sizes(reflector) == {"n": 2, "last": 1}
 
     run(story)
