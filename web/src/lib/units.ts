@@ -44,6 +44,14 @@ export function clock(time: number): string {
   return new Date(time).toLocaleTimeString("en-GB");
 }
 
-export function dots(numbers: readonly number[]): string {
-  return numbers.join(",");
+/** Numbers in the kernel's form: `0-3,8`. */
+export function listed(numbers: readonly number[]): string {
+  const parts: string[] = [];
+  for (let at = 0; at < numbers.length; at++) {
+    let to = at;
+    while (numbers[to + 1] === numbers[to]! + 1) to++;
+    parts.push(to > at + 1 ? `${numbers[at]}-${numbers[to]}` : numbers.slice(at, to + 1).join(","));
+    at = to;
+  }
+  return parts.join(",");
 }

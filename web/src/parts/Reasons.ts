@@ -6,7 +6,8 @@ import { language, t } from "../text/index.svelte";
 export function reason(found: Reason): string {
   const resource = found.resource === "memory" ? t("memory") : short(found.resource ?? "");
   const name = resource === "cpu" ? t("cpu") : resource;
-  const lacking = amount(found.resource ?? "", found.amount ?? 0);
+  // The resource is named already: only bytes need their unit.
+  const lacking = found.resource === "memory" ? amount("memory", found.amount ?? 0) : String(found.amount ?? 0);
   switch (found.code) {
     case "only-on":
       return t("onlyOn", { resource: name, numa: (found.numa ?? []).join(",") });

@@ -226,7 +226,7 @@ export const en = {
   matches: "The kubelet placed it exactly as predicted.",
   differs: "The kubelet placed it otherwise.",
   nobodyPredicted: "Nobody predicted: {scheduler} placed it by node totals.",
-  alignedYes: "Aligned: on {n} NUMA nodes, which is the fewest it needs.",
+  alignedYes: ["Aligned: on one NUMA node, the fewest it needs.", "Aligned: on {n} NUMA nodes, the fewest it needs."],
   alignedNo: "Split: on {n} NUMA nodes, though {fewest} would do.",
   ownsNothing: "It shares CPUs with others and owns nothing, so there is nothing to align.",
   remoteMemory: "Remote memory",
@@ -393,6 +393,8 @@ export const en = {
   warning: "warning",
   info: "fine",
   confidence: "confidence: {how}",
+  certain: "certain",
+  likely: "likely",
   stays: "Files stay on this machine: they go to the server that serves this page and are not kept.",
   notBuiltYet: "This server cannot diagnose yet.",
 

@@ -383,6 +383,8 @@ export const zh: Record<Key, Message> = {
   warning: "警告",
   info: "正常",
   confidence: "可信度：{how}",
+  certain: "确定",
+  likely: "很可能",
   stays: "文件留在本机：只发送给提供本页面的服务，且不保存。",
   notBuiltYet: "此服务还不能诊断。",
 
