@@ -1,0 +1,24 @@
+"""Who asks a file pays for no network: the wires are imported by the call that uses them, not by any verb."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from numaware.cli import VERBS
+
+WIRES = ("aiohttp", "kubernetes_asyncio", "numaware.kube.client")
+
+
+def test_no_verb_brings_the_wires_just_by_being_imported() -> None:
+    modules = ["numaware.cli", *(target.partition(":")[0] for _, target, _ in VERBS)]
+    program = (
+        "import importlib, sys\n"
+        f"for name in {modules!r}:\n"
+        "    importlib.import_module(name)\n"
+        f"    found = [wire for wire in {WIRES!r} if wire in sys.modules]\n"
+        "    if found:\n"
+        "        sys.exit(f'{name} imports {found}')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
