@@ -266,7 +266,9 @@ def test_it_recovers_from_a_restart_of_the_kubelet_and_never_publishes_that_all_
     stage.kubelet.start()
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        assert uid in stage.told().state.cpu.owned
+        state = stage.told().state
+        assert uid in state.cpu.owned
+        assert uid in state.device.owned, "nor is its GPU free before the plugin is back"
         time.sleep(0.05)
     eventually(stage.agrees, "the published object is right again", 15, stage.agent)
     stage.run(guaranteed("after", 2))

@@ -30,6 +30,7 @@ from numaware.twin.state import cpu as cpu_file
 from numaware.twin.state import device as device_file
 from numaware.twin.state import document
 from numaware.twin.state import memory as memory_file
+from numaware.twin.state.errors import CorruptCheckpointError
 from numaware.workload.pod import Container, Pod
 
 STATE_FILES = (cpu_file.FILE, memory_file.FILE, device_file.FILE)
@@ -58,7 +59,8 @@ class Facts(msgspec.Struct, frozen=True):
 
 def observe(facts: Facts) -> Node:
     """The node as it is; `ObservationError` for why that cannot be said."""
-    kubelet = _kubelet(facts)
+    remembered = _remembered(facts)
+    kubelet = _kubelet(facts, remembered)
     state = _state(kubelet, facts)
     _check_allocatable(kubelet, facts.allocatable)
     named = _named(facts, state)
@@ -75,15 +77,50 @@ def observe(facts: Facts) -> Node:
     return Node(
         kubelet,
         node.state._replace(
-            device=_devices(kubelet, named),
+            device=_devices(kubelet, {**remembered, **named}),
             pods=dict(sorted(pods.items(), key=lambda item: (item[1].namespace, item[1].name, item[0]))),
         ),
     )
 
 
-def _kubelet(facts: Facts) -> Kubelet:
+def _remembered(facts: Facts) -> dict[str, PodHoldings]:
+    """By uid, what the kubelet's file says of the devices of pods that it does not list, but that have not ended.
+
+    A kubelet that was started a moment ago lists nobody, and they go on all the same.
+    """
+    listed = {(pod.namespace, pod.name) for pod in facts.held}
+    waiting = {
+        uid: pod
+        for uid, pod in facts.live.items()
+        if not pod.finished and (pod.namespace, pod.name) not in listed
+    }
+    data = facts.files.get(device_file.FILE)
+    if not waiting or data is None:
+        return {}
     try:
-        return start(hardware_of(facts.machine, _resources(facts)), facts.config)
+        entries = device_file.decode(data).entries
+    except (CorruptCheckpointError, InputError):
+        # KUBELET: the Device Manager too goes on without a file that it cannot read.
+        return {}
+    containers: dict[str, list[ContainerHoldings]] = {}
+    for entry in entries:
+        if entry.pod_uid in waiting:
+            nodes: dict[str, tuple[int, ...]] = {}
+            for node, ids in sorted(entry.devices.items()):
+                for device in ids:
+                    nodes[device] = (*nodes.get(device, ()), node) if node >= 0 else ()
+            held = tuple(Devices(entry.resource, (device,), where) for device, where in sorted(nodes.items()))
+            containers.setdefault(entry.pod_uid, []).append(ContainerHoldings(entry.container, devices=held))
+    return {
+        uid: PodHoldings(waiting[uid].namespace, waiting[uid].name, tuple(parts))
+        for uid, parts in containers.items()
+    }
+
+
+def _kubelet(facts: Facts, remembered: Mapping[str, PodHoldings]) -> Kubelet:
+    try:
+        resources = _resources(facts, (*remembered.values(), *facts.held))
+        return start(hardware_of(facts.machine, resources), facts.config)
     except StartError as error:
         raise ObservationError(
             "configuration", f"no kubelet would start with this configuration: {error.message}"
@@ -92,7 +129,7 @@ def _kubelet(facts: Facts) -> Kubelet:
         raise ObservationError("configuration", str(error)) from None
 
 
-def _resources(facts: Facts) -> list[PluginResource]:
+def _resources(facts: Facts, pods: Iterable[PodHoldings]) -> list[PluginResource]:
     """What the plugins offer, and what somebody holds although no plugin offers it any more (it counts as unhealthy)."""
     if facts.allocatable is None:
         # A kubelet too old to be asked.
@@ -105,7 +142,7 @@ def _resources(facts: Facts) -> list[PluginResource]:
         return found
     known = {node.id for node in facts.machine.numa}
     devices: dict[str, dict[str, PluginDevice]] = {}
-    held = (entry for pod in facts.held for container in pod.containers for entry in container.devices)
+    held = (entry for pod in pods for container in pod.containers for entry in container.devices)
     for entry, healthy in (
         *((entry, False) for entry in held),
         *((entry, True) for entry in facts.allocatable.devices),
@@ -126,13 +163,25 @@ def _state(kubelet: Kubelet, facts: Facts) -> NodeState:
             raise ObservationError("state", f"{name} is not there: the kubelet has not started yet")
     files = {name: facts.files[name] for name in needed}
     try:
-        return load_state(kubelet, files)
+        state = load_state(kubelet, files)
+        _check_filled(kubelet, files)
     except StartError as error:
         raise ObservationError("state", error.message) from None
     except KubeletPanic as crash:
         raise ObservationError("state", f"no kubelet would survive its state files: {crash}") from None
     except (InputError, ValueError) as error:
         raise ObservationError("state", str(error)) from None
+    return state
+
+
+def _check_filled(kubelet: Kubelet, files: Mapping[str, bytes]) -> None:
+    """A starting kubelet takes a file with nothing in it for a fresh node; one that runs has written what it has."""
+    if kubelet.cpus:
+        cpu = cpu_file.decode(files[cpu_file.FILE])
+        if not cpu.default_cpus and not cpu.entries:
+            raise ObservationError("state", f"{cpu_file.FILE} tells of no CPU")
+    if kubelet.memory and not memory_file.decode(files[memory_file.FILE]).machine_state:
+        raise ObservationError("state", f"{memory_file.FILE} tells of no NUMA node")
 
 
 def _check_allocatable(kubelet: Kubelet, told: Allocatable | None) -> None:
