@@ -215,5 +215,7 @@ def _devices_without_topology(
         ]
         if blind:
             facts = {"resource": name, "nodes": [kind.name for kind in blind[:_MOST]]}
-            evidence = [written.field(name)]
+            ends = f".resources.limits[{name}]"
+            line = next((line for path, line in workload.lines if path.endswith(ends)), 0)
+            evidence = [written.at(line) if line else written.whole()]
             yield finding("devices-without-topology", subject_of(workload), facts, evidence)

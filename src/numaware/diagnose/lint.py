@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -29,6 +30,8 @@ from numaware.workload.yamlfile import Node, documents
 
 Kind = Literal["manifest", "kubelet configuration", "manifest and kubelet configuration", "other"]
 
+# Pieces in the wrong place told one by one.
+_MOST_MISPLACED = 20
 # The settings by which a file is known to be meant for a kubelet, whatever it is.
 _TELLING = (
     "cpuManagerPolicy",
@@ -40,7 +43,7 @@ _TELLING = (
     "topologyManagerPolicyOptions",
     "topologyManagerScope",
 )
-_CALL_OUT = re.compile(rb"[ \t]+(?:<[0-9]{1,2}>[ \t]*)+(?=\r?$)", re.MULTILINE)
+_MARK = re.compile(r"[ \t](?:<[0-9]{1,2}>[ \t]*)+\Z")
 _PLACE = re.compile(r"(?: \(text at line (?P<block>\d+)\))?:(?P<line>\d+)\Z")
 
 
@@ -67,17 +70,18 @@ class Linted(NamedTuple):
 def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
     """A file of either kind; `InputError` where its text cannot be read at all."""
     marks = list(_call_outs(data, source))
-    data = _CALL_OUT.sub(b"", data) if marks else data
+    data = _without_call_outs(data, source) if marks else data
     found = documents(data, source)
-    pods = manifest.scan(data, source)
-    config, about = _config_findings(data, source, found, world)
+    written = Written(data, source)
+    pods = manifest.scan_documents(found, source)
+    config, about = _config_findings(found, written, world)
     has_config = config is not None or bool(about)
     findings = [*marks, *about]
     has_pods = bool(pods.workloads or pods.problems)
     if has_pods:
-        findings += _pod_findings(pods, Written(data, source), world)
+        findings += _pod_findings(pods, written, world)
     if not has_config and not has_pods:
-        findings += _misplaced(found, Written(data, source))
+        findings += islice(_misplaced(found, written), _MOST_MISPLACED)
     kind: Kind = "other"
     if has_config:
         kind = "manifest and kubelet configuration" if has_pods else "kubelet configuration"
@@ -114,14 +118,14 @@ def findings_of_kubelet_flags(data: bytes, source: str, world: World = FILE_ALON
 
 
 def _config_findings(
-    data: bytes, source: str, found: list[Node], world: World
+    found: list[Node], written: Written, world: World
 ) -> tuple[KubeletConfigFile | None, list[Finding]]:
     """The configuration, unless the kubelet cannot even decode it, and what is wrong with it; neither if there is none."""
-    written = Written(data, source)
+    source = written.file
     names = [node.get("metadata", "name").text or "" for node in found]
     subject = Subject("KubeletConfiguration", name=printable(next(filter(None, names), source), 160))
     try:
-        file = kubelet_config.read(data, source, world.version)
+        file = kubelet_config.of_documents(found, source, world.version)
     except InputError as error:
         none = error.problem == kubelet_config.NO_CONFIGURATION
         return None, [] if none else [_refused(subject, written, error)]
@@ -170,11 +174,19 @@ def _call_outs(data: bytes, source: str) -> Iterator[Finding]:
     """Marks such as <1> after a value, which manuals explain below and which are no part of the file."""
     if not any(name.encode() in data for name in (*_TELLING, "kubeletConfig", "containers")):
         return
-    lines = [number for number, line in enumerate(data.splitlines(), 1) if _CALL_OUT.search(line)]
+    written = Written(data, source)
+    lines = [
+        number
+        for number, line in enumerate(written.lines, 1)
+        if line.rstrip().endswith(">") and _MARK.search(line)
+    ]
     if lines:
-        written = Written(data, source)
         evidence = [written.at(line, written.lines[line - 1].split()[-1]) for line in lines[:8]]
         yield finding("call-out-marks", Subject("File", name=source), {"lines": lines[:100]}, evidence)
+
+
+def _without_call_outs(data: bytes, source: str) -> bytes:
+    return "\n".join(_MARK.sub("", line) for line in Written(data, source).lines).encode()
 
 
 # Manifests

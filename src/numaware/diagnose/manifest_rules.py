@@ -23,6 +23,7 @@ from numaware.workload.requirements import is_extended
 _DID_YOU_MEAN = re.compile(r"did you mean (.+)\?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME = 253
+_NEAR = 300
 # Containers of one pod told one by one.
 _MOST = 20
 
@@ -74,14 +75,17 @@ def _name(workload: Workload, written: Written) -> Iterator[Finding]:
         "message": f'Invalid value: "{printable(workload.name, 80)}": a lowercase RFC 1123 subdomain must consist of '
         "lower case letters, digits, '-' and '.', and start and end with a letter or digit",
     }
-    yield finding("manifest-invalid", subject_of(workload), facts, [_line_with(written, workload.name)])
+    yield finding("manifest-invalid", subject_of(workload), facts, [_name_line(workload, written)])
 
 
-def _line_with(written: Written, name: str) -> Evidence:
-    for number, line in enumerate(written.lines, start=1):
-        if name in line and "name" in line.lower():
-            return written.at(number, name)
-    return written.whole()
+def _name_line(workload: Workload, written: Written) -> Evidence:
+    """The line of the name, which stands near the spec, before or after it."""
+    spec = workload.line_of(workload.spec_path)
+    for number in range(max(1, spec - _NEAR), min(len(written.lines), spec + _NEAR) + 1):
+        line = written.lines[number - 1]
+        if workload.name in line and "ame" in line:
+            return written.at(number, workload.name)
+    return written.at(spec)
 
 
 # Guaranteed or not

@@ -7,6 +7,7 @@ configuration quoted inside another document, and flags.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 from numaware.diagnose.finding import Evidence, Message
@@ -43,35 +44,28 @@ class Written:
     def field(self, *keys: str, label: Message | None = None) -> Evidence:
         """The last place of the first key, and from there on the way down to the last key that is written at all."""
         found = None
-        begin = 0
         for key in keys:
-            matches = ((number, match) for number, match in self._matches(key, begin))
-            place = (
-                max(matches, key=lambda place: place[0], default=None)
-                if found is None
-                else next(matches, None)
-            )
-            if place is None:
+            last = None
+            for place in self._places(key, 0 if found is None else found[0] + 1):
+                last = place
+                if found is not None:
+                    break
+            if last is None:
                 break
-            found, begin = place, place[0] + 1
+            found = last
         if found is None:
             return self.whole()
         number, match = found
         text = self.lines[number].rstrip()
         return _evidence(self.file, number + 1, text, _value(text, match.end()) or match["key"], label)
 
-    def _matches(self, key: str, begin: int) -> list[tuple[int, re.Match[str]]]:
-        pattern = _pattern(key)
-        return [
-            (number, match)
-            for number in range(begin, len(self.lines))
-            if key_may_be_in(key, self.lines[number]) and (match := pattern.search(self.lines[number]))
-        ]
-
-
-def key_may_be_in(key: str, line: str) -> bool:
-    """A cheap look before the exact one."""
-    return key in line or _flag(key) in line
+    def _places(self, key: str, begin: int) -> Iterator[tuple[int, re.Match[str]]]:
+        """The lines that have the key, from one on; as text first, which is quick, then exactly."""
+        pattern, flag = _pattern(key), _flag(key)
+        for number in range(begin, len(self.lines)):
+            line = self.lines[number]
+            if (key in line or flag in line) and (match := pattern.search(line)):
+                yield number, match
 
 
 def _flag(key: str) -> str:
@@ -86,7 +80,7 @@ def _pattern(key: str) -> re.Pattern[str]:
 
 def _value(text: str, begin: int) -> str:
     """What stands after the key, without remarks and the commas of JSON."""
-    rest = _COMMENT.sub("", text[begin:])
+    rest = _COMMENT.sub("", text[begin : begin + _LONGEST])
     if not begin:
         rest = rest.partition(": ")[2] or rest
     return rest.strip().rstrip(",").rstrip()

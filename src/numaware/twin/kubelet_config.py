@@ -7,7 +7,7 @@ they do in the kubelet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -61,8 +61,15 @@ def read(
     data: bytes, source: str, version: str = DEFAULT_VERSION, flags: Settings | None = None
 ) -> KubeletConfigFile:
     """The configuration in a file, with `flags` laid over it."""
+    return of_documents(documents(data, source), source, version, flags)
+
+
+def of_documents(
+    given: Sequence[Node], source: str, version: str = DEFAULT_VERSION, flags: Settings | None = None
+) -> KubeletConfigFile:
+    """The same for a file whose text has been read already."""
     minor = _minor(version, source)
-    found = [part for node in documents(data, source) for part in _parts(node, source, minor)]
+    found = [part for node in given for part in _parts(node, source, minor)]
     if not found:
         hint = "expected kind KubeletConfiguration, a fragment of it, or a wrapper such as OpenShift's KubeletConfig"
         raise InputError(source, NO_CONFIGURATION, hint=hint)

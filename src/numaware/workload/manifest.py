@@ -84,21 +84,26 @@ def read(data: bytes, source: str) -> Manifest:
 
 def scan(data: bytes, source: str) -> Manifest:
     """Everything in a file, good or bad; `InputError` only where the text itself cannot be read."""
+    return scan_documents(documents(data, source), source)
+
+
+def scan_documents(found: list[Node], source: str) -> Manifest:
+    """The same for a file whose text has been read already."""
     workloads: list[Workload] = []
     skipped: list[Skipped] = []
     problems: list[Problem] = []
-    for index, kind, node in _objects(documents(data, source), source):
-        found = list(templates(node))
-        for template in found:
+    for index, kind, node in _objects(found, source):
+        described = list(templates(node))
+        for template in described:
             reader = PodReader(template.node.get("spec"), template.spec_path)
             workload = _workload(node, kind, template, index, reader)
             problems.extend(reader.problems)
             if not reader.refused:
                 workloads.append(workload)
         wanted = required_spec(node)
-        if not found and wanted:
+        if not described and wanted:
             problems.append(Problem("error", f"{wanted}.containers", "Required value", node.line))
-        elif not found:
+        elif not described:
             name = node.get("metadata", "name").text or ""
             skipped.append(Skipped(printable(kind, 80), printable(name, 80), index, node.line))
     return Manifest(tuple(workloads), tuple(skipped), tuple(problems))
