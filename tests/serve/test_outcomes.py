@@ -84,7 +84,7 @@ def test_a_refusal_of_what_was_promised_is_a_miss_and_goes_to_the_guard() -> Non
     assert guard.concerns(template)
 
 
-@pytest.mark.parametrize("reason", ["Evicted", "NodeAffinity", "OutOfcpu", ""])
+@pytest.mark.parametrize("reason", ["Evicted", "NodeAffinity", "Preempting", ""])
 def test_pods_that_failed_for_other_reasons_are_not_judged(reason: str) -> None:
     outcomes, _ = judge()
     assert outcomes.seen(refused(sent(gpu_node(), pod("a", 4)), reason)) is None

@@ -18,7 +18,7 @@ from numaware.kube.resources import PODS
 from numaware.schedule.storm import Storm
 from numaware.serve.actions import subject
 from numaware.serve.metrics import Metrics
-from numaware.serve.outcomes import REFUSALS, Outcomes
+from numaware.serve.outcomes import Outcomes
 
 _log = structlog.get_logger(__name__)
 
@@ -54,18 +54,13 @@ class Aftermath:
         if pod is None:
             self._outcomes.gone(uid)
             return
-        judged = self._outcomes.seen(pod)
-        if judged is None or not self._leads():
+        judged = self._outcomes.seen(pod) if self._leads() else None
+        if judged is None:
             return
         self._metrics.predictions.labels(judged.outcome).inc()
         if judged.storm is not None:
             self._tell(pod, judged.storm)
-        if (
-            self._clean_up
-            and pod.reason in REFUSALS
-            and pod.scheduler in self._names
-            and not self._leftovers.full()
-        ):
+        if self._clean_up and pod.refused and pod.scheduler in self._names and not self._leftovers.full():
             self._leftovers.put_nowait(pod)
 
     def nodes_changed(self, names: Collection[str]) -> None:

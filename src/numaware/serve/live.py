@@ -11,15 +11,24 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from typing import Any, Protocol
 
 import structlog
+from msgspec.structs import replace
 
-from numaware.kube import nodes, pods
+from numaware.kube import nodes, pods, priority
 from numaware.kube.client import Client
 from numaware.kube.decoding import DecodeError
 from numaware.kube.errors import ApiError
 from numaware.kube.nodes import LiveNode
 from numaware.kube.pods import LivePod
+from numaware.kube.priority import PriorityClass
 from numaware.kube.reflector import Change, Reflector
-from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS, Resource
+from numaware.kube.resources import (
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    NUMATOPOLOGIES,
+    PODS,
+    PRIORITY_CLASSES,
+    Resource,
+)
 from numaware.kube.topology import nrt, volcano
 from numaware.kube.topology.report import Report
 from numaware.serve.truth import Truth
@@ -64,7 +73,11 @@ class Live:
                 client, resource, decode, on_change=on_change, on_problem=problem, clock=clock, **more
             )
 
+        self._classes: dict[str, PriorityClass] = {}
         self.reflectors: dict[str, Reflector[Any]] = {
+            "priority classes": reflect(
+                "priority classes", PRIORITY_CLASSES, priority.decode, self._priority_class
+            ),
             "nodes": reflect("nodes", NODES, nodes.decode, self._node, same=LiveNode.same_but_version),
             "topologies": reflect("topologies", NODE_RESOURCE_TOPOLOGIES, nrt.decode, self._report),
             "Volcano topologies": reflect("Volcano topologies", NUMATOPOLOGIES, volcano.decode, self._report),
@@ -102,6 +115,30 @@ class Live:
 
     # What the watches bring
 
+    def _priority_class(self, change: Change[PriorityClass]) -> None:
+        """Pods carry their priority in numbers, unless the admission that writes them is off."""
+        if change.new is None:
+            self._classes.pop(change.key, None)
+        else:
+            self._classes[change.key] = change.new
+        for pod in [*self.reflectors["pods"].items.values()]:
+            if not pod.node and pod.pod.scheduling.priority is None:
+                for listener in self._listeners:
+                    listener.pod_changed(pod.uid, self._ranked(pod))
+
+    def _ranked(self, pod: LivePod) -> LivePod:
+        """The pod with the priority that its class is worth, if it does not say one itself."""
+        scheduling = pod.pod.scheduling
+        if scheduling.priority is not None:
+            return pod
+        named = self._classes.get(scheduling.priority_class) if scheduling.priority_class else None
+        default = next((one for one in self._classes.values() if one.default), None)
+        found = named or (default if not scheduling.priority_class else None)
+        if found is None:
+            return pod
+        ranked = replace(pod.pod, scheduling=replace(scheduling, priority=found.value))
+        return replace(pod, pod=ranked)
+
     def _node(self, change: Change[LiveNode]) -> None:
         if change.new is None:
             self._tell_nodes(self._truth.drop_node(change.key))
@@ -117,14 +154,15 @@ class Live:
             self._tell_nodes(self._truth.drop_report(change.old))
 
     def _pod(self, change: Change[LivePod]) -> None:
-        if change.new is not None:
-            uid, names = change.new.uid, self._truth.put_pod(change.new)
+        pod = self._ranked(change.new) if change.new is not None else None
+        if pod is not None:
+            uid, names = pod.uid, self._truth.put_pod(pod)
         elif change.old is not None:
             uid, names = change.old.uid, self._truth.drop_pod(change.old.uid)
         else:
             return
         for listener in self._listeners:
-            listener.pod_changed(uid, change.new)
+            listener.pod_changed(uid, pod)
         self._tell_nodes(names)
 
     def _tell_nodes(self, names: Collection[str]) -> None:

@@ -27,5 +27,4 @@ def set_up(form: Format) -> None:
         processors=[*shared, structlog.processors.format_exc_info, shown],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
     )

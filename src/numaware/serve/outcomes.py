@@ -26,7 +26,6 @@ from numaware.twin.node import Node
 
 _log = structlog.get_logger(__name__)
 
-REFUSALS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError")
 # Nodes as they were believed to be when a pod came, until it is known what became of it; the oldest go first.
 _MOST_OPEN = 10_000
 # Files of misses in the folder; a scheduler that is wrong all the time must not fill the disk.
@@ -121,7 +120,7 @@ def _prediction(pod: LivePod) -> Prediction | None:
 
 def _observation(pod: LivePod) -> Observation | None:
     """What the kubelet did, as far as it is known."""
-    if pod.phase == "Failed" and pod.reason in REFUSALS:
+    if pod.refused:
         return Observation(None, pod.reason)
     if not pod.observed:
         return None

@@ -14,7 +14,6 @@ from numaware.schedule import ledger
 from numaware.schedule.cluster import Member
 from numaware.schedule.knowledge import PartialNode, foreseen
 from numaware.schedule.ledger import Observation, Prediction
-from numaware.serve.outcomes import REFUSALS
 from numaware.serve.truth import Truth
 from numaware.simulate.measure import fewest_nodes, numa_nodes
 
@@ -158,7 +157,7 @@ def _outcome(live: LivePod) -> str:
         observed = ledger.decode(live.observed, ledger.OBSERVED) if live.observed else None
     except InputError:
         return ""
-    refused = live.phase == "Failed" and live.reason in REFUSALS
+    refused = live.refused
     if predicted is None or (observed is None and not refused):
         return "rejected" if refused else ""
     prediction = Prediction(live.uid, live.full_name, live.node, predicted)
