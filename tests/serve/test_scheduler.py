@@ -16,7 +16,7 @@ from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Bound, Scheduler
 from numaware.serve.truth import Truth
 from numaware.twin.node import Node
-from numaware.workload.scheduling import Scheduling
+from numaware.workload.scheduling import PodRules, PodTerm, Requirement, Scheduling, Selector
 from small_clusters import gpu_node
 from twin_nodes import pod
 
@@ -192,6 +192,26 @@ def test_a_stuck_pod_is_tried_again_when_a_node_would_take_it_and_not_before() -
 
     scene.play(story)
     assert scene.actions.bound == [("x", "n0"), ("y", "n0"), ("z", "n0")]
+
+
+def test_a_pod_that_must_be_near_another_is_tried_again_when_that_one_comes_wherever_it_comes() -> None:
+    """The first node has no room beside the pod that it waits for; the second one of the same zone has."""
+    near = PodRules(near=(PodTerm("zone", Selector((Requirement("app", "In", ("db",)),)), ("default",)),))
+    waiting = replace(pod("web", 8), scheduling=Scheduling(pods=near))
+    scene = Scene(gpu_node("single-numa-node"), gpu_node("single-numa-node"))
+    for name in ("n0", "n1"):
+        node = live_node(name, gpu_node("single-numa-node"))
+        scene.truth.put_node(replace(node, labels=(("zone", "z"),)))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(waiting))
+        await scene.settle()
+        assert list(scene.actions.refused) == ["web"]
+        other = replace(pod("db", 8), scheduling=Scheduling(labels=(("app", "db"),)))
+        scene.scheduler.nodes_changed(scene.truth.put_pod(live(other, node="n0")))
+
+    scene.play(story)
+    assert scene.actions.bound == [("web", "n1")]
 
 
 def test_pods_that_ask_for_the_same_follow_each_other_until_one_is_refused() -> None:

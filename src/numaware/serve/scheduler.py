@@ -24,9 +24,13 @@ from numaware.serve.metrics import Metrics
 from numaware.serve.queue import Queue, group_of
 from numaware.serve.truth import Truth
 from numaware.twin.node import Node
+from numaware.workload.pod import Pod
+from numaware.workload.scheduling import PodRules
 
 # Pods that are decided on and not bound yet: the more, the more is in vain when something fails.
 _AHEAD = 256
+
+_NO_RULES = PodRules()
 
 Bound = Literal["bound", "gone", "elsewhere", "failed"]
 
@@ -100,7 +104,9 @@ class Scheduler:
         ]
         if members:
             why_not = self.truth.engine.why_not
-            self.queue.wake(lambda pod: any(not why_not(member, pod) for member in members))
+            self.queue.wake(
+                lambda pod: _heeds_others(pod) or any(not why_not(member, pod) for member in members)
+            )
             self._news.set()
 
     def _is_ours(self, pod: LivePod) -> bool:
@@ -208,6 +214,11 @@ class Scheduler:
             nearest = nearest_miss(self.truth.engine, decision.pod)
             self._refusal = key, cluster.serial, refusal(decision, len(cluster), nearest)
         return self._refusal[2]
+
+
+def _heeds_others(pod: Pod) -> bool:
+    """Whether what happens on one node can open another one to the pod."""
+    return bool(pod.scheduling.spread) or pod.scheduling.pods != _NO_RULES
 
 
 def prediction(truth: Truth, live: LivePod, node: str) -> dict[str, str] | None:
