@@ -153,7 +153,8 @@ class Reflector(Generic[T]):
         """What an error means for what is known, and how long to wait before going on."""
         if error.not_found:
             return self._kind_is_missing()
-        wait = (error.retry_after or 0.0) + full_jitter(self._dice, self._failures, **_BACKOFF)
+        wait = min(error.retry_after or 0.0, _BACKOFF["cap"])
+        wait += full_jitter(self._dice, self._failures, **_BACKOFF)
         self._failures += 1
         refused = 400 <= error.status < 500 and error.status != 429
         if refused or error.gone or self._failures >= _MOST_FRUITLESS:
