@@ -258,3 +258,46 @@ def test_a_year_has_an_order_even_in_a_leap_day() -> None:
     times = [record.read("f", 1, f"I{day} 00:00:00.000000 1 a.go:1] x".encode()).seconds for day in days]
     assert times == sorted(times, key=lambda at: at or 0)
     assert None not in times
+
+
+def test_what_the_newest_kubelets_write_behind_a_list_of_cpus_is_looked_past() -> None:
+    story = Story(hints={"cpu": EITHER}, merged=Hint(1, YES), admitted=True, wanted=6)
+    result = (
+        'I0815 10:00:00.410301  102192 policy_static.go:478] "AllocateCPUs" pod="shop/web-0" podUID="u" containerName="app" '
+        'result="2-7 aligned=<uncore:true>"'
+    )
+    (one,) = diagnosed(log="\n".join([*written(ERAS[2], story), result.replace('"u"', f'"{story.uid}"')]))
+    assert (one.code, one.facts["cpus"]) == ("aligned", "2-7")
+
+
+def test_the_oldest_kubelets_name_a_pod_now_by_name_now_by_uid() -> None:
+    story = Story(hints={"cpu": EITHER}, merged=Hint(2, YES), admitted=True, wanted=2, given="9-10")
+    pod = f"{story.name}_{story.namespace}({story.uid})"
+    lines = [
+        line.replace(pod, story.uid if "Affinity" in line else story.name) for line in written(ERAS[0], story)
+    ]
+    (one,) = diagnosed(log="\n".join(lines))
+    assert (one.code, one.subject.name, one.subject.uid) == ("aligned", "web-0", story.uid)
+
+
+def test_align_by_socket_takes_cpus_beyond_the_hint_and_that_is_fine() -> None:
+    details = {str(cpu): {"NUMANodeID": cpu // 4, "SocketID": 0, "CoreID": cpu} for cpu in range(8)}
+    topology = json.dumps({"NumCPUs": 8, "CPUDetails": details}, separators=(",", ":"))
+    line = f'I0815 10:00:00.410301  102192 cpu_manager.go:172] "Detected CPU topology" topology={topology}'
+    hints = [Hint(1, YES), Hint(2, YES), Hint(3, YES)]
+    story = Story(hints={"cpu": hints}, merged=Hint(1, YES), admitted=True, wanted=3, given="2-4")
+    (one,) = diagnosed(log="\n".join([line, *written(ERAS[2], story)]))
+    assert (one.code, one.variant) == ("aligned", "by-socket")
+
+
+def test_the_distances_that_a_merge_may_look_at_are_not_in_a_log() -> None:
+    policy = (
+        'I0815 10:00:00.410301  102192 topology_manager.go:152] "Creating topology manager with policy per scope" '
+        'topologyPolicyName="best-effort" topologyScopeName="container" '
+        'topologyPolicyOptions={"PreferClosestNUMA":true,"MaxAllowableNUMANodes":8}'
+    )
+    story = Story(hints={"cpu": [Hint(5, YES), Hint(6, YES)]}, merged=Hint(6, YES), admitted=True)
+    found = [
+        one for one in diagnosed(log="\n".join([policy, *written(ERAS[2], story)])) if one.code == "aligned"
+    ]
+    assert ["twin" in one.facts for one in found] == [False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from numaware.diagnose import marks
@@ -10,8 +11,10 @@ from numaware.diagnose.finding import Confidence, Evidence, Finding, Subject, fi
 from numaware.diagnose.known import Known
 from numaware.diagnose.logs.hints import nodes_of, shown
 from numaware.diagnose.logs.journal import Admission, Case, Part
-from numaware.diagnose.merge_replay import Replay, as_hints, replay
+from numaware.diagnose.merge_replay import Replay, as_hints
+from numaware.diagnose.merge_replay import replay as merged_again
 from numaware.diagnose.sentences import AFFINITY
+from numaware.machine.cpuset import CpuSet
 from numaware.twin.topology.hints import Hints
 
 _STRICT = ("restricted", "single-numa-node")
@@ -40,7 +43,8 @@ class _Told:
         self.evidence = (*marks.of_admission(self.admission), *evidence)
         nodes = known.numa_nodes or _widest(self.part)
         old = known.old if known.version else (None if self.admission.structured else True)
-        self.replay = replay(self.part, nodes, known.policy, old=old)
+        # Which of several sets is closest is not in a log, so that such a merge cannot be done again.
+        self.replay = None if known.closest else merged_again(self.part, nodes, known.policy, old=old)
         self.policy = known.policy or _only(self.replay)
 
     # What all findings share
@@ -221,6 +225,10 @@ class _Told:
         cpu = lists.get("cpu")
         given = self.known.nodes_of(self.part.given)
         spilled = set(given) - set(nodes_of(mask))
+        if spilled and cpu and len({one.bit_count() for one in cpu.preferred}) > 1:
+            # Sets of several sizes are preferred under align-by-socket only, where any CPU of the socket will do.
+            yield self._finding("aligned", variant="by-socket", nodes=given, preferred=True)
+            return
         if spilled or (cpu and cpu.masks and all(one & ~mask for one in cpu.masks)):
             yield self._spread(given or nodes_of(cpu.masks[0] if cpu else mask), cpu)
             return
@@ -265,8 +273,23 @@ def _deciding(admission: Admission) -> Part:
         return Part("")
     if admission.verdict is not None:
         return parts[-1]
+    whole = admission.parts.get("")
+    if whole is not None and whole.merged is not None:
+        return _in_pod_scope(whole, parts)
     odd = (one for one in parts if one.merged is not None and not one.merged.preferred and one.merged.mask)
     return next(odd, max(parts, key=lambda one: (one.merged is not None, len(one.hints), bool(one.given))))
+
+
+def _in_pod_scope(whole: Part, parts: list[Part]) -> Part:
+    """Hints and merge are the pod's, the CPUs its containers'."""
+    given = CpuSet(cpu for part in parts if part.given for cpu in CpuSet.parse(part.given))
+    wanted = [part.wanted for part in parts if part.wanted is not None]
+    return replace(
+        whole,
+        admitted=any(part.admitted for part in parts),
+        wanted=sum(wanted) if wanted else None,
+        given=str(given),
+    )
 
 
 def _widest(part: Part) -> int:

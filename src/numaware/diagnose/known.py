@@ -10,6 +10,8 @@ from numaware.machine.topology import Machine
 from numaware.twin.rules import rules_for
 from numaware.twin.settings import Settings
 
+_CLOSEST = "prefer-closest-numa-nodes"
+
 
 class Known(msgspec.Struct, frozen=True):
     """Policy and scope are empty, maps empty, where nothing says them."""
@@ -21,6 +23,7 @@ class Known(msgspec.Struct, frozen=True):
     numa_of_cpus: dict[int, int] = {}
     reserved: str = ""
     numa_nodes: int = 0
+    closest: bool = False
 
     @property
     def old(self) -> bool | None:
@@ -65,6 +68,8 @@ def known_of(log: NodeLog | None, settings: Settings | None, machine: Machine | 
         CpuSet.parse(reserved)
     except ValueError:
         reserved = ""
+    options = str(facts.get("options", ""))
+    asked = [name for name, value in settings.topology_options or () if value == "true"]
     nodes = max((number + 1 for number in numa.values()), default=0)
     if machine is not None and machine.numa:
         nodes = max(nodes, *(one.id + 1 for one in machine.numa))
@@ -76,4 +81,7 @@ def known_of(log: NodeLog | None, settings: Settings | None, machine: Machine | 
         numa_of_cpus=numa,
         reserved=reserved,
         numa_nodes=nodes,
+        closest='"PreferClosestNUMA":true' in options
+        or "PreferClosestNUMA:true" in options
+        or _CLOSEST in asked,
     )

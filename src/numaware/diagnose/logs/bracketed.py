@@ -190,6 +190,11 @@ _TEXTS: tuple[tuple[re.Pattern[str], _Shape], ...] = tuple(
             + r"Creating topology manager with (?P<p>[\w-]{1,40}) policy per (?P<s>[\w-]{1,40}) scope",
             _text_facts(policy="p", scope="s"),
         ),
+        (
+            _TOPOLOGY
+            + r"(?:Creating topology manager|Initializing Topology Manager) with (?P<p>[\w-]{1,40}) policy",
+            _text_facts(policy="p"),
+        ),
         (_CPU + r"detected CPU topology: (.*)", _text_topology),
         (_CPU + r'reserved \d{1,9} CPUs \("(?P<r>[\d,-]{1,4000})"\)', _text_facts(reserved="r")),
         (r'FLAG: --topology-manager-policy="(?P<p>[\w-]{1,40})"', _text_facts(policy="p")),

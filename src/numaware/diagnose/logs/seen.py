@@ -59,10 +59,16 @@ class Seen(msgspec.Struct, frozen=True):
     facts: dict[str, Any] = {}
 
 
+_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
 def pod_name(text: object) -> PodName:
     """`namespace/name`, or the older `name_namespace(uid)`."""
     if not isinstance(text, str):
         return PodName()
+    if _UID.fullmatch(text):
+        # 1.18 and 1.19 named a pod now by its name, now by its uid.
+        return PodName(uid=text)
     old = re.fullmatch(r"([a-zA-Z0-9.-]{1,253})_([a-zA-Z0-9.-]{1,253})\(([\w-]{0,80})\)", text)
     if old:
         return PodName(old[2], old[1], old[3])
@@ -94,7 +100,8 @@ def cpu_list(value: object) -> str:
         members = value.get("elems", value)
         value = ",".join(str(cpu) for cpu in members) if isinstance(members, dict) else ""
     try:
-        return str(CpuSet.parse(str(value or "").strip()))
+        # Since 1.33 what was achieved stands behind the list: `2-7 aligned=<uncore:true>`.
+        return str(CpuSet.parse(str(value or "").strip().partition(" ")[0]))
     except ValueError:
         return ""
 

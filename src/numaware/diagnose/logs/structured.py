@@ -187,9 +187,10 @@ _MESSAGES: dict[str, Reader] = {
     "Receiving a new pod": _plain("arrived"),
     "Pod was deleted and then recreated, skipping status update": _recreated,
     "Creating topology manager with policy per scope": _facts(
-        policy="topologyPolicyName", scope="topologyScopeName"
+        policy="topologyPolicyName", scope="topologyScopeName", options="topologyPolicyOptions"
     ),
     "Creating topology manager with none policy": _no_policy,
+    "Initializing Topology Manager": _facts(policy="policy", scope="scope"),
     "Detected CPU topology": _cpu_topology,
     "Reserved CPUs not available for exclusive assignment": _facts(reserved="reserved"),
     "Kubelet version": _facts(version="kubeletVersion"),

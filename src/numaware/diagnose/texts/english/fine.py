@@ -17,6 +17,11 @@ TEXTS: Mapping[str, Text] = {
         "[[Container {container}: ]]the merged hint is preferred, for {nodes:nodes}[[ ({merged})]]. It asks for more than one "
         "NUMA node has, and the pod was admitted on as few as possible.",
     ),
+    "aligned/by-socket": Text(
+        "{who} was admitted and is aligned by socket: its CPUs are on {nodes:nodes}",
+        "The CPU manager runs with align-by-socket: the merged hint is preferred[[ ({merged})]], and CPUs {cpus} may come from "
+        "any NUMA node of its socket.",
+    ),
     "healthy": Text("{what}", "{story}"),
     "healthy/pinned": Text(
         "{who} got CPUs {cpus} to itself",
