@@ -15,6 +15,7 @@ from numaware.schedule.cluster import Member
 from numaware.serve.console import nodeview, podview
 from numaware.serve.console import policies as switching
 from numaware.serve.console.census import Census, Largest, Numbers, Tile, pool_of
+from numaware.serve.console.diagnosing import Diagnosis, diagnosed
 from numaware.serve.console.explaining import Explained, explained
 from numaware.serve.console.judging import VERDICTS, judged_apart, under
 from numaware.serve.console.nodeview import Letters, NodeView, Summary
@@ -135,6 +136,13 @@ class MonitorQuery(msgspec.Struct, frozen=True, rename="camel"):
 
     node: Text = ""
     minutes: Annotated[int, msgspec.Meta(ge=1, le=10_080)] = 60
+
+
+class DiagnoseQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """What the file is called, and the language of the findings."""
+
+    file: Text = "upload"
+    lang: Literal["en", "zh"] = "en"
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -333,6 +341,11 @@ class Console:
         async with self._busy:
             return switching.try_policy(self.world, call.body)
 
+    async def diagnose(self, call: Call) -> Diagnosis:
+        query: DiagnoseQuery = call.query
+        async with self._busy:
+            return await asyncio.to_thread(diagnosed, call.body, query.file, query.lang)
+
     async def simulations(self, _: Call) -> Simulations:
         return self.simulator.listed()
 
@@ -450,6 +463,15 @@ class Console:
                 self.try_policy,
                 switching.PolicyAnswer,
                 body=switching.PolicyWish,
+            ),
+            Operation(
+                "POST",
+                f"{v1}/diagnose",
+                "What logs, states, configurations and manifests tell",
+                self.diagnose,
+                Diagnosis,
+                DiagnoseQuery,
+                raw="application/octet-stream",
             ),
             Operation(
                 "GET",

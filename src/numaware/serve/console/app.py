@@ -64,6 +64,7 @@ async def serving_console(console: Console, address: str, token: str | None = No
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+            console.stream.close()
             await console.simulator.close()
 
 

@@ -177,7 +177,7 @@ class Census:
             len(member.pods),
             len(owning),
             sum(self.is_aligned(member, pod) for pod in owning),
-            here.capped,
+            tuple(here.capped),
         )
 
     # Tiles

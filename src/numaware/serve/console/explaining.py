@@ -20,7 +20,7 @@ State = Literal["preferred", "possible", "impossible"]
 Outcome = Literal["chosen", "agreed", "beaten", "dropped", "empty"]
 
 # Sets of NUMA nodes that a picture can show side by side.
-_MOST_MASKS = 7
+_MOST_MASKS = 5
 
 
 class Cell(msgspec.Struct, frozen=True, rename="camel"):
@@ -160,7 +160,7 @@ def _merge(node: Node, pod: Pod, merge: Merge) -> MergeView:
 def _shown(answers: dict[str, Hints], full: int, best: int | None) -> list[int]:
     """All sets of a small machine; of a large one those that most resources like, the winner and the whole."""
     masks = list(range(1, full + 1)) if full < 1 << 12 else [1 << place for place in range(full.bit_length())]
-    if len(masks) > _MOST_MASKS:
+    if len(masks) > _MOST_MASKS + 2:
         always = {full, *([best] if best else [])}
 
         def liked(mask: int) -> tuple[bool, int, int, int]:

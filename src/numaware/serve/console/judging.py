@@ -6,7 +6,7 @@ next change of one node one more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -243,7 +243,7 @@ def _stranded(member: Member, pod: Pod) -> int:
     return max(0, _fitting(need, here.whole) - sum(_fitting(need, zone) for zone in here.capped))
 
 
-def _empty_zones(member: Member) -> tuple[Zone, ...]:
+def _empty_zones(member: Member) -> Sequence[Zone]:
     return room(_fresh(member.node), {}, member.allocatable, {}).capped
 
 

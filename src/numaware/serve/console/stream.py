@@ -46,12 +46,14 @@ class Stream:
     def __init__(self, census: Census) -> None:
         self.census = census
         self._readers: set[_Reader] = set()
+        self._seen = census.serial
         self._last_event = census.world.events[-1].id if census.world.events else 0
 
     def publish(self) -> None:
         """Tell every reader what is new."""
-        names = self.census.refresh()
         world = self.census.world
+        names = list(world.cluster.changed_since(self._seen))
+        self._seen = world.cluster.serial
         news = []
         for event in reversed(world.events):
             if event.id <= self._last_event:
@@ -84,6 +86,13 @@ class Stream:
                 reader.queue.get_nowait()
             reader.queue.put_nowait(encoded("lost", {"serial": self.census.serial}))
 
+    def close(self) -> None:
+        """Let all readers go, so that the server need not wait for them."""
+        for reader in self._readers:
+            while reader.queue.full():
+                reader.queue.get_nowait()
+            reader.queue.put_nowait(b"")
+
     def subscribe(self, shape: Shape) -> AsyncIterator[bytes]:
         """The events from now on; the first tells where the reader stands."""
         if len(self._readers) >= _MOST_READERS:
@@ -97,7 +106,10 @@ class Stream:
             yield encoded("hello", {"serial": self.census.serial, "time": self.census.world.now})
             while True:
                 try:
-                    yield await asyncio.wait_for(reader.queue.get(), _BEAT_SECONDS)
+                    data = await asyncio.wait_for(reader.queue.get(), _BEAT_SECONDS)
+                    if not data:
+                        return
+                    yield data
                 except TimeoutError:
                     yield encoded("beat", {"serial": self.census.serial, "time": self.census.world.now})
         finally:
