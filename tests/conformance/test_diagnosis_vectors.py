@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from numaware.diagnose.finding import CODES, Subject, finding
-from numaware.diagnose.sentences import Meaning, refusal, start_failure
+from numaware.diagnose.meaning import Meaning
+from numaware.diagnose.sentences import refusal
+from numaware.diagnose.start_sentences import start_failure
 from numaware.diagnose.texts import told
 from shared_data import ROOT, shared
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from numaware.diagnose.finding import CODES, Subject, finding
-from numaware.diagnose.sentences import refusal, start_failure
+from numaware.diagnose.sentences import refusal
+from numaware.diagnose.start_sentences import start_failure
 from numaware.diagnose.texts import told
 
 UNEXPECTED = "Allocate failed due to {}, which is unexpected"

@@ -6,7 +6,7 @@ import msgspec
 
 from numaware.diagnose.finding import Evidence
 from numaware.diagnose.logs.seen import PodName
-from numaware.diagnose.sentences import Meaning
+from numaware.diagnose.meaning import Meaning
 
 
 class Attempt(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The kubelet's own sentences, and what each of them means.
+"""The sentences in which kubelets refuse pods, and what each of them means.
 
 Events, pod statuses and logs of all releases quote the same error texts, however they are wrapped ("Allocate failed due
 to ..., which is unexpected", "Pod was rejected: ..."). A sentence is recognised by a part that only it has; what is not
@@ -8,10 +8,9 @@ in this table is not guessed at.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
+from numaware.diagnose.meaning import Meaning, first_of, fixed, quoting, table
 from numaware.machine.quantity import Quantity
 
 AFFINITY = "TopologyAffinityError"
@@ -19,24 +18,11 @@ SMT = "SMTAlignmentError"
 UNEXPECTED = "UnexpectedAdmissionError"
 
 
-class Meaning(NamedTuple):
-    """A code, the variant of its text, the facts that the sentence holds, and the sentence."""
-
-    code: str
-    variant: str = ""
-    facts: Mapping[str, Any] = MappingProxyType({})
-    quote: str = ""
-
-
-_Facts = Callable[[re.Match[str]], Meaning]
-
-
 def refusal(message: str, reason: str = "") -> Meaning | None:
     """Why a pod was refused, from the message of an event, a status or an error; None where nothing says that it was."""
-    for pattern, meaning in _REFUSALS:
-        match = pattern.search(message[:_LONGEST])
-        if match:
-            return meaning(match)._replace(quote=match[0])
+    found = first_of(_REFUSALS, message)
+    if found is not None:
+        return found
     if reason == AFFINITY:
         return Meaning("topology-affinity-error", "event-only")
     if reason == "OutOfcpu":
@@ -49,17 +35,6 @@ def refusal(message: str, reason: str = "") -> Meaning | None:
     return None
 
 
-def start_failure(message: str) -> Meaning | None:
-    """Why a kubelet did not start, from its last words."""
-    for pattern, meaning in _STARTS:
-        match = pattern.search(message[:_LONGEST])
-        if match:
-            return meaning(match)._replace(quote=match[0])
-    return None
-
-
-# No sentence is longer, and a search through megabytes of somebody's log line would take its time.
-_LONGEST = 8_192
 _NAME = r"[A-Za-z0-9][\w./-]{0,316}"
 
 
@@ -134,26 +109,8 @@ def _other(match: re.Match[str]) -> Meaning:
     return Meaning("admission-error", "", {"reason": UNEXPECTED, "message": match[0]})
 
 
-def _fixed(code: str, variant: str = "", **facts: Any) -> _Facts:
-    return lambda _: Meaning(code, variant, dict(facts))
-
-
-def _quoting(code: str, variant: str = "", **groups: int) -> _Facts:
-    """The whole sentence as `message`, and some of its groups by name."""
-
-    def meaning(match: re.Match[str]) -> Meaning:
-        facts = {name: match[group] for name, group in groups.items()}
-        return Meaning(code, variant, {**facts, "message": match[0].strip()})
-
-    return meaning
-
-
-def _table(*rows: tuple[str, _Facts]) -> tuple[tuple[re.Pattern[str], _Facts], ...]:
-    return tuple((re.compile(pattern), meaning) for pattern, meaning in rows)
-
-
 # More telling sentences first: some are quoted inside others.
-_REFUSALS = _table(
+_REFUSALS = table(
     (r"SMT Alignment Error: requested (\d{1,9}) cpus not multiple cpus per core = (\d{1,9})", _smt_odd),
     (
         (
@@ -200,7 +157,7 @@ _REFUSALS = _table(
             r"\[memorymanager\] (?:failed to (?:get the default NUMA affinity|find the (?:default|extended) preferred hint|"
             r"find NUMA nodes to extend)|preferred hint violates NUMA node allocation)[^\n]{0,120}"
         ),
-        _quoting("not-enough-memory-on-nodes"),
+        quoting("not-enough-memory-on-nodes"),
     ),
     (
         (
@@ -211,163 +168,7 @@ _REFUSALS = _table(
     ),
     (
         r"Resources cannot be allocated with Topology locality",
-        _fixed("topology-affinity-error", "event-only"),
+        fixed("topology-affinity-error", "event-only"),
     ),
     (r"(?:Allocate|Update plugin resources) failed due to [^\n]{1,2000}?, which is unexpected", _other),
-)
-
-_QUOTED = r'\\?"([^"\\]{0,400})\\?"'
-
-
-def _policy_mismatch(match: re.Match[str]) -> Meaning:
-    facts = {"configured": match[2], "stored": match[3]}
-    around = match.string[: match.end() + 400]
-    if match[1] or "memory manager" in around:
-        return Meaning(
-            "memory-manager-state-mismatch",
-            "policy",
-            {**facts, "file": "/var/lib/kubelet/memory_manager_state"},
-        )
-    path = re.search(r"(/[\w./-]{1,300}cpu_manager_state)", around)
-    return Meaning(
-        "cpu-manager-state-policy-mismatch",
-        "",
-        {**facts, "file": path[1] if path else "/var/lib/kubelet/cpu_manager_state"},
-    )
-
-
-def _corrupt(match: re.Match[str]) -> Meaning:
-    memory = "memory manager" in match.string[: match.end() + 300]
-    code = "memory-manager-state-corrupt" if memory else "cpu-manager-state-corrupt"
-    return Meaning(code, "", {"problem": match[1].strip()})
-
-
-def _reserved_memory(match: re.Match[str]) -> Meaning:
-    found, kind, wanted = match[1], match[2], match[3]
-    facts = {"found": found, "resource": kind, "wanted": wanted, "setting": "reservedMemory"}
-    return Meaning("memory-manager-reserved-memory-mismatch", "", facts)
-
-
-def _needs_gate(match: re.Match[str]) -> Meaning:
-    manager = "TopologyManager" if match[1].lower().startswith("topology") else "CPUManager"
-    stage = match[2].capitalize()
-    facts = {"option": match[3], "stage": stage.lower(), "gate": f"{manager}Policy{stage}Options"}
-    return Meaning("policy-option-needs-gate", "", facts)
-
-
-def _unknown_option(match: re.Match[str]) -> Meaning:
-    manager = "Topology Manager" if "opology" in match[1] else "CPU Manager"
-    return Meaning(
-        "unknown-policy-option", "", {"option": match[2], "manager": manager, "message": match[0].strip()}
-    )
-
-
-def _options(match: re.Match[str]) -> Meaning:
-    options = [match[1], match[2]]
-    return Meaning("incompatible-policy-options", "", {"options": options, "message": match[0].strip()})
-
-
-def _too_many(match: re.Match[str]) -> Meaning:
-    return Meaning("too-many-numa-nodes", "", {"most": int(match[1])})
-
-
-_STARTS = _table(
-    (
-        (
-            r"unable to determine reserved CPU resources for static policy|"
-            r"the static policy requires systemreserved\.cpu \+ kubereserved\.cpu to be greater than zero"
-        ),
-        _fixed("cpu-manager-no-reserved-cpus", policy="static", setting="reservedSystemCPUs"),
-    ),
-    (
-        r"unable to reserve the required amount of CPUs \(size of ([\d,-]{0,400}) did not equal (\d{1,9})\)",
-        _quoting("cpu-manager-reserved-cpus-wrong", reserved=1, wanted=2),
-    ),
-    (
-        rf"(\[memorymanager\] )?configured policy {_QUOTED} differs from state checkpoint policy {_QUOTED}",
-        _policy_mismatch,
-    ),
-    (
-        rf"not all reserved cpus: {_QUOTED} are present in defaultCpuSet: {_QUOTED}",
-        _quoting("cpu-manager-state-reserved-mismatch", reserved=1, stored=2),
-    ),
-    (
-        rf"some of strictly reserved cpus: {_QUOTED} are present in defaultCpuSet: {_QUOTED}",
-        _quoting("cpu-manager-state-reserved-mismatch", reserved=1, stored=2),
-    ),
-    (
-        rf"current set of available CPUs {_QUOTED} doesn't match with CPUs in state {_QUOTED}",
-        _quoting("cpu-manager-state-reserved-mismatch", "machine", online=1, stored=2),
-    ),
-    (
-        rf"pod: ([\w.-]{{1,260}}), container: ([\w.-]{{1,260}}) cpuset: {_QUOTED} overlaps with default cpuset {_QUOTED}",
-        _quoting("cpu-manager-state-reserved-mismatch", "machine", stored=4),
-    ),
-    (r"default cpuset cannot be empty", _quoting("cpu-manager-state-reserved-mismatch", "machine")),
-    (
-        (
-            r"could not restore state from checkpoint: ((?:checkpoint is corrupted|could not parse|unexpected end|invalid "
-            r"character)[^\n]{0,200}?)(?:, please drain|$)"
-        ),
-        _corrupt,
-    ),
-    (
-        (
-            rf"the total amount {_QUOTED} of type {_QUOTED} is not equal to the value {_QUOTED} determined by Node "
-            r"Allocatable feature"
-        ),
-        _reserved_memory,
-    ),
-    (
-        r"the reserved memory configuration references a NUMA node (\d{1,9}) that does not exist on this machine",
-        _quoting("memory-manager-reserved-memory-mismatch", "no-such-node", numaNode=1),
-    ),
-    (
-        r"\[memorymanager\] you should specify the system reserved memory",
-        _quoting("memory-manager-reserved-memory-mismatch", "nothing-reserved"),
-    ),
-    (
-        (
-            r"\[memorymanager\] (?:the expected machine state is different from the real one|machine state can not be empty "
-            r"when it has memory assignments|[^\n]{0,600}?the memory assignment uses (?:the NUMA|memory resource) that does "
-            r"not exist)"
-        ),
-        _quoting("memory-manager-state-mismatch"),
-    ),
-    (r"unsupported on machines with more than (\d{1,9}) NUMA Nodes", _too_many),
-    (rf"unknown (CPU|Topology) Manager Policy option: {_QUOTED}", _unknown_option),
-    (rf"unsupported (cpumanager|topologymanager) option: {_QUOTED}", _unknown_option),
-    (
-        r"None policy: received unsupported options=(map\[[^\]]{0,400}\])",
-        _quoting("incompatible-policy-options", "none-policy", given=1),
-    ),
-    (
-        rf"(?i:(CPU|topology) manager policy (alpha|beta)-level options not enabled, but option) {_QUOTED} provided",
-        _needs_gate,
-    ),
-    (
-        r"(?i:cpu|topology) manager policy options (map\[[^\]]{0,400}\]) require feature gates ([^\n]{1,200}) enabled",
-        _quoting("policy-option-needs-gate", "all", given=1, gate=2),
-    ),
-    (r"static policy options ([\w-]{1,80}) and ([\w-]{1,80}) can not be used at the same time", _options),
-    (
-        r"Topol\w{1,4} manager ([\w-]{1,40}) policy is incompatible with CPUManager ([\w-]{1,80}) policy option",
-        _options,
-    ),
-    (
-        r"Align by socket is not compatible with hardware where number of sockets are more than number of NUMA",
-        _quoting("incompatible-policy-options", "hardware"),
-    ),
-    (
-        rf"(?:bad value for option|unable to convert policy option to integer|the minimum value of) {_QUOTED}[^\n]{{0,200}}",
-        _quoting("kubelet-configuration-invalid", path=1),
-    ),
-    (rf"unknown (policy|scope): {_QUOTED}", _quoting("unknown-policy", what=1, given=2)),
-    (
-        (
-            r"invalid configuration: (topologyManagerPolicy|topologyManagerScope|reservedSystemCPUs|reservedMemory)"
-            r"[^\n]{0,400}"
-        ),
-        _quoting("kubelet-configuration-invalid", path=1),
-    ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from numaware.diagnose.logs import messages, record
 from numaware.diagnose.logs.journal import Journal
 from numaware.diagnose.logs.scan import FoundLine
-from numaware.diagnose.sentences import start_failure
+from numaware.diagnose.start_sentences import start_failure
 
 
 def read(lines: Iterable[FoundLine], file: str, journal: Journal) -> int:

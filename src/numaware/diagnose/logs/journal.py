@@ -15,7 +15,9 @@ from typing import Any
 
 from numaware.diagnose.logs.hints import HintLists
 from numaware.diagnose.logs.seen import PodName, Seen
-from numaware.diagnose.sentences import Meaning, refusal, start_failure
+from numaware.diagnose.meaning import Meaning
+from numaware.diagnose.sentences import refusal
+from numaware.diagnose.start_sentences import start_failure
 from numaware.twin.topology.hints import Hint
 
 _MOST_OPEN = 256
