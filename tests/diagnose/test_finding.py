@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 
 import pytest
@@ -21,6 +22,7 @@ from numaware.diagnose.texts import LANGUAGES, Lang, chinese, english, told
 from numaware.diagnose.texts.template import MissingFactError, fill
 from numaware.machine.drawing.lines import line_width, plain
 
+HOLE = re.compile(r"(?<!\{)\{([\w:]+)\}(?!\})")
 POD = Subject("Pod", "shop", "web-0", "u-1", "n1")
 LOOP = finding(
     "smt-alignment-error",
@@ -38,6 +40,26 @@ def test_every_code_has_an_english_text(code: str) -> None:
 @pytest.mark.parametrize("language", [english, chinese], ids=["en", "zh"])
 def test_texts_are_only_of_known_codes(language: object) -> None:
     assert {key.split("/")[0] for key in getattr(language, "TEXTS", {})} <= set(CODES)
+
+
+def test_both_languages_tell_the_same_codes_labels_and_kinds_of_facts() -> None:
+    assert set(chinese.TEXTS) == set(english.TEXTS)
+    assert set(chinese.LABELS) == set(english.LABELS)
+    assert set(chinese.SPECS) == set(english.SPECS)
+
+
+@pytest.mark.parametrize("key", english.TEXTS)
+def test_both_languages_use_the_same_facts(key: str) -> None:
+    """A hole that one language has and the other has not is a fact that somebody is not told."""
+    used = [
+        {
+            hole.partition(":")[0]
+            for part in (text.title, text.cause, *text.fix)
+            for hole in HOLE.findall(part)
+        }
+        for text in (english.TEXTS[key], chinese.TEXTS[key])
+    ]
+    assert used[0] == used[1]
 
 
 def test_a_sentence_leaves_out_what_is_not_known() -> None:

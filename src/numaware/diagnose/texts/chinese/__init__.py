@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from numaware.diagnose.texts.chinese import advice, doctor, labels, lint, recommend
+from numaware.diagnose.texts.chinese import advice, doctor, fine, labels, lint, recommend, refusals, startup
 from numaware.diagnose.texts.chinese.words import SPECS
 
 __all__ = ["LABELS", "SPECS", "TEXTS"]
 
 LABELS = {**labels.LABELS, **recommend.LABELS, **doctor.LABELS}
-TEXTS = {**advice.TEXTS, **lint.TEXTS, **doctor.TEXTS}
+TEXTS = {
+    **refusals.TEXTS,
+    **startup.TEXTS,
+    **advice.TEXTS,
+    **fine.TEXTS,
+    **lint.TEXTS,
+    **doctor.TEXTS,
+}

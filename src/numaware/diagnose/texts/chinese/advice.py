@@ -1,4 +1,4 @@
-"""Manifests that will not do what their author thinks, and what is fine, in Chinese."""
+"""Manifests that will not do what their author thinks, in Chinese."""
 
 from __future__ import annotations
 
@@ -32,10 +32,4 @@ TEXTS: Mapping[str, Text] = {
         "{story}",
         ("{remedy}", "或者下列之一，均已在孪生上试过：\n{others}"),
     ),
-    "aligned": Text(
-        "{who} 已准入，并对齐在 {nodes:nodes}",
-        "容器 {container} 得到了 {nodes:nodes} 的首选提示：它请求的一切都在那里，Pod 已准入。",
-        (),
-    ),
-    "healthy": Text("{what}", "{story}", ()),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 LABELS: Mapping[str, str] = {
+    "a-pod": "一个 Pod",
     "trouble": "发现了问题",
     "no-trouble": "没有发现拓扑问题",
     "error": "错误",
@@ -17,14 +18,19 @@ LABELS: Mapping[str, str] = {
     "help": "办法",
     "wants": "{resource} 想要 {nodes:sets}",
     "wants-nothing": "{resource} 放不进任何 NUMA 节点的组合",
+    "makes-do": "{resource} 可以用 {nodes:sets}，但首选更少的节点",
     "no-wish": "没有提示：任何 NUMA 节点都可以",
     "merged": "合并结果：{hint}",
     "refused": "在这里被拒绝",
-    "started": "开始准入",
+    "stopped": "kubelet 到此为止",
     "again": "再次创建",
     "got-cpus": "分给了容器",
     "gap": "{what}",
     "not-whole": "不是整数个 CPU：应为 {whole}",
     "lint-summary": "{files} 个文件，{errors} 个错误，{warnings} 个警告",
+    "diagnosed": "{files:files}中有 {errors:errors}、{warnings:warnings}",
+    "unknown-files": "未能识别：{count:files}",
+    "facts": "事实",
+    "files": "文件",
     "more-lines": "以及另外 # 行",
 }

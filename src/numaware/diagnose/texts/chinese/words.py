@@ -24,6 +24,38 @@ def _wants(wishes: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def _blame(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Each resource's part in an outcome that is not aligned."""
+    told = {
+        "fits": "{} 放得进 {}",
+        "wide": "{} 即使在空机器上也需要 {}",
+        "fragmented": "{} 本可以用更少的 NUMA 节点，但空闲的部分分布在 {}",
+        "nowhere": "{} 放不进任何 NUMA 节点的组合",
+    }
+    return (
+        "；".join(told[part["state"]].format(part["resource"], _sets(part["nodes"])) for part in parts) + "。"
+    )
+
+
+def _room(parts: Sequence[Mapping[str, Any]]) -> str:
+    return _or([f"{_nodes(part['nodes'])} 上的 {part['resource']}" for part in parts])
+
+
+def _devices(held: Mapping[str, Mapping[str, int]]) -> str:
+    """How many of each device on which NUMA node; -1 is none."""
+    return _and(
+        [
+            f"{'没有 NUMA 节点的' if node == '-1' else f'NUMA 节点 {node} 上的'} {number} 个 {resource}"
+            for resource, nodes in held.items()
+            for node, number in nodes.items()
+        ]
+    )
+
+
+def _managers(parts: Sequence[Mapping[str, str]]) -> str:
+    return _and([f"{part['manager']} (策略 {part['policy']})" for part in parts])
+
+
 def _and(parts: Sequence[object]) -> str:
     return "、".join(map(str, parts))
 
@@ -49,6 +81,14 @@ SPECS: Specs = {
     "nodes": _nodes,
     "sets": _sets,
     "wants": _wants,
+    "blame": _blame,
+    "room": _room,
+    "devices": _devices,
+    "managers": _managers,
+    "pods": lambda number: f"{number} 个 Pod",
+    "errors": lambda number: f"{number} 个错误",
+    "warnings": lambda number: f"{number} 个警告",
+    "files": lambda number: f"{number} 个文件",
     "and": _and,
     "or": _or,
     "cpus": lambda number: f"{number} 个 CPU",

@@ -94,6 +94,69 @@ TEXTS: Mapping[str, Text] = {
         "system's processes, which then crowd on what is left of them.",
         ("reserve CPUs that are not isolated, or take {common} out of isolcpus",),
     ),
+    "component-missing": Text("{component} is missing", "The cluster has none.", ()),
+    "component-missing/agent": Text(
+        "no agent tells about NUMA nodes",
+        "Nobody publishes what is on which NUMA node, so no scheduler can know what a kubelet will refuse.",
+        ("kubectl apply -f deploy/rbac -f deploy/agent/daemonset.yaml",),
+    ),
+    "component-missing/on-nodes": Text(
+        "{component} does not run on {count} nodes: {nodes:and}",
+        "Nobody tells about the NUMA nodes of these machines.",
+        ("kubectl -n numaware get pods -o wide -l app.kubernetes.io/name={component}   # why not there",),
+    ),
+    "component-missing/kind": Text(
+        "the cluster does not know NodeResourceTopology",
+        "Agents publish such objects, and schedulers read them; their definition is not installed.",
+        ("install the CRD topology.node.k8s.io/v1alpha2, noderesourcetopologies",),
+    ),
+    "component-not-ready": Text(
+        "{component}: {ready} of {pods} pods are ready",
+        "The others are starting, or have a problem of their own.",
+        ("kubectl get pods -A | grep {component}",),
+    ),
+    "component-old": Text(
+        "{component} is old: {versions:and}, this is {wanted}",
+        "Agents and schedulers of different versions may understand each other only in part.",
+        ("update it to {wanted}",),
+    ),
+    "component-old/kubelet": Text(
+        "{count} kubelets are too old for this API server: {nodes:and}",
+        "Kubernetes supports kubelets that are at most three minor versions behind, here {wanted} and later.",
+        ("update these nodes",),
+    ),
+    "nodes-not-ready": Text(
+        "{count} nodes are not ready: {nodes:and}",
+        "Their kubelets do not report, or report a problem.",
+        ("kubectl describe node NODE", "on the node: sudo numaware doctor"),
+    ),
+    "nodes-without-topology": Text(
+        "nothing is published of {count} nodes: {nodes:and}",
+        "There is no NodeResourceTopology object for them. Pods that want CPUs, memory or devices of one NUMA node are "
+        "placed there by luck.",
+        ("check the agent on these nodes",),
+    ),
+    "topology-unusable": Text(
+        "what {publisher} publishes of {node} makes no sense",
+        "{message:sentence}",
+        ("restart or update the publisher on {node}",),
+    ),
+    "topology-stale": Text(
+        "what is published of {count} nodes is not of now: {nodes:and}",
+        "The fingerprint of the pods that were counted is not that of the pods that are there. For a moment that is normal; "
+        "for longer the publisher hangs.",
+        ("ask again in a minute; if it stays, restart the publisher on these nodes",),
+    ),
+    "topology-stale/gone": Text(
+        "{count} published nodes are gone: {nodes:and}",
+        "Objects of nodes that are no longer there are only clutter.",
+        ("kubectl delete noderesourcetopology NODE",),
+    ),
+    "policies-differ": Text(
+        "nodes of pool {pool} have different policies: {policies:and}",
+        "The same pod is treated differently from node to node, though the pool is meant to be of one kind.",
+        ("give all nodes of the pool one kubelet configuration",),
+    ),
 }
 
 LABELS: Mapping[str, str] = {
@@ -133,6 +196,26 @@ LABELS: Mapping[str, str] = {
     "doctor-not-isolated": "none",
     "doctor-isolated": "CPUs {isolated}",
     "doctor-forbidden": "{count} paths may not be read, {paths:and} among them; run as root",
+    "doctor-kubelets": "API server {server}, kubelets {versions:and}",
+    "doctor-component": "{ready} of {pods} pods ready, version {versions:and}",
+    "doctor-no-agent": "not installed[[; topology comes from {others:and}]]",
+    "doctor-no-scheduler": "not installed; another scheduler places pods",
+    "doctor-cluster-plugins": "{plugins:and}",
+    "doctor-no-topology-kind": "NodeResourceTopology is not known here",
+    "doctor-topologies": "{publishers:and}",
+    "doctor-fresh": "{current} of {count} nodes are known to be as published",
+    "doctor-fresh-unknown": "no publisher says which pods it has counted",
+    "doctor-pools": "{pools:and}",
+    "doctor-configz": "asked {count} kubelets",
+    "doctor-no-configz": "no kubelet could be asked (nodes/proxy)",
+    "doctor-cluster": "the cluster at {server}",
+    "check-kubelets": "kubelets",
+    "check-agent": "agent",
+    "check-scheduler": "scheduler",
+    "check-topology-objects": "topology objects",
+    "check-topology-fresh": "topology is current",
+    "check-policies": "policies",
+    "check-kubelet-configs": "kubelet configurations",
     "check-machine": "machine",
     "check-kubelet": "kubelet",
     "check-kubelet-config": "kubelet configuration",
