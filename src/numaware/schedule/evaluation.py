@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
+import msgspec
+
 from numaware.schedule.cluster import Member
 from numaware.schedule.constraints import capacity_reasons
 from numaware.schedule.kinds import Kind, owns_something
@@ -29,7 +31,7 @@ _MOST_ANSWERS = 1 << 18
 ASTRAY = "node(s) have pods of which nobody knows what they hold"
 
 
-class Fit(NamedTuple):
+class Fit(msgspec.Struct, frozen=True, gc=False):
     """What the node says to the pod: the merged hints and every way to place it, or the reasons why not."""
 
     hints: tuple[Hint, ...]
@@ -46,6 +48,16 @@ class Evaluation(NamedTuple):
     reasons: tuple[str, ...]
 
 
+class _Answers:
+    """What classes say to one kind of pod, by their numbers; a score below zero stands for a refusal."""
+
+    __slots__ = ("fits", "scores")
+
+    def __init__(self) -> None:
+        self.fits: dict[int, Fit] = {}
+        self.scores: dict[int, int] = {}
+
+
 class Evaluator:
     """Answers with a memory. `cached=False` remembers nothing, to prove that remembering changes nothing."""
 
@@ -55,18 +67,20 @@ class Evaluator:
         self.cached = cached
         self._numbers: dict[Hashable, int] = {}
         self._rooms: dict[int, tuple[Site, Room]] = {}
-        self._fits: dict[tuple[int, Kind], Fit] = {}
-        self._scores: dict[tuple[int, Kind], Evaluation] = {}
+        self._answers: dict[Kind, _Answers] = {}
+        self._fits = 0
+        self._hints: dict[tuple[Hint, ...], tuple[Hint, ...]] = {}
 
     def learn(self, mix: Mix) -> None:
         """Score by another mix of pods from now on."""
         self.mix = mix
-        self._scores.clear()
+        for answers in self._answers.values():
+            answers.scores.clear()
 
     @property
     def full(self) -> bool:
         """Whether so many classes were seen that it is time to start afresh."""
-        return len(self._fits) > _MOST_ANSWERS
+        return self._fits > _MOST_ANSWERS
 
     def emptied(self) -> Evaluator:
         """The same evaluator without a memory of the past."""
@@ -81,26 +95,55 @@ class Evaluator:
             class_of(load.node),
             member.facts.allocatable,
             # Room for one more pod is all that counts of the number of pods; two small ones are as good as a large one.
-            frozenset([pair for pair in load.used.items() if pair[0] != "pods"]),
+            tuple(sorted([pair for pair in load.used.items() if pair[0] != "pods"])),
             load.used.get("pods", 0) < member.allocatable.get("pods", 0),
             shares_class(load.node, load.shares) if load.shares else (),
             bool(load.astray),
         )
         return self._numbers.setdefault(key, len(self._numbers))
 
+    def score(self, number: int, member: Member, pod: Pod, kind: Kind) -> int:
+        """How good the best way is to place a pod of a kind on class `number`, below zero if there is none.
+
+        `member` and `pod` stand for all of theirs.
+        """
+        answers = self._about(kind)
+        score = answers.scores.get(number)
+        if score is None:
+            ways = self._known_fit(answers, number, member, pod, kind).ways
+            score = max([self._weigh(outcome, kind) for _, outcome in ways], default=-1)
+            answers.scores[number] = score
+        return score
+
     def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Evaluation:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""
-        place = number, kind
-        found = self._scores.get(place)
-        if found is None:
-            fit = self._fits.get(place)
-            if fit is None:
-                fit = self._fit(number, member, pod, kind)
-            found = self._score(fit, kind)
+        fit = self._known_fit(self._about(kind), number, member, pod, kind)
+        if fit.reasons:
+            return Evaluation(0, (), None, fit.reasons)
+        score = self.score(number, member, pod, kind)
+        share = fit.ways[0][0]
+        if len(fit.ways) > 1:
+            share = next(share for share, outcome in fit.ways if self._weigh(outcome, kind) == score)
+        return Evaluation(score, fit.hints, share, ())
+
+    def _about(self, kind: Kind) -> _Answers:
+        """What is known about a kind of pod; nothing, for those who remember nothing."""
+        answers = self._answers.get(kind)
+        if answers is None:
+            answers = _Answers()
             if self.cached:
-                self._fits[place] = fit
-                self._scores[place] = found
-        return found
+                self._answers[kind] = answers
+        return answers
+
+    def _weigh(self, outcome: Outcome, kind: Kind) -> int:
+        return self.profile.weigh(kind.workload, outcome, self.mix)
+
+    def _known_fit(self, answers: _Answers, number: int, member: Member, pod: Pod, kind: Kind) -> Fit:
+        fit = answers.fits.get(number)
+        if fit is None:
+            fit = answers.fits[number] = self._fit(number, member, pod, kind)
+            self._fits += 1
+        return fit
 
     def _fit(self, number: int, member: Member, pod: Pod, kind: Kind) -> Fit:
         node, used, shares, _, astray = member.load
@@ -126,7 +169,7 @@ class Evaluator:
             ways.append((share, Outcome(machine, before, left)))
         if not ways:
             return Fit((), (), ("Insufficient GPU share",))
-        return Fit(verdict.hints, tuple(ways), ())
+        return Fit(self._hints.setdefault(verdict.hints, verdict.hints), tuple(ways), ())
 
     def _room(self, number: int, member: Member) -> tuple[Site, Room]:
         """What kind of machine the members of a class are, and what is free on them."""
@@ -140,15 +183,6 @@ class Evaluator:
             if self.cached:
                 self._rooms[number] = found
         return found
-
-    def _score(self, fit: Fit, kind: Kind) -> Evaluation:
-        if fit.reasons:
-            return Evaluation(0, (), None, fit.reasons)
-        scored = [
-            (self.profile.weigh(kind.workload, outcome, self.mix), share) for share, outcome in fit.ways
-        ]
-        score, share = max(scored, key=lambda way: way[0])
-        return Evaluation(score, fit.hints, share, ())
 
 
 def numa_reason(node: Node, verdict: Verdict) -> str:

@@ -117,7 +117,8 @@ class Pool:
         self._catch_up()
         counts: Counter[str] = Counter()
         for number, some in self._classes.items():
-            for reason in set(self._evaluate(number, pod, kind).reasons):
+            first = self.cluster.by_name[self._first(number) or _NOBODY]
+            for reason in set(self.evaluator.evaluate(number, first, pod, kind).reasons):
                 counts[reason] += some.size
         return counts
 
@@ -141,18 +142,13 @@ class Pool:
             name, known = self._first(number), named.get(number)
             if name is None or (known is not None and known <= name):
                 continue
-            found = self._evaluate(number, pod, kind)
-            if found.reasons:
+            score = self.evaluator.score(number, self.cluster.by_name[name], pod, kind)
+            if score < 0:
                 named[number] = _NOBODY
             else:
                 named[number] = name
-                heapq.heappush(board.heap, (-found.score, name, number))
+                heapq.heappush(board.heap, (-score, name, number))
         board.read = len(self._news)
-
-    def _evaluate(self, number: int, pod: Pod, kind: Kind) -> Evaluation:
-        """What the members of a class say; the first of them stands for all."""
-        first = self.cluster.by_name[self._first(number) or _NOBODY]
-        return self.evaluator.evaluate(number, first, pod, kind)
 
     def _catch_up(self) -> None:
         serial = self.cluster.serial

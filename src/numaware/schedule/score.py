@@ -7,7 +7,6 @@ NUMA nodes the kubelet will really use, not on the best-looking ones.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import msgspec
 
@@ -17,14 +16,14 @@ from numaware.schedule.zones import WHOLE, Room, Site, Zone
 TOP = 1000
 
 
-class Outcome(msgspec.Struct, frozen=True, dict=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """A placement to be judged: the kind of machine, and what is free on it before and after."""
 
     site: Site
     before: Room
     after: Room
 
-    @cached_property
+    @property
     def used(self) -> list[int]:
         """The zones the placement takes something from."""
         return [index for index, zone in enumerate(self.before.zones) if self.after.zones[index] != zone]
@@ -32,10 +31,11 @@ class Outcome(msgspec.Struct, frozen=True, dict=True):
     @property
     def parts(self) -> list[tuple[Zone, Zone]]:
         """The zones it takes something from, or the node as a whole: free afterwards, and when nothing runs."""
-        after, empty = self.after, self.site.empty
-        if self.site.spans == "freely" or not self.used:
+        after, empty, used = self.after, self.site.empty, self.used
+        if self.site.spans == "freely" or not used:
             return [(after.whole, empty.whole)]
-        return [(after.capped[index], empty.zones[index]) for index in self.used]
+        capped = after.capped
+        return [(capped[index], empty.zones[index]) for index in used]
 
 
 Score = Callable[[Outcome, Mix], int]
@@ -86,10 +86,10 @@ def stranding(outcome: Outcome, mix: Mix) -> int:
 
 def spare(outcome: Outcome, _mix: Mix) -> int:
     """Do not take CPUs and memory from beside idle GPUs for a pod that wants none of them."""
-    before, after = outcome.before.whole.gpus, outcome.after.whole.gpus
-    if not after or before != after:
+    left = outcome.after.gpus
+    if not left or outcome.before.gpus != left:
         return TOP
-    return TOP - TOP * sum(after) // sum(outcome.site.empty.whole.gpus)
+    return TOP - TOP * left // outcome.site.empty.gpus
 
 
 SCORES: dict[str, Score] = {

@@ -7,7 +7,7 @@ thousandths, one by one; CPUs and memory are summed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -34,7 +34,7 @@ class Zone(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     gpus: tuple[int, ...]
 
 
-class Room(msgspec.Struct, frozen=True, dict=True):
+class Room(msgspec.Struct, frozen=True, gc=False):
     """What is free on a node: zone by zone, and whole CPUs and bytes for requests of any kind.
 
     Pods that own nothing take from no zone, only from the second.
@@ -44,27 +44,30 @@ class Room(msgspec.Struct, frozen=True, dict=True):
     cpus: int
     memory: int
 
-    @cached_property
+    @property
     def whole(self) -> Zone:
         """The node as if it were one zone."""
         gpus = tuple(sorted([left for zone in self.zones for left in zone.gpus]))
         return Zone(self.cpus, self.memory, gpus)
 
-    @cached_property
+    @property
+    def gpus(self) -> int:
+        """What is left of all GPUs together."""
+        return sum([sum(zone.gpus) for zone in self.zones])
+
+    @property
     def capped(self) -> tuple[Zone, ...]:
         """The zones, none with more than the node has left."""
         cpus, memory = self.cpus, self.memory
-        return tuple(
-            [
-                zone
-                if zone.cpus <= cpus and zone.memory <= memory
-                else Zone(min(zone.cpus, cpus), min(zone.memory, memory), zone.gpus)
-                for zone in self.zones
-            ]
-        )
+        for zone in self.zones:
+            if zone.cpus > cpus or zone.memory > memory:
+                break
+        else:
+            return self.zones
+        return tuple([Zone(min(zone.cpus, cpus), min(zone.memory, memory), zone.gpus) for zone in self.zones])
 
 
-class Site(msgspec.Struct, frozen=True, cache_hash=True):
+class Site(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """A kind of machine: what is free when nothing runs, how far its zones are apart, when pods may span them.
 
     `spans` is "freely" where the kubelet does not mind, "if needed" where a pod that fits no single zone may lie on

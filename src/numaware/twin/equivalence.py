@@ -20,12 +20,14 @@ def node_class(node: Node) -> Hashable:
     state = node.state
     cpus = node.kubelet.cpus
     return (
-        node.kubelet,
+        node.kubelet.number,
         _cpu_class(cpus, node) if cpus else 0,
-        tuple((part.assignments > 0, part.cells, part.free) for part in state.memory.nodes),
+        tuple([(part.assignments > 0, part.cells, part.free) for part in state.memory.nodes]),
         tuple(
-            (name, _device_class(node.kubelet.devices.inventories[name], taken))
-            for name, taken in sorted(state.device.taken.items())
+            [
+                (name, _device_class(node.kubelet.devices.inventories[name], taken))
+                for name, taken in sorted(state.device.taken.items())
+            ]
         ),
     )
 
@@ -46,7 +48,7 @@ def _cpu_class(cpus: StaticCpus, node: Node) -> Hashable:
         # These pick by CPU number, so the numbers themselves are the state.
         return shared
     free = shared & ~cpus.reserved
-    counts = tuple(_core_counts(layout, cores, free) for layout, cores in cpus.layout.threads_of_node)
+    counts = tuple([_core_counts(layout, cores, free) for layout, cores in cpus.layout.threads_of_node])
     if options.full_pcpus_only:
         return counts, (shared & ~cpus.reserved_cores).bit_count()
     return counts

@@ -7,6 +7,7 @@ Every node of the same kind shares one `Kubelet`; only the state differs. Mirror
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import count
 
 from numaware.machine.cpuset import CpuSet, list_form
 from numaware.twin.config import KubeletConfig
@@ -23,12 +24,15 @@ from numaware.twin.topology.policies import Policy
 
 MOST_NODES = 20
 _LARGEST_BIT = 63
+_NUMBERS = count()
 
 
 class Kubelet:
     """The managers of one kind of node. Construction raises `StartError` where the kubelet would not start."""
 
     def __init__(self, hardware: Hardware, config: KubeletConfig) -> None:
+        # Tells kubelets apart where the object itself would be too much to keep.
+        self.number = next(_NUMBERS)
         self.hardware = hardware = checked(hardware)
         self.config = config
         self.rules = rules_for(config.version)

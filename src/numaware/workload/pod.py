@@ -21,7 +21,7 @@ NANO = 10**9
 _NANO_PER_MILLI = 10**6
 
 
-class Container(msgspec.Struct, frozen=True, cache_hash=True):
+class Container(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """One container; `restartable` marks an init container with restartPolicy Always (a sidecar)."""
 
     name: str
@@ -30,7 +30,7 @@ class Container(msgspec.Struct, frozen=True, cache_hash=True):
     restartable: bool = False
 
 
-class Pod(msgspec.Struct, frozen=True):
+class Pod(msgspec.Struct, frozen=True, gc=False):
     """One pod after API defaulting (a limit without a request is also the request).
 
     `qos` is `status.qosClass` where the manifest carries it. `pod_level` says that the pod has resources of its

@@ -7,7 +7,8 @@ it. Rules that placed pods keep up (their anti-affinity, and what they would lik
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from numaware.schedule.constraints.places import Places
 from numaware.schedule.constraints.question import Question
@@ -25,7 +26,7 @@ _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 _Standing = dict[PodTerm, Sums]
 
 
-class _Placed(NamedTuple):
+class _Placed(msgspec.Struct, frozen=True, gc=False):
     pod: Pod
     node: str
     kin: Kin
@@ -170,7 +171,7 @@ class Neighbours:
                 kin.tallies.clear()
 
     def _count(self, placed: _Placed, number: int) -> None:
-        pod, node, kin = placed
+        pod, node, kin = placed.pod, placed.node, placed.kin
         add(kin.on, node, number)
         for tally in kin.tallies:
             tally.count(node, number)

@@ -11,6 +11,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
+import msgspec
+
 from numaware.machine.cpuset import iter_bits
 from numaware.twin.errors import AdmissionError, KubeletPanic, StartError, unexpected
 from numaware.twin.hardware import Layout, NumaHardware, mask_order, sums
@@ -24,7 +26,7 @@ _UINT64 = (1 << 64) - 1
 _MOST_REQUESTS = 64
 
 
-class Block(NamedTuple):
+class Block(msgspec.Struct, frozen=True, gc=False):
     """Memory of one kind charged to the nodes of a mask."""
 
     nodes: int
@@ -32,7 +34,7 @@ class Block(NamedTuple):
     size: int
 
 
-class NodeMemory(NamedTuple):
+class NodeMemory(msgspec.Struct, frozen=True, gc=False):
     """How many (container, kind) pairs use a node, the group it belongs to, and what is free of each kind."""
 
     assignments: int
@@ -141,8 +143,9 @@ class StaticMemory:
         for mask in ever:
             if mask & (mask - 1):
                 break
-            _, cells, free = nodes[mask.bit_length() - 1]
-            if not cells & (cells - 1) and all(free[index] >= size for index, size in indices):
+            node = nodes[mask.bit_length() - 1]
+            grouped = node.cells & (node.cells - 1)
+            if not grouped and all(node.free[index] >= size for index, size in indices):
                 found.append(mask)
         return found
 
@@ -274,14 +277,16 @@ class StaticMemory:
         reusable: Mapping[tuple[int, str], int] = MappingProxyType({}),
     ) -> tuple[NodeMemory, ...]:
         nodes = list(before)
-        for mask, kind, size in blocks:
-            left = max(0, size - reusable.get((mask, kind), 0))
-            index = self.kinds.index(kind)
+        for block in blocks:
+            mask, left = block.nodes, block.size
+            if reusable:
+                left = max(0, left - reusable.get((mask, block.kind), 0))
+            index = self.kinds.index(block.kind)
             for position in iter_bits(mask):
-                assignments, _, free = nodes[position]
-                used = min(free[index], left)
+                node = nodes[position]
+                used = min(node.free[index], left)
                 left -= used
-                nodes[position] = NodeMemory(assignments + 1, mask, _changed(free, index, -used))
+                nodes[position] = NodeMemory(node.assignments + 1, mask, _changed(node.free, index, -used))
         return tuple(nodes)
 
     # Release
@@ -319,18 +324,17 @@ class StaticMemory:
         self, before: tuple[NodeMemory, ...], blocks: tuple[Block, ...]
     ) -> tuple[NodeMemory, ...]:
         nodes = list(before)
-        for mask, kind, size in blocks:
-            left = size
-            index = self.kinds.index(kind)
-            for position in iter_bits(mask):
-                assignments, cells, free = nodes[position]
-                held = (self.allocatable[position][index] - free[index]) & _UINT64
+        for block in blocks:
+            left = block.size
+            index = self.kinds.index(block.kind)
+            for position in iter_bits(block.nodes):
+                node = nodes[position]
+                assignments = node.assignments - 1
+                held = (self.allocatable[position][index] - node.free[index]) & _UINT64
                 given = min(held, left)
                 left -= given
-                assignments -= 1
-                nodes[position] = NodeMemory(
-                    assignments, cells if assignments else 1 << position, _changed(free, index, given)
-                )
+                cells = node.cells if assignments else 1 << position
+                nodes[position] = NodeMemory(assignments, cells, _changed(node.free, index, given))
         return tuple(nodes)
 
     # Restart
@@ -399,7 +403,7 @@ def _take_over(
             for old in held:
                 taken = min(old.size, left) if (old.kind, old.nodes) == (block.kind, block.nodes) else 0
                 left -= taken
-                shrunk.append(old._replace(size=old.size - taken))
+                shrunk.append(Block(old.nodes, old.kind, old.size - taken))
             mine[container.name] = tuple(shrunk)
 
 
@@ -408,9 +412,10 @@ def _reusable_after(
 ) -> Mapping[tuple[int, str], int]:
     """What the pod's next containers may use again: an ended init container adds, any other takes away."""
     changed = dict(reusable)
-    for nodes, kind, size in blocks:
-        old = changed.get((nodes, kind), 0)
-        changed[nodes, kind] = max(old, size) if ends else max(0, old - size)
+    for block in blocks:
+        place, size = (block.nodes, block.kind), block.size
+        old = changed.get(place, 0)
+        changed[place] = max(old, size) if ends else max(0, old - size)
     return changed
 
 
