@@ -8,18 +8,20 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from numaware.cli.live_input import Context, Kubeconfig
 from numaware.cli.output import deliver
+from numaware.diagnose.checkup import Check
 from numaware.diagnose.doctor import examine
-from numaware.diagnose.finding import is_trouble
+from numaware.diagnose.finding import Message, is_trouble
 from numaware.diagnose.render import checkup
-from numaware.diagnose.texts import Lang
+from numaware.diagnose.texts import Lang, label
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
 from numaware.machine.tree import open_tree
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.twin.rules import rules_for
 
-app = App(name="doctor", usage="Usage: numaware doctor [--root PATH] [OPTIONS]")
+app = App(name="doctor", usage="Usage: numaware doctor [--root PATH | --cluster] [OPTIONS]")
 
 _WIDEST = 120
 
@@ -30,6 +32,12 @@ def doctor(
     root: Annotated[
         Path, Parameter(help="The root of the node: / for this one, a folder, or an archive of one.")
     ] = Path("/"),
+    cluster: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Examine the cluster of the kubeconfig instead."),
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     kubelet_version: Annotated[
         str, Parameter(help="The kubelet's version, such as v1.31.2; files do not tell it.")
     ] = DEFAULT_VERSION,
@@ -38,14 +46,19 @@ def doctor(
     ] = False,
     lang: Annotated[Lang, Parameter(help="The language of the answer: en or zh.")] = "en",
 ) -> int:
-    """Examine a node, read-only: what is wrong, worst first, on one screen.
+    """Examine a node or a cluster, read-only: what is wrong, worst first, on one screen.
 
-    It looks at the machine (/sys), the kubelet's process, configuration and
+    On a node it looks at the machine (/sys), the kubelet's process, configuration and
     flags, its state files (checksums, policies, entries of pods that are
     gone), whether the kubelet would take them back at a restart, the
     PodResources socket, device plugins, NRI in containerd or CRI-O, control
     groups, and services that work against the kubelet. Nothing is run and
     nothing is written. Run it as root, or what may not be read is unknown.
+
+    With --cluster, --kubeconfig or --context it looks at a cluster: which
+    components run, are missing or old; the policies of each node pool;
+    whether what is published of the nodes is there and of now; and what is
+    wrong with the configurations that kubelets report.
 
     Exit code: 0 in order (or unknown), 1 something was found, 2 bad input.
 
@@ -54,15 +67,28 @@ def doctor(
       sudo numaware doctor
       numaware doctor --root node7/          # a copy of a node's files
       numaware doctor --json --kubelet-version v1.31.2
+      numaware doctor --kubeconfig ~/.kube/prod
     """
     try:
         rules_for(kubelet_version)
     except ValueError as error:
         raise InputError("--kubelet-version", str(error)) from None
-    found = examine(open_tree(root), kubelet_version)
+    if cluster or kubeconfig is not None or context is not None:
+        name, checks = _cluster(kubeconfig, context, lang)
+    else:
+        name, checks = examine(open_tree(root), kubelet_version)
     if json:
-        deliver(checkup.as_json(found.node, found.checks, lang), None)
+        deliver(checkup.as_json(name, checks, lang), None)
     else:
         room = min(terminal.width_of(sys.stdout), _WIDEST)
-        terminal.write(list(checkup.page(found.node, found.checks, room, lang)), sys.stdout)
-    return int(is_trouble(found.findings))
+        terminal.write(list(checkup.page(name, checks, room, lang)), sys.stdout)
+    return int(is_trouble(one for check in checks for one in check.findings))
+
+
+def _cluster(kubeconfig: str | None, context: str | None, lang: Lang) -> tuple[str, tuple[Check, ...]]:
+    # Only who asks about a cluster pays for the wire.
+    from numaware.cli.cluster_view import look  # noqa: PLC0415
+    from numaware.diagnose.doctor_cluster import examine_cluster  # noqa: PLC0415
+
+    view = look(kubeconfig, context)
+    return label(Message("doctor-cluster", {"server": view.name}), lang), examine_cluster(view)

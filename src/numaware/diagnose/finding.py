@@ -78,6 +78,15 @@ CODES: dict[str, Severity] = {
     "cgroup-driver-mismatch": "warning",
     "numad-running": "warning",
     "isolated-cpus-reserved": "warning",
+    # a cluster that is not as it should be
+    "component-missing": "warning",
+    "component-not-ready": "warning",
+    "component-old": "warning",
+    "nodes-not-ready": "warning",
+    "nodes-without-topology": "warning",
+    "topology-unusable": "warning",
+    "topology-stale": "warning",
+    "policies-differ": "warning",
     # what is fine
     "aligned": "info",
     "healthy": "info",

@@ -1,0 +1,217 @@
+"""A live cluster as the doctor looks at it: nodes, what is published of them, components, kubelet configurations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from itertools import islice
+
+import msgspec
+
+from numaware import __version__
+from numaware.diagnose.doctor_cluster import ClusterNode, ClusterView, Component, NodeTopology, pool_of
+from numaware.errors import InputError
+from numaware.kube import nodes as node_codec
+from numaware.kube import pods as pod_codec
+from numaware.kube.client import Client
+from numaware.kube.config import Connection, connect
+from numaware.kube.decoding import DecodeError
+from numaware.kube.errors import ApiError
+from numaware.kube.nodes import LiveNode
+from numaware.kube.pods import LivePod
+from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
+from numaware.kube.topology import nrt
+from numaware.kube.topology.fingerprint import fingerprint
+from numaware.kube.topology.report import Report
+from numaware.schedule.kinds import owns_something
+
+# Kubelets that are asked for their configuration; a cluster of many has few kinds.
+_MOST_ASKED = 64
+_NAME = "app.kubernetes.io/name"
+_OURS = ("numaware-agent", "numaware-scheduler", "numaware-extender")
+
+
+def look(kubeconfig: str | None, context: str | None) -> ClusterView:
+    """The cluster as it is now; `InputError` if it does not answer."""
+
+    async def connected() -> ClusterView:
+        return await view_of(await connect(kubeconfig, context))
+
+    return asyncio.run(connected())
+
+
+async def view_of(connection: Connection) -> ClusterView:
+    """The same over a connection that is there."""
+    async with Client(connection) as client:
+        version = await client.server_version()
+        try:
+            nodes = [node async for raw in _items(client, NODES) if (node := _node(raw))]
+            raw_pods = [raw async for raw in _items(client, PODS)]
+        except ApiError as error:
+            raise InputError("the cluster", f"cannot be read: {error}") from None
+        reports = await _reports(client)
+        configs = await _configs(client, nodes)
+    pods = [pod for raw in raw_pods if (pod := _pod(raw))]
+    return ClusterView(
+        name=connection.base,
+        version=version,
+        nodes=tuple(
+            ClusterNode(node.name, pool_of(node.labels), node.ready, node.kubelet_version) for node in nodes
+        ),
+        topologies=None if reports is None else tuple(topologies(reports, pods)),
+        components=tuple(components(raw_pods)),
+        configs=configs,
+        own_version=__version__,
+    )
+
+
+async def _items(client: Client, resource: Resource) -> AsyncIterator[msgspec.Raw]:
+    async for page in client.list(resource):
+        for raw in page.items:
+            yield raw
+
+
+def _node(raw: msgspec.Raw) -> LiveNode | None:
+    try:
+        return node_codec.decode(raw)
+    except DecodeError:
+        return None
+
+
+def _pod(raw: msgspec.Raw) -> LivePod | None:
+    try:
+        return pod_codec.decode(raw)
+    except DecodeError:
+        return None
+
+
+async def _reports(client: Client) -> list[Report] | None:
+    """What is published of nodes; None where the cluster does not know such objects."""
+    found = []
+    try:
+        async for raw in _items(client, NODE_RESOURCE_TOPOLOGIES):
+            try:
+                found.append(nrt.decode(raw))
+            except DecodeError:
+                continue
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise InputError("NodeResourceTopology", f"cannot be read: {error}") from None
+    return found
+
+
+async def _configs(client: Client, nodes: Iterable[LiveNode]) -> tuple[tuple[str, bytes], ...] | None:
+    """What kubelets say of their own configuration; None where nobody may ask them, or none answers."""
+    found = []
+    for node in islice((node for node in nodes if node.ready), _MOST_ASKED):
+        try:
+            data = await client.get(NODES, node.name, subresource="proxy/configz", within=5.0)
+        except ApiError as error:
+            if error.status in (401, 403):
+                return None
+            continue
+        found.append((node.name, data))
+    return tuple(found) or None
+
+
+def topologies(reports: Iterable[Report], pods: Iterable[LivePod]) -> Iterable[NodeTopology]:
+    """The reports, each held against the pods that are on its node now."""
+    on_node: dict[str, list[LivePod]] = {}
+    for pod in pods:
+        if pod.holds:
+            on_node.setdefault(pod.node, []).append(pod)
+    for report in reports:
+        yield NodeTopology(
+            report.node,
+            report.publisher,
+            report.policy or "",
+            report.scope or "",
+            _is_current(report, on_node.get(report.node, [])),
+            report.problem,
+        )
+
+
+def _is_current(report: Report, pods: list[LivePod]) -> bool | None:
+    if not report.fingerprint:
+        return None
+    counted = pods if report.method == "all" else [pod for pod in pods if owns_something(pod.pod)]
+    return report.fingerprint == fingerprint((pod.namespace, pod.name) for pod in counted)
+
+
+# Components
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+    labels: dict[str, str] | None = None
+
+
+class _Container(msgspec.Struct):
+    image: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    containers: list[_Container] = []
+    node_name: str = ""
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+    conditions: list[_Condition] | None = None
+
+
+class _ComponentPod(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_POD = msgspec.json.Decoder(_ComponentPod)
+
+
+def components(raw_pods: Iterable[bytes | msgspec.Raw]) -> list[Component]:
+    """Pods sorted into components: our own by their label, device plugins by what their images are called."""
+    found: dict[str, list[_ComponentPod]] = {}
+    for raw in raw_pods:
+        try:
+            pod = _POD.decode(raw)
+        except msgspec.MsgspecError:
+            continue
+        name = _component(pod)
+        if name and pod.status.phase not in ("Succeeded", "Failed"):
+            found.setdefault(name, []).append(pod)
+    return [
+        Component(
+            name,
+            len(pods),
+            sum(_ready(pod) for pod in pods),
+            tuple(sorted({_tag(pod) for pod in pods})),
+            frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name),
+        )
+        for name, pods in sorted(found.items())
+    ]
+
+
+def _component(pod: _ComponentPod) -> str:
+    labels: Mapping[str, str] = pod.metadata.labels or {}
+    if labels.get(_NAME) in _OURS:
+        return labels[_NAME]
+    images = [container.image for container in pod.spec.containers]
+    plugin = next((image for image in images if "device-plugin" in image), "")
+    return plugin.rpartition("/")[2].partition("@")[0].partition(":")[0]
+
+
+def _ready(pod: _ComponentPod) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ())
+
+
+def _tag(pod: _ComponentPod) -> str:
+    """The version in the image of the first container; `?` where it names none."""
+    image = pod.spec.containers[0].image if pod.spec.containers else ""
+    return image.rpartition("/")[2].partition("@")[0].partition(":")[2] or "?"
