@@ -315,7 +315,7 @@ def test_a_watch_that_breaks_says_so() -> None:
 def test_an_answer_that_never_ends_is_given_up_before_it_fills_the_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("numaware.kube.client._MOST_ANSWER", 1000)
+    monkeypatch.setattr("numaware.kube.transport._MOST_ANSWER", 1000)
 
     async def story(server: FakeApiServer, client: Client) -> None:
         server.put(NODES, "large", text="x" * 2000)

@@ -204,10 +204,11 @@ def test_a_plugin_that_names_an_end_runs_again_when_that_has_come(
 
     async def play() -> None:
         connection = await connect(kubeconfig(tmp_path, user))
-        time = 0.0
+        time = connection._looked
         connection._clock = lambda: time
-        # Once to connect, at the first call, and then not before a minute has passed.
-        for now in (0.0, 59.0, 60.0, 119.0, 121.0):
+        # Twice to connect, and then not before a minute has passed.
+        start = time
+        for now in (start + 59.0, start + 60.0, start + 119.0, start + 121.0):
             time = now
             await connection.headers()
         assert runs(tmp_path) == expected
@@ -287,16 +288,16 @@ def test_a_pods_account_is_found_and_its_token_read_again_when_it_is_replaced(
         assert connection.base == "https://[fd00::1]:443"
         assert connection.tls is not None
         assert connection.tls.verify_mode == ssl.CERT_REQUIRED
-        time = 0.0
+        start = time = connection._looked
         connection._clock = lambda: time
         assert await connection.headers() == {"Authorization": "Bearer first"}
         (tmp_path / "token").write_text("second\n", encoding="utf-8")
-        time = 59.0
+        time = start + 59.0
         assert await connection.headers() == {"Authorization": "Bearer first"}
-        time = 61.0
+        time = start + 61.0
         assert await connection.headers() == {"Authorization": "Bearer second"}
         (tmp_path / "token").unlink()
-        time = 200.0
+        time = start + 200.0
         assert await connection.headers() == {"Authorization": "Bearer second"}
 
     asyncio.run(play())
@@ -352,6 +353,19 @@ def test_the_proxy_of_the_kubeconfig_or_the_environment_is_gone_through(
         monkeypatch.setenv("HTTP_PROXY", server.base)
         async with Client(await connect(kubeconfig(tmp_path, {}, "http://cluster.invalid"))) as client:
             assert await client.server_version() == "v1.35.8"
+
+    with_server(story)
+
+
+def test_a_proxy_that_refuses_is_named_and_nothing_was_sent(tmp_path: Path) -> None:
+    async def story(server: FakeApiServer) -> None:
+        path = kubeconfig(
+            tmp_path, {"token": SECRET}, "https://cluster.invalid", **{"proxy-url": server.base}
+        )
+        async with Client(await connect(path), timeout=0.3) as client:
+            with pytest.raises(ApiError, match="the proxy refused: 404") as caught:
+                await client.bind("ns", "p", "u", "n")
+            assert not caught.value.uncertain
 
     with_server(story)
 

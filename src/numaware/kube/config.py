@@ -153,6 +153,7 @@ async def _from_kubeconfig(paths: list[Path], context: str | None) -> Connection
 
     await credentials(False)
     connection = _connection(source, configuration, credentials)
+    await connection.headers()
     return connection
 
 
@@ -169,7 +170,9 @@ async def _from_account(folder: Path = ACCOUNT) -> Connection:
         return _token(configuration)
 
     await credentials(False)
-    return _connection(source, configuration, credentials)
+    connection = _connection(source, configuration, credentials)
+    await connection.headers()
+    return connection
 
 
 def _connection(source: str, configuration: Any, credentials: Credentials) -> Connection:

@@ -20,10 +20,11 @@ from typing import Literal, Self
 
 import msgspec
 
-from numaware.kube.client import Client, Clock
+from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
 from numaware.kube.microtime import micro_time
 from numaware.kube.resources import EVENTS
+from numaware.kube.transport import Clock
 
 EventKind = Literal["Normal", "Warning"]
 

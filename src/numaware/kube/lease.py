@@ -22,10 +22,11 @@ from typing import Any
 
 import msgspec
 
-from numaware.kube.client import Client, Clock, Sleep
+from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
 from numaware.kube.microtime import micro_time
 from numaware.kube.resources import LEASES
+from numaware.kube.transport import Clock, Sleep
 
 # Waiting followers spread out, so that they do not all ask at the same moment.
 _SPREAD = 1.2

@@ -28,9 +28,10 @@ from typing import Generic, Literal, NamedTuple, NoReturn, TypeVar
 import msgspec
 
 from numaware.kube.backoff import full_jitter
-from numaware.kube.client import Client, Clock, Sleep
+from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
 from numaware.kube.resources import Resource
+from numaware.kube.transport import Clock, Sleep
 from numaware.kube.watching import WatchEvent
 from numaware.machine.words import printable
 
@@ -120,6 +121,8 @@ class Reflector(Generic[T]):
         self.items: Mapping[str, T] = MappingProxyType(self._items)
         self._seen: dict[str, _Seen] = {}
         self._unreadable: dict[str, str] = {}
+        # What a problem with all of them goes by.
+        self._address = resource.path(namespace)
         self._client = client
         self._decode = decode
         self._namespace = namespace
@@ -160,13 +163,14 @@ class Reflector(Generic[T]):
         if refused or error.gone or self._failures >= _MOST_FRUITLESS:
             self._version = None
         if not error.gone:
-            self._report(self.resource.path(self._namespace), str(error))
+            self._report(self._address, str(error))
         return wait
 
     def _kind_is_missing(self) -> float:
         self._version = None
         self._missing += 1
         self.last_contact = self._clock()
+        self.problems.pop(self._address, None)
         if self._items and self._missing < _SURELY_MISSING:
             return 1.0
         self._keep_only(set())
@@ -177,7 +181,7 @@ class Reflector(Generic[T]):
         """The server answered, and it made sense."""
         self.last_contact = self._clock()
         self._failures = self._missing = 0
-        self.problems.pop(self.resource.path(self._namespace), None)
+        self.problems.pop(self._address, None)
 
     async def _list(self) -> None:
         """Take everything as it is now; what is not in it is gone."""
@@ -249,7 +253,7 @@ class Reflector(Generic[T]):
         try:
             return _HEAD.decode(raw).metadata
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            self._report(f"{self.resource.path(self._namespace)} without metadata", str(error))
+            self._report(f"{self._address} without metadata", str(error))
             return None
 
     def _take(self, metadata: _Metadata, raw: msgspec.Raw) -> None:
@@ -298,6 +302,10 @@ class Reflector(Generic[T]):
 
 def _is_newer(version: str, *, than: str | None) -> bool:
     """Whether to believe that `version` came after; versions that are no numbers are believed in the order they come."""
-    if version.isdecimal() and than is not None and than.isdecimal():
+    if _is_number(version) and than is not None and _is_number(than):
         return int(version) > int(than)
     return version != than
+
+
+def _is_number(version: str) -> bool:
+    return version.isdecimal() and len(version) <= 20
