@@ -241,7 +241,20 @@ def test_reserving_half_a_core_wastes_the_other_half() -> None:
 def test_memory_of_a_node_that_is_not_there_stops_the_kubelet() -> None:
     text = f"{HEAD}memoryManagerPolicy: Static\nreservedMemory:\n- numaNode: 5\n  limits: {{memory: 100Mi}}\n"
     seen = one(text, machine="2x4")
-    assert (seen.code, seen.facts["path"]) == ("kubelet-configuration-invalid", "reservedMemory")
+    assert (seen.code, seen.variant, seen.facts["numaNode"]) == (
+        "memory-manager-reserved-memory-mismatch",
+        "no-such-node",
+        "5",
+    )
+
+
+def test_memory_that_nothing_reserves_as_a_whole_cannot_be_kept_on_a_node() -> None:
+    head = f"{HEAD}memoryManagerPolicy: Static\nevictionHard: {{nodefs.available: 1%}}\n"
+    split = "reservedMemory:\n- numaNode: 0\n  limits: {memory: 1Gi}\n"
+    seen = one(f"{head}{split}")
+    assert seen.variant == "unbacked"
+    assert found(f"{head}{split}{told(seen).fix[0]}\n") == []
+    assert one(head).variant == "nothing-reserved"
 
 
 def test_flags_are_judged_like_a_file() -> None:

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from numaware.diagnose.checkup import Check, checked, unknown
 from numaware.diagnose.finding import Evidence, Finding, Message, Subject, finding
 from numaware.diagnose.lint import World, findings_of_kubelet_flags, lint
+from numaware.diagnose.meaning import Meaning
 from numaware.diagnose.node_root import NodeRoot
+from numaware.diagnose.start_sentences import start_failure
 from numaware.diagnose.state_findings import checkpoint_of, mismatch_findings, state_findings
 from numaware.errors import InputError
 from numaware.machine.words import printable
@@ -216,13 +218,16 @@ def _restart(files: Mapping[str, bytes], config: KubeletConfig, hardware: Hardwa
     try:
         load_state(kubelet, {name: data for name, data in files.items() if name != device.FILE})
     except StartError as error:
-        code = (
-            "memory-manager-state-mismatch"
-            if error.stage == "memory"
-            else "cpu-manager-state-reserved-mismatch"
+        said = printable(error.message, 600)
+        meaning = start_failure(said) or Meaning("cpu-manager-state-reserved-mismatch", "", {"message": said})
+        found = finding(
+            meaning.code,
+            Subject("Kubelet"),
+            meaning.facts,
+            [Evidence(f"/{KUBELET}")],
+            variant=meaning.variant,
         )
-        facts = {"message": printable(error.message, 600)}
-        return checked("restart", seen, [finding(code, Subject("Kubelet"), facts, [Evidence(f"/{KUBELET}")])])
+        return checked("restart", seen, [found])
     except (InputError, KubeletPanic, ValueError) as error:
         return unknown("restart", Message("doctor-restart-unknown", {"why": printable(str(error), 200)}))
     return checked("restart", seen)

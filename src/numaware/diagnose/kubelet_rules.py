@@ -13,6 +13,7 @@ from typing import Any
 from numaware.diagnose.bench import Bench
 from numaware.diagnose.finding import Confidence, Finding, Severity
 from numaware.diagnose.option_rules import option_findings
+from numaware.diagnose.start_sentences import start_failure
 from numaware.machine.cpuset import list_form
 from numaware.machine.quantity import ZERO, Quantity
 from numaware.machine.words import printable
@@ -165,6 +166,7 @@ def _unequal(bench: Bench, kind: str, found: Quantity, wanted: Quantity) -> Find
             Quantity(abs(found.nano - wanted.nano), wanted.family if wanted.nano else found.family)
         ),
         "example": _split(bench, kind, wanted) if wanted.nano > 0 else None,
+        "message": None if found.nano or wanted.nano else "you should specify the system reserved memory",
     }
     # In a piece that is laid over others, only what is written here is known to be so.
     doubtful = (
@@ -174,14 +176,19 @@ def _unequal(bench: Bench, kind: str, found: Quantity, wanted: Quantity) -> Find
         "memory-manager-reserved-memory-mismatch",
         facts,
         "reservedMemory" if config.reserved_memory else "memoryManagerPolicy",
-        variant="nothing"
-        if not wanted.nano and not found.nano
-        else "not-reservable"
-        if not wanted.nano
-        else "",
+        variant=_story(kind, found, wanted),
         severity="warning" if doubtful else None,
         confidence="possible" if doubtful else "certain",
     )
+
+
+def _story(kind: str, found: Quantity, wanted: Quantity) -> str:
+    """Sums that differ are one story; nothing on one side, or on both, are others."""
+    if wanted.nano:
+        return ""
+    if kind != "memory":
+        return "not-reservable"
+    return "unbacked" if found.nano else "nothing-reserved"
 
 
 def _split(bench: Bench, kind: str, wanted: Quantity) -> str:
@@ -261,16 +268,18 @@ def _on_machine(bench: Bench, hardware: Hardware, found: list[Finding]) -> Itera
 
 
 def _start_refusal(bench: Bench, hardware: Hardware, stage: str, message: str) -> Finding:
-    if stage in ("kubelet", "cpu") and "reserve" in message:
+    meaning = start_failure(message)
+    if meaning is not None:
+        field = {"memory": "reservedMemory", "cpu": "cpuManagerPolicy"}.get(stage, "topologyManagerPolicy")
+        return bench.found(meaning.code, meaning.facts, field, variant=meaning.variant)
+    if "reserved-cpus" in message:
         facts = {
             "message": message,
             "reserved": bench.config.reserved_cpus,
             "online": list_form(layout(hardware.numa).all_cpus),
         }
         return bench.found("cpu-manager-reserved-cpus-wrong", facts, "reservedSystemCPUs")
-    fields = {"memory": "reservedMemory", "cpu": "cpuManagerPolicyOptions"}
-    field = fields.get(stage, "topologyManagerPolicyOptions")
-    return bench.found("kubelet-configuration-invalid", {"path": field, "message": message}, field)
+    return bench.found("kubelet-configuration-invalid", {"path": stage, "message": message})
 
 
 def _too_many_nodes(bench: Bench, hardware: Hardware) -> Finding | None:

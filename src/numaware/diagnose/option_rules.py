@@ -51,7 +51,7 @@ def option_findings(bench: Bench) -> Iterator[Finding]:
                 "message": f"None policy: received unsupported options={printable(map_text(config.cpu_options), 400)}",
             },
             CPU_FIELD,
-            variant="without-static",
+            variant="none-policy",
         )
     if config.topology_policy != "none":
         yield from _availability(

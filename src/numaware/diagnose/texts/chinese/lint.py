@@ -17,31 +17,20 @@ TEXTS: Mapping[str, Text] = {
             ),
         ),
     ),
-    "memory-manager-reserved-memory-mismatch/nothing": Text(
-        "kubelet 不会启动：memoryManagerPolicy 为 Static，却没有任何预留内存",
-        "内存管理器要求为系统保留某个 NUMA 节点的一些内存，并由 reservedMemory 说明在哪里。这里完全没有预留，连驱逐阈值也没有。",
-        (
-            (
-                "systemReserved:\n  memory: 1Gi\nevictionHard:\n  memory.available: 100Mi\nreservedMemory:\n- numaNode: 0\n"
-                "  limits:\n    memory: 1124Mi   # 1Gi + 100Mi"
-            ),
-            "或者放弃按 NUMA 管理内存：\nmemoryManagerPolicy: None",
-        ),
-    ),
     "memory-manager-reserved-memory-mismatch/not-reservable": Text(
         "kubelet 不会启动：reservedMemory 保留了 {found} 的 {resource}，而没有人要求保留它",
         "reservedMemory 中每种内存的总和必须等于整个节点的预留量，而 kubeReserved、systemReserved 和 evictionHard 都没有预留 {resource}：总和必须为 0。",
         ("从 reservedMemory 中删除 {resource}",),
     ),
+    "memory-manager-reserved-memory-mismatch/unbacked": Text(
+        "kubelet 不会启动：reservedMemory 保留了 {found}，而整个节点没有任何预留",
+        "reservedMemory 只说明 kubeReserved、systemReserved 和 evictionHard 一共保留的内存在哪里，而这里它们什么也没有保留。",
+        ("systemReserved:\n  memory: {found}",),
+    ),
     "policy-option-needs-gate/all": Text(
         "kubelet 不会启动：策略选项需要特性门控 {gate}",
         "{message:sentence} 门控 {gate} 关闭时，这个版本的 kubelet 不接受任何策略选项[[ ({options:and})]]。",
         ("featureGates:\n  {gate}: true", "或者删除这些选项"),
-    ),
-    "incompatible-policy-options/without-static": Text(
-        "kubelet 不会启动：有 cpuManagerPolicyOptions，但 cpuManagerPolicy 不是 static",
-        "选项属于 static 策略。{message:sentence}",
-        ("cpuManagerPolicy: static   # 并为系统预留 CPU", "或者删除 cpuManagerPolicyOptions"),
     ),
     "incompatible-policy-options/distribute-on-one-node": Text(
         "{option} 在 single-numa-node 下不起作用",

@@ -70,8 +70,11 @@ TEXTS: Mapping[str, Text] = {
         "kubelet 无法启动：memoryManagerPolicy Static 没有 reservedMemory",
         "内存管理器要求为系统保留某个 NUMA 节点的一些内存：{message}。",
         (
-            "reservedMemory:\n- numaNode: 0\n  limits:\n    memory: ...   # kubeReserved + systemReserved + evictionHard",
-            "或者放弃 NUMA 感知的内存：\nmemoryManagerPolicy: None",
+            (
+                "systemReserved:\n  memory: 1Gi\nevictionHard:\n  memory.available: 100Mi\nreservedMemory:\n- numaNode: 0\n"
+                "  limits:\n    memory: 1124Mi   # 1Gi + 100Mi"
+            ),
+            "或者放弃按 NUMA 管理内存：\nmemoryManagerPolicy: None",
         ),
     ),
     "memory-manager-state-mismatch": Text(

@@ -18,34 +18,23 @@ TEXTS: Mapping[str, Text] = {
             ),
         ),
     ),
-    "memory-manager-reserved-memory-mismatch/nothing": Text(
-        "the kubelet does not start: memoryManagerPolicy Static without any reserved memory",
-        "The Memory Manager asks that some memory of some NUMA node is kept for the system, and that reservedMemory says "
-        "where. Here nothing is reserved at all, and not even an eviction threshold is left.",
-        (
-            (
-                "systemReserved:\n  memory: 1Gi\nevictionHard:\n  memory.available: 100Mi\nreservedMemory:\n- numaNode: 0\n"
-                "  limits:\n    memory: 1124Mi   # 1Gi + 100Mi"
-            ),
-            "or give up NUMA-aware memory:\nmemoryManagerPolicy: None",
-        ),
-    ),
     "memory-manager-reserved-memory-mismatch/not-reservable": Text(
         "the kubelet does not start: reservedMemory keeps {found} of {resource}, and nothing asks for it",
         "What reservedMemory keeps of each kind has to be what is reserved on the node as a whole, and {resource} is "
         "reserved by none of kubeReserved, systemReserved and evictionHard: its sum has to be 0.",
         ("remove {resource} from reservedMemory",),
     ),
+    "memory-manager-reserved-memory-mismatch/unbacked": Text(
+        "the kubelet does not start: reservedMemory keeps {found}, and nothing is reserved on the node as a whole",
+        "reservedMemory only says where the memory is kept that kubeReserved, systemReserved and evictionHard keep back "
+        "together, and here they keep back none.",
+        ("systemReserved:\n  memory: {found}",),
+    ),
     "policy-option-needs-gate/all": Text(
         "the kubelet does not start: policy options are behind the feature gate {gate}",
         "{message:sentence} Kubelets of this version take no policy option at all while the gate {gate} is closed"
         "[[ ({options:and})]].",
         ("featureGates:\n  {gate}: true", "or remove the options"),
-    ),
-    "incompatible-policy-options/without-static": Text(
-        "the kubelet does not start: cpuManagerPolicyOptions without cpuManagerPolicy static",
-        "Options belong to the static policy. {message:sentence}",
-        ("cpuManagerPolicy: static   # and reserve CPUs for the system", "or remove cpuManagerPolicyOptions"),
     ),
     "incompatible-policy-options/distribute-on-one-node": Text(
         "{option} does nothing under single-numa-node",

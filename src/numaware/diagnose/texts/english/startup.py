@@ -73,7 +73,10 @@ TEXTS: Mapping[str, Text] = {
         "the kubelet does not start: memoryManagerPolicy Static without reservedMemory",
         "The Memory Manager asks that some memory of some NUMA node is kept for the system: {message}.",
         (
-            "reservedMemory:\n- numaNode: 0\n  limits:\n    memory: ...   # kubeReserved + systemReserved + evictionHard",
+            (
+                "systemReserved:\n  memory: 1Gi\nevictionHard:\n  memory.available: 100Mi\nreservedMemory:\n- numaNode: 0\n"
+                "  limits:\n    memory: 1124Mi   # 1Gi + 100Mi"
+            ),
             "or give up NUMA-aware memory:\nmemoryManagerPolicy: None",
         ),
     ),
