@@ -281,7 +281,7 @@ def test_the_extender_answers_and_tells_its_state(tmp_path: Path, capsys: pytest
 
         await until(listening)
         async with aiohttp.ClientSession(address) as session:
-            await server.watched(5)
+            await server.watched(4)
             assert (await session.get("/readyz")).status == 200
             asked = {
                 "Pod": {
@@ -295,6 +295,8 @@ def test_the_extender_answers_and_tells_its_state(tmp_path: Path, capsys: pytest
             text = await (await session.get("/metrics")).text()
         assert 'numaware_nodes{knowledge="complete"} 1.0' in text
         assert "numaware_extender_request_duration_seconds_count" in text
+        # deploy/rbac/extender.yaml does not let it.
+        assert not any(PRIORITY_CLASSES.path() == path for _, path, _ in server.calls)
         task.cancel()
         await asyncio.wait((task,))
 

@@ -105,7 +105,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
                 clean_up=options.clean_up,
                 leads=leads,
             )
-            live = Live(client, truth, (aftermath, scheduler), time.monotonic)
+            live = Live(client, truth, (aftermath, scheduler), time.monotonic, ranked=True)
             metrics.add(_State(truth, live, scheduler))
             app = Starlette(routes=[*status_routes(metrics.registry, live.unready)])
 

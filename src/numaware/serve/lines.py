@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 # More calls at once do not make an API server faster.
-_CALLS = 16
+CALLS = 16
 
 
 class Lines:
     """One line for each node, and a few calls at once in all."""
 
-    def __init__(self, calls: int = _CALLS) -> None:
+    def __init__(self, calls: int = CALLS) -> None:
         self._slots = asyncio.Semaphore(calls)
         self._last: dict[str, asyncio.Event] = {}
 

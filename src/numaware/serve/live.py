@@ -53,10 +53,19 @@ class Listener(Protocol):
 
 
 class Live:
-    """Feeds `truth` from an API server and tells the listeners, while `run` runs."""
+    """Feeds `truth` from an API server and tells the listeners, while `run` runs.
+
+    `ranked` is for listeners who ask which pod comes first: only they need to hear of PriorityClasses.
+    """
 
     def __init__(
-        self, client: Client, truth: Truth, listeners: Iterable[Listener], clock: Callable[[], float]
+        self,
+        client: Client,
+        truth: Truth,
+        listeners: Iterable[Listener],
+        clock: Callable[[], float],
+        *,
+        ranked: bool = False,
     ) -> None:
         self._truth = truth
         self._listeners = tuple(listeners)
@@ -75,14 +84,15 @@ class Live:
 
         self._classes: dict[str, PriorityClass] = {}
         self.reflectors: dict[str, Reflector[Any]] = {
-            "priority classes": reflect(
-                "priority classes", PRIORITY_CLASSES, priority.decode, self._priority_class
-            ),
             "nodes": reflect("nodes", NODES, nodes.decode, self._node, same=LiveNode.same_but_version),
             "topologies": reflect("topologies", NODE_RESOURCE_TOPOLOGIES, nrt.decode, self._report),
             "Volcano topologies": reflect("Volcano topologies", NUMATOPOLOGIES, volcano.decode, self._report),
             "pods": reflect("pods", PODS, pods.decode, self._pod, field_selector=_PODS_THAT_MATTER),
         }
+        if ranked:
+            self.reflectors["priority classes"] = reflect(
+                "priority classes", PRIORITY_CLASSES, priority.decode, self._priority_class
+            )
 
     async def run(self) -> None:
         """Watch until cancelled."""
