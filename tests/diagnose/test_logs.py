@@ -248,9 +248,15 @@ def test_all_spellings_of_a_hint_mean_the_same() -> None:
 
 def test_key_values_survive_quotes_brackets_and_cut_ends() -> None:
     text = r'"Message with \"quotes\"" a="x \"y\" z" b={"k":"}"} c=[1, 2] d=plain e="cut'
-    message, pairs = keyvalues.split(text)
+    message, rest = keyvalues.message(text)
     assert message == 'Message with "quotes"'
-    assert pairs == {"a": 'x "y" z', "b": '{"k":"}"}', "c": "[1, 2]", "d": "plain", "e": "cut"}
+    assert keyvalues.pairs(rest) == {
+        "a": 'x "y" z',
+        "b": '{"k":"}"}',
+        "c": "[1, 2]",
+        "d": "plain",
+        "e": "cut",
+    }
 
 
 def test_a_year_has_an_order_even_in_a_leap_day() -> None:

@@ -6,25 +6,33 @@ forever: every character is looked at once.
 
 from __future__ import annotations
 
-_OPEN, _CLOSE = "[{(", "]})"
+import re
+
+_OPEN = "[{("
 MOST_PAIRS = 64
 
 
-def split(text: str) -> tuple[str, dict[str, str]]:
-    """The message and the values by key, quotes and escapes removed; text without the form is all message."""
+def message(text: str) -> tuple[str, str]:
+    """The message and the rest; text that does not begin with a quote is all message."""
     if not text.startswith('"'):
-        return text, {}
-    message, at = _quoted(text, 0)
-    pairs: dict[str, str] = {}
-    while at < len(text) and len(pairs) < MOST_PAIRS:
+        return text, ""
+    found, at = _quoted(text, 0)
+    return found, text[at:]
+
+
+def pairs(text: str) -> dict[str, str]:
+    """The values by key, quotes and escapes removed."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(text) and len(found) < MOST_PAIRS:
         equals = text.find("=", at)
         if equals < 0:
             break
         key = text[at:equals].strip()
         value, at = _value(text, equals + 1)
         if key and " " not in key:
-            pairs[key] = value
-    return message, pairs
+            found[key] = value
+    return found
 
 
 def _value(text: str, at: int) -> tuple[str, int]:
@@ -40,44 +48,48 @@ def _value(text: str, at: int) -> tuple[str, int]:
         return text[at + 1 : end].strip() if " " in text[at:end] else text[at : end + 1], end + 1
     if first in _OPEN or text.startswith("map[", at):
         return _balanced(text, at)
-    end = at
-    while end < len(text) and text[end] != " ":
-        end += 1
+    end = text.find(" ", at)
+    end = len(text) if end < 0 else end
     return text[at:end], end
 
 
 def _quoted(text: str, at: int) -> tuple[str, int]:
     """The content of a Go-quoted string and where it ends; one that was cut off ends with the text."""
-    parts: list[str] = []
-    index = at + 1
-    while index < len(text):
-        letter = text[index]
-        if letter == '"':
-            return "".join(parts), index + 1
-        if letter == "\\" and index + 1 < len(text):
-            index += 1
-            letter = {"n": "\n", "t": "\t", "r": "\r"}.get(text[index], text[index])
-        parts.append(letter)
-        index += 1
-    return "".join(parts), len(text)
+    end = at + 1
+    while True:
+        end = text.find('"', end)
+        if end < 0:
+            return _unescaped(text[at + 1 :]), len(text)
+        before = end - 1
+        while text[before] == "\\":
+            before -= 1
+        if (end - before) % 2:
+            return _unescaped(text[at + 1 : end]), end + 1
+        end += 1
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), text)
+
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
+# What matters for nesting: brackets, and quotes, which may hold anything.
+_NESTING = re.compile(r'["\[\](){}]')
 
 
 def _balanced(text: str, at: int) -> tuple[str, int]:
-    depth, index, quoted = 0, at, False
-    while index < len(text):
-        letter = text[index]
-        if quoted:
-            if letter == "\\":
-                index += 1
-            elif letter == '"':
-                quoted = False
-        elif letter == '"':
-            quoted = True
+    depth, index = 0, at
+    while match := _NESTING.search(text, index):
+        letter, index = match[0], match.end()
+        if letter == '"':
+            index = _quoted(text, match.start())[1]
         elif letter in _OPEN:
             depth += 1
-        elif letter in _CLOSE:
+        else:
             depth -= 1
             if depth == 0:
-                return text[at : index + 1], index + 1
-        index += 1
+                return text[at:index], index
     return text[at:], len(text)

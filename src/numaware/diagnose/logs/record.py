@@ -39,13 +39,19 @@ class Record(msgspec.Struct, frozen=True):
     line: int
     text: str
     message: str
-    fields: dict[str, Any]
+    # The pairs behind the message: as they stand in the line, or as JSON gave them.
+    rest: str | dict[str, Any] = ""
     node: str = ""
     level: str = ""
     source: str = ""
     seconds: float | None = None
     stamp: str = ""
     structured: bool = False
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The values by key; taken apart only when somebody asks, since most messages are not known."""
+        return keyvalues.pairs(self.rest) if isinstance(self.rest, str) else self.rest
 
 
 def read(file: str, line: int, raw: bytes) -> Record:
@@ -110,7 +116,7 @@ def _from_json(file: str, line: int, text: str, node: str, found: dict[str, Any]
         line=line,
         text=text,
         message=found["msg"],
-        fields=fields,
+        rest=fields,
         node=node,
         level="E" if "err" in found else "I",
         source=str(found.get("caller", "")).rpartition("/")[2].partition(":")[0],
@@ -135,16 +141,16 @@ def _from_text(file: str, line: int, text: str, inner: str, node: str, time: str
     header = _KLOG.search(inner, 0, 400)
     if header is None:
         seconds, stamp = seconds_of(time)
-        return Record(file, line, text, inner, {}, node, seconds=seconds, stamp=stamp)
+        return Record(file, line, text, inner, "", node, seconds=seconds, stamp=stamp)
     level, month, day, hour, minute, second, fraction, _, source, _ = header.groups()
     body = inner[header.end() :]
-    message, fields = keyvalues.split(body)
+    message, rest = keyvalues.message(body)
     return Record(
         file=file,
         line=line,
         text=text,
         message=message,
-        fields=dict(fields),
+        rest=rest,
         node=node,
         level=level,
         source=source.rpartition("/")[2],
