@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from diagnosed import bundled, diagnosed
-from kubelet_logs import ERAS, Story, written
+from kubelet_logs import ERAS, Story, journald, written
 from numaware.diagnose.finding import Finding
 from numaware.diagnose.texts import told
 from numaware.twin.state import cpu as cpu_file
@@ -336,3 +336,66 @@ def test_what_is_fine_is_told_in_moderation() -> None:
     found = diagnosed(log="\n".join(lines))
     assert 0 < len(found) <= 50
     assert codes(found) == []
+
+
+NRT = """apiVersion: topology.node.k8s.io/v1alpha2
+kind: NodeResourceTopology
+metadata: {name: node7}
+topologyPolicies: ["SingleNUMANodeContainerLevel"]
+zones:
+- {name: node-0, type: Node, resources: [{name: cpu, capacity: "8", allocatable: "7", available: "4"}]}
+- {name: node-1, type: Node, resources: [{name: cpu, capacity: "8", allocatable: "8", available: "6"}]}
+"""
+
+
+def test_a_node_s_report_says_which_resource_no_numa_node_has_enough_of() -> None:
+    events = listed(event("web-0", "u1", "2024-08-15T10:00:00Z"))
+    (one,) = diagnosed(events__json=events, nrt__yaml=NRT, pod__yaml=POD)
+    assert (one.variant, one.confidence) == ("reported", "likely")
+    assert (one.facts["asked"], one.facts["free"]) == ("10", {"0": "4", "1": "6"})
+    assert "4 on NUMA node 0 and 6 on NUMA node 1" in told(one).cause
+
+
+def test_a_report_of_another_node_says_nothing() -> None:
+    events = listed(event("web-0", "u1", "2024-08-15T10:00:00Z"))
+    (one,) = diagnosed(events__json=events, nrt__yaml=NRT.replace("node7", "node8"), pod__yaml=POD)
+    assert one.variant == "event-only"
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        NRT,
+        NRT.replace('topologyPolicies: ["SingleNUMANodeContainerLevel"]', "attributes:\n").replace(
+            "zones:", "- {name: topologyManagerPolicy, value: single-numa-node}\nzones:"
+        ),
+        (
+            "apiVersion: nodeinfo.volcano.sh/v1alpha1\nkind: Numatopology\nmetadata: {name: node7}\nspec:\n"
+            "  policies: {CPUManagerPolicy: static, TopologyManagerPolicy: single-numa-node}\n"
+            '  cpuDetail: {"0": {numa: 0, socket: 0, core: 0}, "1": {numa: 1, socket: 1, core: 1}}\n'
+        ),
+    ],
+    ids=["policies", "attributes", "volcano"],
+)
+def test_a_topology_object_tells_the_policy_a_log_leaves_out(report: str) -> None:
+    story = Story(hints={"cpu": [Hint(3, preferred=True)]}, merged=Hint(None, preferred=False))
+    text = "\n".join(journald(line) for line in written(ERAS[2], story))
+    (one,) = diagnosed(log=text, report__yaml=report)
+    assert (one.code, one.facts["policy"]) == ("topology-affinity-error", "single-numa-node")
+
+
+def test_a_gpu_plugin_without_topology_is_told_and_other_devices_are_not() -> None:
+    line = (
+        'I0815 10:00:00.410301  102192 topology_hints.go:49] "Resource does not have a topology preference" '
+        'resourceName="{}" pod="shop/web-0" containerName="app" request=1\n'
+    )
+    assert codes(diagnosed(log=line.format("nvidia.com/gpu"))) == ["devices-without-topology"]
+    assert codes(diagnosed(log=line.format("smarter-devices/fuse"))) == []
+
+
+def test_an_admission_tells_how_long_it_took() -> None:
+    story = Story(hints={"cpu": [Hint(1, preferred=True)]}, merged=Hint(1, preferred=True), admitted=True)
+    first, *others = written(ERAS[2], story)
+    later = [line.replace(".410301", ".912801") for line in others]
+    (one,) = diagnosed(log="\n".join([first, *later]))
+    assert one.facts["milliseconds"] == 502.5

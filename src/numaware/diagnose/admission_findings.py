@@ -71,6 +71,7 @@ class _Told:
             "cpus": part.given or None,
             "count": self.case.count if self.case.count > 1 else None,
             "at": self.admission.stamp or None,
+            "milliseconds": _took(self.admission),
             "until": self.case.last_stamp if self.case.count > 1 and self.case.last_stamp else None,
             "twin": _verdict_of(self.replay),
             "twinExpected": shown(self.replay.expected)
@@ -290,6 +291,12 @@ def _in_pod_scope(whole: Part, parts: list[Part]) -> Part:
         wanted=sum(wanted) if wanted else None,
         given=str(given),
     )
+
+
+def _took(admission: Admission) -> float | None:
+    """How long the kubelet was busy with the pod, from its first line to the verdict or the last CPU."""
+    times = [seen.record.seconds for seen in admission.evidence if seen.record.seconds is not None]
+    return round((max(times) - min(times)) * 1000, 3) if len(times) > 1 else None
 
 
 def _widest(part: Part) -> int:

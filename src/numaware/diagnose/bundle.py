@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from numaware.diagnose.attempts import Attempt
@@ -32,6 +33,16 @@ class StateFile(NamedTuple):
     checkpoint: Checkpoint
 
 
+class Reported(NamedTuple):
+    """A node's topology object: nano-units available by NUMA node and resource, and the NUMA node of each CPU."""
+
+    node: str
+    policy: str = ""
+    scope: str = ""
+    zones: Mapping[int, Mapping[str, int]] = MappingProxyType({})
+    numa_of_cpus: Mapping[int, int] = MappingProxyType({})
+
+
 @dataclass
 class Bundle:
     """Everything by kind. `findings` are those that a file gives by itself."""
@@ -41,6 +52,7 @@ class Bundle:
     settings: list[Piece[Settings]] = field(default_factory=list)
     states: list[Piece[StateFile]] = field(default_factory=list)
     machines: list[Piece[Machine]] = field(default_factory=list)
+    reports: list[Piece[Reported]] = field(default_factory=list)
     workloads: list[Piece[Workload]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     files: list[tuple[str, str]] = field(default_factory=list)

@@ -16,7 +16,7 @@ import re
 import zlib
 from typing import IO, Any, cast
 
-from numaware.diagnose import kubectl_text, logs, objects
+from numaware.diagnose import kubectl_text, logs, objects, reported
 from numaware.diagnose.bundle import Bundle, Piece, StateFile
 from numaware.diagnose.lint import Linted, findings_of_kubelet_flags, lint
 from numaware.diagnose.logs import scan
@@ -250,6 +250,9 @@ def _objects(bundle: Bundle, file: str, data: bytes) -> str:
         return ""
     for node in every:
         bundle.attempts += objects.attempts(node, file)
+        report = reported.read(node)
+        if report is not None:
+            bundle.reports.append(Piece(file, report))
     bundle.workloads += [Piece(file, one) for one in workloads]
     if linted is None:
         return _kinds(every)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from numaware.diagnose.bundle import Reported
 from numaware.diagnose.logs.journal import NodeLog
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine
@@ -56,13 +57,20 @@ class Known(msgspec.Struct, frozen=True):
         return counts
 
 
-def known_of(log: NodeLog | None, settings: Settings | None, machine: Machine | None) -> Known:
-    """Put together what a log, a configuration and a machine say; the log, which saw it running, wins."""
+def known_of(
+    log: NodeLog | None,
+    settings: Settings | None,
+    machine: Machine | None,
+    report: Reported | None = None,
+) -> Known:
+    """Put together what a log, a configuration, a machine and a topology object say; the log saw it running, and wins."""
     facts = log.facts if log else {}
     numa = dict(facts.get("numaOfCpus", {}))
     if machine is not None and not numa:
         numa = {cpu.id: cpu.numa for cpu in machine.cpus if cpu.numa is not None}
     settings = settings or Settings()
+    report = report or Reported("")
+    numa = numa or dict(report.numa_of_cpus)
     reserved = str(facts.get("reserved", "")) or settings.reserved_cpus or ""
     try:
         CpuSet.parse(reserved)
@@ -75,8 +83,8 @@ def known_of(log: NodeLog | None, settings: Settings | None, machine: Machine | 
         nodes = max(nodes, *(one.id + 1 for one in machine.numa))
     return Known(
         node=log.node if log else "",
-        policy=str(facts.get("policy", "")) or settings.topology_policy or "",
-        scope=str(facts.get("scope", "")) or settings.topology_scope or "",
+        policy=str(facts.get("policy", "")) or settings.topology_policy or report.policy,
+        scope=str(facts.get("scope", "")) or settings.topology_scope or report.scope,
         version=str(facts.get("version", "")),
         numa_of_cpus=numa,
         reserved=reserved,

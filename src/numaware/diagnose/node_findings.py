@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,9 @@ from numaware.diagnose import marks
 from numaware.diagnose.finding import Finding, Message, Subject, finding
 from numaware.diagnose.logs.journal import NodeLog
 from numaware.machine.quantity import Quantity
+
+# Devices that sit on the bus of a NUMA node; of others (fuse, kvm, shares) nobody expects one.
+_NEAR_A_NODE = re.compile(r"gpu|npu|ascend|tpu|rdma|roce|hca|sriov|nic\b", re.IGNORECASE)
 
 
 def node_findings(log: NodeLog) -> Iterator[Finding]:
@@ -32,6 +36,11 @@ def node_findings(log: NodeLog) -> Iterator[Finding]:
             confidence="likely",
             variant="gone",
         )
+    for resource, seen in log.without_topology.items():
+        if _NEAR_A_NODE.search(resource):
+            evidence = [marks.line(seen, resource)]
+            facts = {"resource": resource, "nodes": [log.node] if log.node else None}
+            yield finding("devices-without-topology", subject, facts, evidence, confidence="likely")
     if not log.failures:
         yield from _started(log, subject)
 

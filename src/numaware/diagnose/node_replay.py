@@ -10,6 +10,7 @@ from numaware.diagnose.bundle import Bundle, Piece, about
 from numaware.diagnose.explanation import Explanation, explain
 from numaware.diagnose.finding import Evidence, Finding
 from numaware.diagnose.logs.journal import stem
+from numaware.diagnose.reported import with_report
 from numaware.errors import InputError
 from numaware.machine.quantity import Quantity
 from numaware.machine.topology import Machine
@@ -42,6 +43,9 @@ def with_twin(bundle: Bundle, found: Finding) -> Finding:
         said = _ask(bundle, found.subject.node, piece.content)
         if said is not None:
             facts |= _compared(said, str(found.facts["reason"]))
+        found = with_report(bundle, found, piece.content.pod)
+        facts = {**facts, **found.facts}
+        evidence = (*found.evidence, Evidence(piece.file))
     known = {name: value for name, value in facts.items() if value is not None}
     return msgspec.structs.replace(found, facts=known, evidence=evidence)
 

@@ -44,7 +44,8 @@ def findings(bundle: Bundle) -> list[Finding]:
 
 def _known(bundle: Bundle, log: NodeLog) -> Known:
     machine = about(bundle.machines, log.node)
-    return known_of(log, _settings(bundle, log.node), machine.content if machine else None)
+    report = next((piece.content for piece in bundle.reports if piece.content.node == log.node), None)
+    return known_of(log, _settings(bundle, log.node), machine.content if machine else None, report)
 
 
 def _settings(bundle: Bundle, node: str) -> Settings | None:

@@ -140,6 +140,10 @@ _TEXTS: tuple[tuple[re.Pattern[str], _Shape], ...] = tuple(
             ),
             _text("impossible", r="resource"),
         ),
+        (
+            r"\[devicemanager\] Resource '(?P<r>[^']{1,317})' does not have a topology preference",
+            _text("no-topology", r="resource"),
+        ),
         (_TOPOLOGY + r"(?:Container|Pod)TopologyHint: (?P<hint>\{[^{}]{1,120}\})", _text_hinted("merged")),
         (
             _TOPOLOGY

@@ -122,6 +122,7 @@ class NodeLog:
     started: dict[str, Seen] = field(default_factory=dict)
     failures: dict[str, tuple[Meaning, Seen, int]] = field(default_factory=dict)
     lost_plugins: dict[str, Seen] = field(default_factory=dict)
+    without_topology: dict[str, Seen] = field(default_factory=dict)
     arrivals: OrderedDict[tuple[str, str], Arrivals] = field(default_factory=OrderedDict)
     recreated: OrderedDict[tuple[str, str], Arrivals] = field(default_factory=OrderedDict)
     open: list[Admission] = field(default_factory=list)
@@ -149,6 +150,9 @@ class Journal:
                 _fail(log, seen)
             case "plugin-lost":
                 log.lost_plugins[seen.resource] = seen
+            case "no-topology":
+                if len(log.without_topology) < _MOST_CASES:
+                    log.without_topology.setdefault(seen.resource, seen)
             case "plugin-here":
                 log.lost_plugins.pop(seen.resource, None)
             case "arrived":

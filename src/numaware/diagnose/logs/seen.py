@@ -17,6 +17,7 @@ What = Literal[
     "begin",  # the Topology Manager starts on a pod
     "hints",  # a provider's hints by resource
     "no-preference",  # a provider, or one resource of it, can live with any node
+    "no-topology",  # a device plugin says nothing about NUMA nodes
     "impossible",  # a resource that fits nowhere
     "merged",  # the outcome of the merge
     "admitted",  # the Topology Manager let a container pass

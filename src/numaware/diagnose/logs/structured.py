@@ -152,6 +152,11 @@ def _no_devices(record: Record, fields: Mapping[str, Any]) -> Seen:
     return _about(record, "impossible", fields, resource=resource, facts=facts)
 
 
+def _no_topology(record: Record, fields: Mapping[str, Any]) -> Seen:
+    resource = str(fields.get("resourceName", fields.get("resource", "")))
+    return Seen("no-topology", record, resource=resource)
+
+
 def _plugin(what: What) -> Reader:
     def reader(record: Record, fields: Mapping[str, Any]) -> Seen:
         resource = str(fields.get("resource", fields.get("resourceName", "")))
@@ -169,6 +174,7 @@ _MESSAGES: dict[str, Reader] = {
     "Hint Provider has no preference for NUMA affinity with resource": _plain("no-preference"),
     "Hint Provider has no possible NUMA affinities for resource": _plain("impossible"),
     "Unable to generate topology hints: requested number of devices unavailable": _no_devices,
+    "Resource does not have a topology preference": _no_topology,
     "ContainerTopologyHint": _hinted("merged", "bestHint"),
     "PodTopologyHint": _hinted("merged", "bestHint"),
     "Best TopologyHint": _hinted("merged", "bestHint"),

@@ -47,10 +47,11 @@ TEXTS: Mapping[str, Text] = {
         "使用 full-pcpus-only 时只分配整个物理核。CPU {lost} 与预留的 CPU 同核，没有容器能独占它们：整机浪费 {count:cpus}。",
         ('预留整个物理核：\nreservedSystemCPUs: "{whole}"',),
     ),
-    "call-out-marks": Text(
-        "{name} 中有从手册复制来的 <1> 之类的标记",
-        "标记写在值的后面，不是 YAML：原样读取时，它会成为值的一部分，或使文件根本无法读取。这里先略去标记再检查其余内容。",
-        ("sed -i -E 's/[ \\t]+<[0-9]+>[ \\t]*$//' {name}",),
+    "marks-of-a-manual": Text(
+        "{name} 中有手册里的标记：{marks:and}",
+        "手册给行编号以便解释，用省略号代替省去的内容；两者都不是 YAML。原样读取时，标记会成为值的一部分，或使文件无法读取。"
+        "这里先略去标记再检查其余内容。",
+        ("sed -i -E 's/[ \\t]+<[0-9]+>[ \\t]*$//; /^[ \\t]+\\.\\.\\.$/d' {name}",),
     ),
     "ignored-field": Text(
         "{path} 不起作用",

@@ -23,6 +23,12 @@ TEXTS: Mapping[str, Text] = {
         "每种资源的提示在 kubelet 日志里，谁占用了什么在[[节点 {node} 的]]状态文件里。",
         (_TRIED, _LOOK_CLOSER, _NUMA_SCHEDULER),
     ),
+    "topology-affinity-error/reported": Text(
+        _REFUSED + "：没有 NUMA 节点有 {asked} 个空闲的 {resource}",
+        "容器 {container} 请求 {asked} 个 {resource}，而节点报告的空闲量是：{free:free}。没有一个 NUMA 节点足够"
+        "[[，而策略是 {policy}]]。报告可能早于或晚于这次拒绝。",
+        (_TRIED, "最多请求 {most} 个 {resource}，或在一个 NUMA 节点上腾出空间", _NUMA_SCHEDULER),
+    ),
     "topology-affinity-error/one-resource": Text(
         _REFUSED + "：{resource} 只放得进 {masks:sets}",
         "[[容器 {container}：]]{resource} 现在只能从 {masks:sets} 获得，这不是首选放置[[ (策略 {policy})]]："

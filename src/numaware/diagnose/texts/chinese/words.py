@@ -52,6 +52,10 @@ def _devices(held: Mapping[str, Mapping[str, int]]) -> str:
     )
 
 
+def _free(amounts: Mapping[str, str]) -> str:
+    return _and([f"NUMA 节点 {node} 上 {amount}" for node, amount in amounts.items()])
+
+
 def _managers(parts: Sequence[Mapping[str, str]]) -> str:
     return _and([f"{part['manager']} (策略 {part['policy']})" for part in parts])
 
@@ -85,6 +89,7 @@ SPECS: Specs = {
     "room": _room,
     "devices": _devices,
     "managers": _managers,
+    "free": _free,
     "pods": lambda number: f"{number} 个 Pod",
     "errors": lambda number: f"{number} 个错误",
     "warnings": lambda number: f"{number} 个警告",

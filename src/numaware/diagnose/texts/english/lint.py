@@ -60,11 +60,11 @@ TEXTS: Mapping[str, Text] = {
         "container can ever have them to itself: {count:cpus} of the machine.",
         ('reserve whole cores:\nreservedSystemCPUs: "{whole}"',),
     ),
-    "call-out-marks": Text(
-        "{name} holds call-out marks such as <1>, copied from a manual",
-        "The marks stand after values and are no YAML: read as they are, they become part of the value, or the file "
-        "cannot be read at all. They were left out here to look at the rest.",
-        ("sed -i -E 's/[ \\t]+<[0-9]+>[ \\t]*$//' {name}",),
+    "marks-of-a-manual": Text(
+        "{name} holds marks of a manual: {marks:and}",
+        "Manuals number lines to explain them, and write dots for what they leave out; neither is YAML. Read as they are, "
+        "marks become part of a value, or the file cannot be read at all. They were left out here to look at the rest.",
+        ("sed -i -E 's/[ \\t]+<[0-9]+>[ \\t]*$//; /^[ \\t]+\\.\\.\\.$/d' {name}",),
     ),
     "ignored-field": Text(
         "{path} has no effect",

@@ -25,6 +25,12 @@ TEXTS: Mapping[str, Text] = {
         "log, and who holds what is in the state files[[ of node {node}]].",
         (_TRIED, _LOOK_CLOSER, _NUMA_SCHEDULER),
     ),
+    "topology-affinity-error/reported": Text(
+        _REFUSED + ": no NUMA node has {asked} {resource} free",
+        "Container {container} asks for {asked} {resource}, and its node reports free: {free:free}. No single NUMA node has "
+        "enough[[, and the policy is {policy}]]. The report may be older or newer than the refusal.",
+        (_TRIED, "ask for at most {most} {resource}, or make room on one NUMA node", _NUMA_SCHEDULER),
+    ),
     "topology-affinity-error/one-resource": Text(
         _REFUSED + ": {resource} fits only on {masks:sets}",
         "[[Container {container}: ]]{resource} can now be had only on {masks:sets}, and that is no preferred "

@@ -58,6 +58,10 @@ def _devices(held: Mapping[str, Mapping[str, int]]) -> str:
     )
 
 
+def _free(amounts: Mapping[str, str]) -> str:
+    return _and([f"{amount} on NUMA node {node}" for node, amount in amounts.items()])
+
+
 def _managers(parts: Sequence[Mapping[str, str]]) -> str:
     return _and([f"the {part['manager']} with policy {part['policy']}" for part in parts])
 
@@ -96,6 +100,7 @@ SPECS: Specs = {
     "blame": _blame,
     "room": _room,
     "managers": _managers,
+    "free": _free,
     "devices": _devices,
     "pods": lambda number: count(number, "pod"),
     "errors": lambda number: count(number, "error"),
