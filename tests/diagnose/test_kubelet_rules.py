@@ -210,10 +210,18 @@ def test_a_value_inside_a_text_is_found_at_its_line_of_the_file() -> None:
     assert seen.facts["path"] == "kubeReserved"
 
 
-def test_call_out_marks_of_a_manual_are_told_and_looked_past() -> None:
-    text = f'{HEAD}cpuManagerPolicy: "static" <1>\nreservedSystemCPUs: "0" <2>\ntopologyManagerPolicy: strict <3>\n'
-    assert codes(text) == ["call-out-marks", "unknown-policy"]
-    assert [place.line for place in found(text)[0].evidence] == [3, 4, 5]
+def test_marks_of_a_manual_are_told_and_looked_past() -> None:
+    text = (
+        f'{HEAD}cpuManagerPolicy: "static" <1>\nreservedSystemCPUs: "0" <2>\ntopologyManagerPolicy: strict <3>\n'
+        "featureGates:\n  ...\n  CPUManagerPolicyBetaOptions: true\n...\n"
+    )
+    assert codes(text) == ["marks-of-a-manual", "unknown-policy"]
+    assert [place.line for place in found(text)[0].evidence] == [3, 4, 5, 7]
+    assert found(text)[0].facts["marks"] == ["...", "<1>", "<2>", "<3>"]
+
+
+def test_dots_that_end_a_document_are_no_marks() -> None:
+    assert found(f"{STATIC}...\n") == []
 
 
 # On a machine

@@ -136,6 +136,11 @@ def test_what_the_api_server_refuses_drops_or_rounds_is_found(change: dict[str, 
     assert code in codes(document)
 
 
+def test_what_a_template_fills_in_later_is_not_judged() -> None:
+    document = pod(container({"cpu": "${CPUS}", "memory": "1Gi"}))
+    assert codes(document) == []
+
+
 @pytest.mark.parametrize("name", ["examplePod", "a_b", "x" * 254, "-a"])
 def test_a_name_that_kubernetes_does_not_take_is_refused(name: str) -> None:
     document = pod(container(WHOLE))

@@ -55,7 +55,7 @@ CODES: dict[str, Severity] = {
     "incompatible-policy-options": "error",
     "kubelet-configuration-invalid": "error",
     "not-a-kubelet-configuration": "error",
-    "call-out-marks": "error",
+    "marks-of-a-manual": "error",
     "ignored-field": "warning",
     "reserved-cpus-split-cores": "warning",
     # a manifest or configuration that will not do what its author thinks

@@ -43,7 +43,8 @@ _TELLING = (
     "topologyManagerPolicyOptions",
     "topologyManagerScope",
 )
-_MARK = re.compile(r"[ \t](?:<[0-9]{1,2}>[ \t]*)+\Z")
+# What manuals write into their examples: <1> after a value, explained below, and three dots for what they leave out.
+_MARK = re.compile(r"[ \t](?:<[0-9]{1,2}>[ \t]*)+\Z|[ \t]+(?:\.\.\.|\N{HORIZONTAL ELLIPSIS})[ \t]*\Z")
 _PLACE = re.compile(r"(?: \(text at line (?P<block>\d+)\))?:(?P<line>\d+)\Z")
 
 
@@ -69,8 +70,8 @@ class Linted(NamedTuple):
 
 def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
     """A file of either kind; `InputError` where its text cannot be read at all."""
-    marks = list(_call_outs(data, source))
-    data = _without_call_outs(data, source) if marks else data
+    marks = list(_marks(data, source))
+    data = _without_marks(data, source) if marks else data
     found = documents(data, source)
     written = Written(data, source)
     pods = manifest.scan_documents(found, source)
@@ -170,23 +171,28 @@ def _misplaced(found: list[Node], written: Written) -> Iterator[Finding]:
                 )
 
 
-def _call_outs(data: bytes, source: str) -> Iterator[Finding]:
-    """Marks such as <1> after a value, which manuals explain below and which are no part of the file."""
+def _marks(data: bytes, source: str) -> Iterator[Finding]:
+    """Marks of a manual, which are no part of the file."""
     if not any(name.encode() in data for name in (*_TELLING, "kubeletConfig", "containers")):
         return
     written = Written(data, source)
-    lines = [
-        number
-        for number, line in enumerate(written.lines, 1)
-        if line.rstrip().endswith(">") and _MARK.search(line)
-    ]
-    if lines:
-        evidence = [written.at(line, written.lines[line - 1].split()[-1]) for line in lines[:8]]
-        yield finding("call-out-marks", Subject("File", name=source), {"lines": lines[:100]}, evidence)
+    found = {number: line.split()[-1] for number, line in enumerate(written.lines, 1) if _is_marked(line)}
+    if found:
+        evidence = [written.at(line, mark) for line, mark in islice(found.items(), 8)]
+        facts = {"lines": list(found)[:100], "marks": sorted({mark[:40] for mark in found.values()})[:5]}
+        yield finding("marks-of-a-manual", Subject("File", name=source), facts, evidence)
 
 
-def _without_call_outs(data: bytes, source: str) -> bytes:
-    return "\n".join(_MARK.sub("", line) for line in Written(data, source).lines).encode()
+def _is_marked(line: str) -> bool:
+    text = line.rstrip()
+    if text.endswith(">"):
+        return _MARK.search(line) is not None
+    return text != line.strip() and text.strip() in ("...", "\N{HORIZONTAL ELLIPSIS}")
+
+
+def _without_marks(data: bytes, source: str) -> bytes:
+    lines = Written(data, source).lines
+    return "\n".join(_MARK.sub("", line) if _is_marked(line) else line for line in lines).encode()
 
 
 # Manifests

@@ -38,6 +38,8 @@ def problem_findings(problems: tuple[Problem, ...], written: Written) -> Iterato
     """What the API server refuses, and the fields that it drops without a word."""
     subject = Subject("File", name=written.file)
     for problem in problems[:_MOST]:
+        if _is_filled_in_later(written, problem.line):
+            continue
         facts: dict[str, Any] = {"path": problem.path, "message": problem.text}
         where = [written.at(problem.line)]
         near = _DID_YOU_MEAN.search(problem.text)
@@ -47,6 +49,12 @@ def problem_findings(problems: tuple[Problem, ...], written: Written) -> Iterato
             yield finding("ignored-field", subject, {**facts, "near": near[1]}, where, variant="manifest")
         elif "fractional byte value" in problem.text:
             yield finding("memory-in-fractions-of-a-byte", subject, facts, where)
+
+
+def _is_filled_in_later(written: Written, line: int) -> bool:
+    """Whether the line is a template's: what stands there is not what the API server will see."""
+    text = written.lines[line - 1] if 0 < line <= len(written.lines) else ""
+    return "${" in text or "{{" in text
 
 
 def pod_findings(workload: Workload, written: Written) -> Iterator[Finding]:

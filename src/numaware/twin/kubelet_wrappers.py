@@ -1,7 +1,7 @@
 """Where platforms keep kubelet settings inside documents of their own.
 
-OpenShift's MachineConfig carries whole files as data URLs. Cluster tools (eksctl, GKE, Talos and others) keep a piece of
-a KubeletConfiguration under a key of a few well-known names; k3s and RKE2 list flags.
+OpenShift's MachineConfig carries whole files as data URLs. Cluster tools (eksctl, GKE, Talos, MicroShift) keep a piece of a
+KubeletConfiguration under a key of a few well-known names; k3s and RKE2 list flags.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from numaware.workload.yamlfile import MAX_BYTES, Node
 # Under these keys a mapping is a piece of a KubeletConfiguration, whoever wrote the document around it.
 _PIECES = ("kubeletConfig", "kubeletConfiguration", "kubeletExtraConfig")
 _TALOS_PIECE = "extraConfig"
+# MicroShift keeps one at the top of its own file. An exporter has a key of this name too, with two settings for itself.
+_MICROSHIFT_PIECE = "kubelet"
+_EXPORTERS = {"topologyManagerPolicy", "topologyManagerScope"}
 
 
 def machine_config_files(node: Node) -> Iterator[Node]:
@@ -49,7 +52,11 @@ def pieces(node: Node) -> Iterator[Node]:
         seen.add(id(here))
         below = []
         for key, child in here.mapping.items():
-            is_piece = key in _PIECES or (key == _TALOS_PIECE and name == "kubelet")
+            is_piece = (
+                key in _PIECES
+                or (key == _TALOS_PIECE and name == "kubelet")
+                or (key == _MICROSHIFT_PIECE and here is node and not child.mapping.keys() <= _EXPORTERS)
+            )
             if is_piece and any(field in kubelet_fields.KNOWN for field in child.mapping):
                 yield child
             elif isinstance(child.value, dict | list):
