@@ -46,6 +46,7 @@ code,pre{font:12px/1.5 ui-monospace,"SF Mono",Menlo,Consolas,"DejaVu Sans Mono",
 pre{background:var(--surface-2);border-radius:4px;padding:8px 12px;margin:0 0 8px;white-space:pre-wrap}
 ol{margin:0;padding-left:20px}
 mark{background:var(--split-bg);color:var(--split);font-weight:600;border-radius:2px}
+a{color:inherit}
 .number{color:var(--text-3);user-select:none}
 .label{color:var(--tone);display:block;padding-left:2em}
 table{border-collapse:collapse;width:100%}
