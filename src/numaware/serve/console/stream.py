@@ -7,7 +7,7 @@ does not keep up loses its queue and is told to load everything anew, so that no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import msgspec
 
@@ -47,12 +47,13 @@ class Stream:
         self.census = census
         self._readers: set[_Reader] = set()
         self._seen = census.serial
+        self._stale: set[str] = set()
         self._last_event = census.world.events[-1].id if census.world.events else 0
 
     def publish(self) -> None:
         """Tell every reader what is new."""
         world = self.census.world
-        names = list(world.cluster.changed_since(self._seen))
+        changed = set(world.cluster.changed_since(self._seen))
         self._seen = world.cluster.serial
         news = []
         for event in reversed(world.events):
@@ -61,6 +62,11 @@ class Stream:
             news.append(event)
         if news:
             self._last_event = news[0].id
+        # What is shown of a node changes with its refusals and its age, too.
+        stale = {member.name for member in world.cluster if self.census.is_stale(member.name)}
+        changed |= (stale ^ self._stale) | {event.node for event in news if event.kind == "refused"}
+        self._stale = stale
+        names = sorted(changed)
         if not (names or news) or not self._readers:
             return
         gone = tuple(name for name in names if name not in world.cluster.by_name)
@@ -93,7 +99,7 @@ class Stream:
                 reader.queue.get_nowait()
             reader.queue.put_nowait(b"")
 
-    def subscribe(self, shape: Shape) -> AsyncIterator[bytes]:
+    def subscribe(self, shape: Shape) -> AsyncGenerator[bytes, None]:
         """The events from now on; the first tells where the reader stands."""
         if len(self._readers) >= _MOST_READERS:
             raise TooManyReadersError
@@ -101,7 +107,7 @@ class Stream:
         self._readers.add(reader)
         return self._read(reader)
 
-    async def _read(self, reader: _Reader) -> AsyncIterator[bytes]:
+    async def _read(self, reader: _Reader) -> AsyncGenerator[bytes, None]:
         try:
             yield encoded("hello", {"serial": self.census.serial, "time": self.census.world.now})
             while True:
