@@ -3,7 +3,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from numaware.schedule.cluster import Cluster
-from numaware.schedule.engine import Engine
+from numaware.schedule.engine import UNHEARD_OF, Engine
 from numaware.schedule.facts import Taint
 from numaware.schedule.profile import Profile
 from numaware.schedule.storm import HELD, StormGuard
@@ -13,8 +13,9 @@ from twin_nodes import pod
 
 
 def test_only_the_nodes_asked_about_answer_and_in_that_order() -> None:
-    engine = Engine(cluster_of(gpu_node(), gpu_node(), gpu_node()))
-    assert [found.name for found in engine.judge(pod("p", 4), ["n2", "n0"])] == ["n2", "n0"]
+    full = gpu_node().admit(pod("x", 8)).node.admit(pod("y", 7)).node
+    engine = Engine(cluster_of(gpu_node(), gpu_node(), full))
+    assert [bool(found.reasons) for found in engine.judge(pod("p", 4), ["n2", "n0"])] == [True, False]
 
 
 def test_a_node_says_by_its_kubelet_whether_it_takes_the_pod() -> None:
@@ -35,8 +36,7 @@ def test_what_the_other_scheduler_judges_itself_is_left_to_it() -> None:
 
 def test_a_node_that_nobody_knows_is_told_so() -> None:
     (found,) = Engine(cluster_of(gpu_node())).judge(pod("p", 4), ["stranger"])
-    assert found.reasons == ("node(s) that nothing is known of",)
-    assert found.evaluation is None
+    assert found.reasons == (UNHEARD_OF,)
 
 
 def test_a_judgement_sees_every_change_at_once() -> None:
@@ -49,7 +49,7 @@ def test_a_judgement_sees_every_change_at_once() -> None:
     engine.release("a")
     engine.drop("n0")
     (gone,) = engine.judge(asked, ["n0"])
-    assert gone.evaluation is None
+    assert gone.reasons == (UNHEARD_OF,)
 
 
 def test_a_template_that_a_node_has_refused_is_held_off_it() -> None:

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from numaware.kube.topology import volcano
 from numaware.kube.topology.report import Report
-from numaware.serve.truth import Truth
+from numaware.schedule.engine import UNHEARD_OF
+from numaware.serve.truth import Truth, is_unknown
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from truth_world import Clock, complete, counted, ended, free_cpus, live_node, live_pod, truth_of, twin
@@ -414,11 +415,11 @@ def test_an_extender_is_told_where_nobody_knows() -> None:
     truth = truth_of(live_node(node))
     asking = pod("a", 1)
     reasons = truth.engine.decide(asking).reasons
-    assert truth.is_unknown("n1", [reason for reason, _ in reasons])
-    assert truth.is_unknown("n7", ["node(s) that nothing is known of"])
+    assert is_unknown(reason for reason, _ in reasons)
+    assert is_unknown([UNHEARD_OF])
     truth.put_report(complete(node))
     full = truth.engine.decide(pod("a", 5)).reasons
-    assert not truth.is_unknown("n1", [reason for reason, _ in full])
+    assert not is_unknown(reason for reason, _ in full)
 
 
 def test_a_pod_bound_where_nobody_knows_is_counted() -> None:

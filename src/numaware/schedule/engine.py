@@ -8,7 +8,7 @@ ports or on preferences make the engine ask every node.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -44,6 +44,7 @@ _MOST_POOLS = 64
 # A point of a preference (0 to 100) against a point of the engine's own score (0 to 1000).
 _PREFERENCE = 3
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
+UNHEARD_OF = "node(s) that nothing is known of"
 
 
 class Decision(NamedTuple):
@@ -57,12 +58,8 @@ class Decision(NamedTuple):
     reasons: tuple[tuple[str, int], ...] = ()
 
 
-class Judgement(NamedTuple):
-    """One node's answer to a pod, by what its kubelet and its totals say alone; no evaluation if nobody knows the node."""
-
-    name: str
-    reasons: tuple[str, ...]
-    evaluation: Evaluation | None
+# Of a node that is not there.
+_NO_ANSWER = Evaluation(0, (), None, (UNHEARD_OF,))
 
 
 class Engine:
@@ -112,9 +109,7 @@ class Engine:
         hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
         if hindrance:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
-        if any(evaluator.full for evaluator in self._evaluators.values()):
-            self._evaluators = {name: one.emptied() for name, one in self._evaluators.items()}
-            self._pools.clear()
+        self._keep_in_bounds()
         kind = kind_of(pod)
         question = self.neighbours.ask(pod)
         if self._one_by_one(pod, question) or pod.scheduling.node.preferred or self._reluctant:
@@ -143,17 +138,21 @@ class Engine:
         """What keeps the pod off one node, empty if nothing does."""
         return self._why_not(member, pod, kind_of(pod), self.neighbours.ask(pod))
 
-    def judge(self, pod: Pod, names: Iterable[str]) -> Iterator[Judgement]:
-        """What some nodes say, whoever decides in the end: only totals, the kubelet, and refusals in the past count."""
+    def judge(self, pod: Pod, names: Sequence[str]) -> list[Evaluation]:
+        """What each of these nodes says, whoever decides in the end: totals, the kubelet, and refusals in the past count."""
+        self._keep_in_bounds()
         pool = self._kept_pool((None, "", self._profile_name(pod)), lambda _: None)
-        held = self.guard if self.guard is not None and self.guard.concerns(pod) else None
+        found = pool.answers(pod, kind_of(pod), names, _NO_ANSWER)
+        guard = self.guard
+        if guard is None or not guard.concerns(pod):
+            return found
         by_name = self.cluster.by_name
-        for name, found in pool.answers(pod, kind_of(pod), names):
-            if found is None:
-                yield Judgement(name, ("node(s) that nothing is known of",), None)
-                continue
-            reason = held.reason(pod, by_name[name]) if held and not found.reasons else None
-            yield Judgement(name, (reason,) if reason else found.reasons, found)
+        return [
+            Evaluation(0, (), None, (reason,))
+            if not one.reasons and (reason := guard.reason(pod, by_name[name]))
+            else one
+            for name, one in zip(names, found, strict=True)
+        ]
 
     def _one_by_one(self, pod: Pod, question: Question | None) -> bool:
         """Whether nodes of one class may still answer differently."""
@@ -175,6 +174,12 @@ class Engine:
         if reason is None and self.guard is not None:
             reason = self.guard.reason(pod, member)
         return reason
+
+    def _keep_in_bounds(self) -> None:
+        """Forget all answers when there are too many of them."""
+        if any(evaluator.full for evaluator in self._evaluators.values()):
+            self._evaluators = {name: one.emptied() for name, one in self._evaluators.items()}
+            self._pools.clear()
 
     def _evaluate(self, member: Member, pod: Pod, kind: Kind) -> Evaluation:
         evaluator = self._evaluators[self._profile_name(pod)]

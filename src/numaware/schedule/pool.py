@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluation, Evaluator
@@ -122,13 +122,19 @@ class Pool:
                 counts[reason] += some.size
         return counts
 
-    def answers(self, pod: Pod, kind: Kind, names: Iterable[str]) -> Iterator[tuple[str, Evaluation | None]]:
-        """What each of these members says, None where there is no such member."""
+    def answers(self, pod: Pod, kind: Kind, names: Iterable[str], nobody: Evaluation) -> list[Evaluation]:
+        """What each of these members says, `nobody` where there is no such member; each class is asked once."""
         self._catch_up()
-        number_of, evaluate, members = self._number.get, self.evaluator.evaluate, self.cluster.by_name
+        number_of, members = self._number.get, self.cluster.by_name
+        known: dict[int | None, Evaluation] = {None: nobody}
+        found = []
         for name in names:
             number = number_of(name)
-            yield name, None if number is None else evaluate(number, members[name], pod, kind)
+            answer = known.get(number)
+            if answer is None and number is not None:
+                answer = known[number] = self.evaluator.evaluate(number, members[name], pod, kind)
+            found.append(answer or nobody)
+        return found
 
     def forget_scores(self) -> None:
         """The scores have changed: boards start again from the classes there are."""

@@ -26,7 +26,7 @@ from numaware.schedule.engine import Decision
 from numaware.serve.lines import Lines
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Binder, prediction
-from numaware.serve.truth import Truth
+from numaware.serve.truth import Truth, is_unknown
 
 # What is to become of nodes whose answer nobody can know: let the other scheduler decide, or keep pods off.
 Unknown = Literal["pass", "refuse"]
@@ -108,15 +108,19 @@ class Extender:
         pod = _pod(fields)
         names, objects = _nodes(fields)
         taken, failed = [], {}
-        for name, reasons, _ in self._truth.engine.judge(pod.pod, names):
-            if not reasons or (self._passes and self._truth.is_unknown(name, reasons)):
-                taken.append(name)
+        # Thousands of nodes have a few answers between them.
+        refusals: dict[tuple[str, ...], str] = {}
+        for name, found in zip(names, self._truth.engine.judge(pod.pod, names), strict=True):
+            refusal = refusals.get(found.reasons)
+            if refusal is None:
+                refusal = refusals[found.reasons] = self._refusal(found.reasons)
+            if refusal:
+                failed[name] = refusal
             else:
-                failed[name] = f"numaware: {', '.join(reasons)}"
-        keeps = set(taken)
+                taken.append(name)
         return {
             "NodeNames": taken if objects is None else None,
-            "Nodes": None if objects is None else _list_of(objects, names, keeps),
+            "Nodes": None if objects is None else _list_of(objects, names, taken),
             "FailedNodes": failed,
             "FailedAndUnresolvableNodes": {},
             "Error": "",
@@ -152,13 +156,12 @@ class Extender:
 
     def _assume(self, pod: LivePod, node: str) -> tuple[bool, str]:
         """Put the pod on the books: whether nothing is known of its place there, and why it cannot be put there."""
-        answer = next(iter(self._truth.engine.judge(pod.pod, [node])))
-        if answer.reasons or answer.evaluation is None:
-            if self._passes and self._truth.is_unknown(node, answer.reasons):
-                self._truth.assume_blindly(pod, node)
-                return True, ""
-            return False, f"node {node} would refuse the pod by now: {', '.join(answer.reasons)}"
-        score, hints, share, _ = answer.evaluation
+        ((score, hints, share, reasons),) = self._truth.engine.judge(pod.pod, [node])
+        if self._refusal(reasons):
+            return False, f"node {node} would refuse the pod by now: {', '.join(reasons)}"
+        if reasons:
+            self._truth.assume_blindly(pod, node)
+            return True, ""
         verdict = self._truth.assume(pod, Decision(pod.pod, node, score, hints, share))
         return False, verdict.message
 
@@ -166,10 +169,9 @@ class Extender:
 
     async def _predicate(self, fields: _Fields) -> Any:
         pod, node = _task(fields)[0], _named(fields, "node")
-        reasons = next(iter(self._truth.engine.judge(pod.pod, [node]))).reasons
-        if not reasons or (self._passes and self._truth.is_unknown(node, reasons)):
-            return {"status": "", "code": 0}
-        return {"status": f"numaware: {', '.join(reasons)}", "code": _UNSCHEDULABLE}
+        (found,) = self._truth.engine.judge(pod.pod, [node])
+        refusal = self._refusal(found.reasons)
+        return {"status": refusal, "code": _UNSCHEDULABLE if refusal else 0}
 
     async def _volcano_prioritize(self, fields: _Fields) -> Any:
         listed = _convert(fields.get("nodes"), list[dict[str, msgspec.Raw]], "nodes")
@@ -193,20 +195,21 @@ class Extender:
 
     # What they share
 
+    def _refusal(self, reasons: tuple[str, ...]) -> str:
+        """Why a node is not to be had, in words; empty if it takes the pod, or nobody can tell and that is let pass."""
+        if not reasons or (self._passes and is_unknown(reasons)):
+            return ""
+        return f"numaware: {', '.join(reasons)}"
+
     def _scores(self, pod: LivePod, names: list[str], best: int) -> dict[str, int]:
         """Scores from 0 to `best`, which only the best places get; a place that is refused gets none."""
-        found = {
-            name: evaluation.score
-            for name, reasons, evaluation in self._truth.engine.judge(pod.pod, names)
-            if evaluation is not None and not reasons
-        }
-        low, high = min(found.values(), default=0), max(found.values(), default=0)
-        span = max(1, high - low)
-        return {
-            name: best * (found[name] - low) // span if high > low else best
-            for name in names
-            if name in found
-        } | {name: 0 for name in names if name not in found}
+        found = [
+            -1 if answer.reasons else answer.score for answer in self._truth.engine.judge(pod.pod, names)
+        ]
+        fitting = {score for score in found if score >= 0}
+        low, high = min(fitting, default=0), max(fitting, default=0)
+        points = {score: best * (score - low) // (high - low) if high > low else best for score in fitting}
+        return {name: points.get(score, 0) for name, score in zip(names, found, strict=True)}
 
     def _route(self, path: str, verb: Callable[[_Fields], Awaitable[Any]]) -> Route:
         async def answer(request: Request) -> Response:
@@ -271,7 +274,8 @@ def _nodes(fields: _Fields) -> tuple[list[str], list[msgspec.Raw] | None]:
     return [_convert(raw, _NodeName, "Nodes").metadata.name for raw in objects], objects
 
 
-def _list_of(objects: list[msgspec.Raw], names: list[str], keeps: set[str]) -> Any:
+def _list_of(objects: list[msgspec.Raw], names: list[str], taken: list[str]) -> Any:
+    keeps = set(taken)
     kept = [raw for raw, name in zip(objects, names, strict=True) if name in keeps]
     return {"metadata": {}, "items": kept}
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from numaware.kube.nodes import LiveNode
 from numaware.kube.pods import LivePod
 from numaware.kube.topology.report import Report
-from numaware.schedule.engine import Decision, Engine
+from numaware.schedule.engine import UNHEARD_OF, Decision, Engine
 from numaware.schedule.evaluation import ASTRAY
 from numaware.schedule.knowledge import UNKNOWN_OUTCOME
 from numaware.serve.belief import Belief, Held, Level, Told, believed, facts_of
@@ -210,12 +210,6 @@ class Truth:
         live = self._pods.get(uid)
         return live is not None and bool(live.node)
 
-    def is_unknown(self, name: str, reasons: Iterable[str]) -> bool:
-        """Whether a node does not refuse, but nobody can tell whether it would."""
-        return name not in self.engine.cluster.by_name or all(
-            reason == ASTRAY or reason.startswith(UNKNOWN_OUTCOME) for reason in reasons
-        )
-
     def knowledge(self, name: str) -> Knowledge | None:
         """How a node is known; None if the API server has no such node."""
         place = self._places.get(name)
@@ -349,6 +343,11 @@ class Truth:
             over = held.gone is not None and held.gone_at <= long_ago and uid not in counted
             if over and not _was_beside(held, waiting):
                 del place.held[uid]
+
+
+def is_unknown(reasons: Iterable[str]) -> bool:
+    """Whether a node does not refuse, but nobody can tell whether it would."""
+    return all(reason in (ASTRAY, UNHEARD_OF) or reason.startswith(UNKNOWN_OUTCOME) for reason in reasons)
 
 
 def _binding(held: Held) -> tuple[bool, datetime, datetime, str]:
