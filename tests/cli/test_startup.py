@@ -57,3 +57,14 @@ def test_a_picture_for_a_pipe_imports_no_terminal(machine: str, form: str) -> No
 
 def test_a_comparison_imports_no_picture(machine: str) -> None:
     assert not imported("topology", "diff", machine, machine) & (NEVER | DRAWING | {"rich"})
+
+
+def test_linting_and_recommending_import_neither_the_lab_nor_a_scheduler(
+    tmp_path: Path, machine: str
+) -> None:
+    config = tmp_path / "kubelet.yaml"
+    config.write_text("topologyManagerPolicy: restricted\n")
+    for arguments in (("lint", str(config)), ("config", "recommend", "--workload", "mixed", machine)):
+        modules = imported(*arguments)
+        assert not modules & (NEVER - {"yaml"})
+        assert not {name for name in modules if name.startswith(("numaware.simulate", "numaware.schedule"))}

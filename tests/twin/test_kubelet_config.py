@@ -121,6 +121,7 @@ def test_eviction_defaults_count_only_when_nothing_is_set_or_they_are_merged() -
         "kubeletConfig: {cpuManagerPolicy: static}\nlinuxConfig: {}\n",
         "version: v1alpha1\nmachine:\n  kubelet:\n    extraConfig: {cpuManagerPolicy: static}\n",
         "apiServer: {}\nkubelet:\n  cpuManagerPolicy: static\n  reservedSystemCPUs: '0'\n",
+        "apiVersion: v1alpha1\nkind: KubeletConfig\nconfig: {cpuManagerPolicy: static}\n",
         "token: x\nkubelet-arg:\n- cpu-manager-policy=static\n",
         machine_config("base64", base64.b64encode(f"{HEAD}cpuManagerPolicy: static".encode()).decode()),
         machine_config("", quote(f"{HEAD}cpuManagerPolicy: static")),

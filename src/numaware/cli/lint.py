@@ -9,7 +9,6 @@ from typing import Annotated, Literal, NamedTuple
 
 from cyclopts import App, Parameter
 
-from numaware.cli.lab_input import load_cluster
 from numaware.cli.machine_input import named_machine
 from numaware.diagnose.finding import Finding, Message, worst_first
 from numaware.diagnose.fitting import kinds_of
@@ -22,7 +21,6 @@ from numaware.errors import InputError
 from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line, Span, wrap
 from numaware.machine.words import printable
-from numaware.simulate.clusters import twin_of
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.twin.errors import StartError
 from numaware.twin.hardware import Hardware
@@ -143,6 +141,10 @@ def _world(against: str, machine: str, version: str) -> World:
     if machine:
         world = world._replace(hardware=_hardware(machine))
     if against:
+        # Only who asks about a cluster pays for the lab.
+        from numaware.cli.lab_input import load_cluster  # noqa: PLC0415
+        from numaware.simulate.clusters import twin_of  # noqa: PLC0415
+
         cluster = load_cluster(against, None, None).cluster
         nodes = [(spec.name, twin_of(spec)[1]) for spec in cluster.nodes]
         world = world._replace(cluster=against, nodes=kinds_of(nodes))
@@ -248,4 +250,4 @@ def _page(findings: Sequence[Finding], files: int, lang: Lang) -> Iterator[Line]
         "errors": sum(one.severity == "error" for one in findings),
         "warnings": sum(one.severity == "warning" for one in findings),
     }
-    yield (Span(label(Message("lint-summary", counts), lang), "bold"),)
+    yield (Span(label(Message("diagnosed", counts), lang), "bold"),)

@@ -99,7 +99,7 @@ def _never_fits(workload: Workload, written: Written, cluster: str, refusals: Se
         "remedy": remedies[0] if remedies else None,
         "others": "\n".join(remedies[1:4]) or None,
     }
-    evidence = [written.at(line) for line in _request_lines(workload)]
+    evidence = [written.at(line, key="cpu") for line in _request_lines(workload)]
     return finding("never-fits", subject_of(workload), facts, evidence or [written.whole()])
 
 
@@ -142,7 +142,7 @@ def _wide_memory(workload: Workload, written: Written, kinds: Sequence[NodeKind]
         "memory-needs-two-nodes",
         subject_of(workload),
         facts,
-        [written.at(line or workload.line_of(path))],
+        [written.at(line or workload.line_of(path), key=str(resource))],
         variant=str(facts["policy"]),
         severity="error" if facts["policy"] == "single-numa-node" else "warning",
     )
@@ -217,5 +217,5 @@ def _devices_without_topology(
             facts = {"resource": name, "nodes": [kind.name for kind in blind[:_MOST]]}
             ends = f".resources.limits[{name}]"
             line = next((line for path, line in workload.lines if path.endswith(ends)), 0)
-            evidence = [written.at(line) if line else written.whole()]
+            evidence = [written.at(line, key=name) if line else written.whole()]
             yield finding("devices-without-topology", subject_of(workload), facts, evidence)

@@ -102,16 +102,16 @@ def _name_line(workload: Workload, written: Written) -> Evidence:
 def _not_guaranteed(workload: Workload, written: Written, qos: str) -> Finding:
     pod = workload.pod
     gaps = list(_gaps(workload))
-    shown = ", ".join(f"{name} {what}" for name, what, _ in gaps[:4])
+    shown = ", ".join(f"{name} {what}" for name, what, _, _ in gaps[:4])
     facts = {
         "qos": qos,
         "missing": f"{shown}, …" if len(gaps) > 4 else shown or None,
-        "containers": [{"container": name, "missing": what} for name, what, _ in gaps[:_MOST]],
+        "containers": [{"container": name, "missing": what} for name, what, _, _ in gaps[:_MOST]],
         "yaml": _guaranteed_yaml(pod),
     }
     evidence = [
-        written.at(line, label=Message("gap", {"what": what}))
-        for _, what, line in sorted(gaps[:4], key=lambda gap: gap[2])
+        written.at(line, key=resource, label=Message("gap", {"what": what}))
+        for _, what, line, resource in sorted(gaps[:4], key=lambda gap: gap[2])
         if line
     ]
     severity: Severity = "warning" if workload.topology_policy or _wants_its_own(pod) else "info"
@@ -120,8 +120,8 @@ def _not_guaranteed(workload: Workload, written: Written, qos: str) -> Finding:
     )
 
 
-def _gaps(workload: Workload) -> Iterator[tuple[str, str, int]]:
-    """What keeps each container from counting as Guaranteed: (container, what, line)."""
+def _gaps(workload: Workload) -> Iterator[tuple[str, str, int, str]]:
+    """What keeps each container from counting as Guaranteed: (container, what, line, resource)."""
     spec = workload.spec_path
     pod = workload.pod
     for field, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
@@ -131,13 +131,13 @@ def _gaps(workload: Workload) -> Iterator[tuple[str, str, int]]:
             for resource in ("cpu", "memory"):
                 limit, request = amount(container.limits, resource), amount(container.requests, resource)
                 if not limit:
-                    yield container.name, f"has no {resource} limit", around
+                    yield container.name, f"has no {resource} limit", around, ""
                 elif request != limit:
                     line = workload.line_of(f"{path}.resources.requests[{resource}]") or around
                     what = (
                         f"requests {_told(resource, request)} of {resource}, limit {_told(resource, limit)}"
                     )
-                    yield container.name, what, line
+                    yield container.name, what, line, resource
 
 
 def _wants_its_own(pod: Pod) -> bool:
@@ -198,7 +198,7 @@ def _fractional(workload: Workload, written: Written) -> Iterator[Finding]:
                 "fractional-cpu-not-pinned",
                 subject_of(workload),
                 facts,
-                [written.at(line or workload.line_of(path), label=label)],
+                [written.at(line or workload.line_of(path), key="cpu", label=label)],
             )
 
 
@@ -231,7 +231,7 @@ def _larger_init(workload: Workload, written: Written) -> Iterator[Finding]:
                 "init-larger-than-app",
                 subject_of(workload),
                 facts,
-                [written.at(line or workload.line_of(path))],
+                [written.at(line or workload.line_of(path), key=resource)],
                 variant="" if pinned else "shared",
             )
 

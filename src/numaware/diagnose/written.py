@@ -15,6 +15,7 @@ from numaware.diagnose.finding import Evidence, Message
 # As YAML counts lines; `str.splitlines` knows more ends than that.
 _LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")
+_ONE_VALUE = re.compile(r"\"[^\"]*\"|'[^']*'|[^,{}\[\]]+")
 _COMMENT = re.compile(r"\s+#.*")
 _LONGEST = 400
 _BEFORE = 100
@@ -30,12 +31,13 @@ class Written:
         self.file = source
         self.lines = _LINE_END.split(data.decode(encoding, errors="replace"))
 
-    def at(self, line: int, mark: str = "", label: Message | None = None) -> Evidence:
-        """A line by its number; without a mark, the value on it is what matters."""
+    def at(self, line: int, mark: str = "", key: str = "", label: Message | None = None) -> Evidence:
+        """A line by its number; without a mark, the value of the key, or else all that is set there, matters."""
         if not 1 <= line <= len(self.lines):
             return Evidence(self.file)
         text = self.lines[line - 1].rstrip()
-        return _evidence(self.file, line, text, mark or _value(text, 0), label)
+        match = _pattern(key).search(text) if key else None
+        return _evidence(self.file, line, text, mark or _value(text, match.end() if match else 0), label)
 
     def whole(self) -> Evidence:
         """The file, where no line of it is to blame."""
@@ -79,11 +81,14 @@ def _pattern(key: str) -> re.Pattern[str]:
 
 
 def _value(text: str, begin: int) -> str:
-    """What stands after the key, without remarks and the commas of JSON."""
+    """What stands after a key: of a mapping on one line only the one value, without remarks and the commas of JSON."""
     rest = _COMMENT.sub("", text[begin : begin + _LONGEST])
     if not begin:
-        rest = rest.partition(": ")[2] or rest
-    return rest.strip().rstrip(",").rstrip()
+        return (rest.partition(": ")[2] or rest).strip().rstrip(",").rstrip()
+    rest = rest.strip()
+    if "{" in text[:begin] and (match := _ONE_VALUE.match(rest)):
+        return match[0].rstrip()
+    return rest.rstrip(",").rstrip()
 
 
 def _evidence(file: str, line: int, text: str, mark: str, label: Message | None) -> Evidence:

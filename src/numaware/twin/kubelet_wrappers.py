@@ -56,6 +56,7 @@ def pieces(node: Node) -> Iterator[Node]:
                 key in _PIECES
                 or (key == _TALOS_PIECE and name == "kubelet")
                 or (key == _MICROSHIFT_PIECE and here is node and not child.mapping.keys() <= _EXPORTERS)
+                or (key == "config" and here is node and node.get("kind").text == "KubeletConfig")
             )
             if is_piece and any(field in kubelet_fields.KNOWN for field in child.mapping):
                 yield child

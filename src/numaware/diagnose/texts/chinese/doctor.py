@@ -151,9 +151,9 @@ TEXTS: Mapping[str, Text] = {
 LABELS: Mapping[str, str] = {
     "ok": "正常",
     "unknown": "未知",
-    "doctor-title": "{node}：{errors} 个错误，{warnings} 个警告，{unknown} 个未知，{ok} 个正常",
+    "doctor-title": "{node}：{errors:errors}，{warnings:warnings}，{unknown} 个未知，{ok} 个正常",
     "doctor-this-node": "本节点",
-    "doctor-machine": "{nodes} 个 NUMA 节点，{cores} 个核，{cpus} 个 CPU，{memory:size}",
+    "doctor-machine": "{nodes:numa}，{cores:cores}，{cpus:cpus}，{memory:size}",
     "doctor-no-machine": "/sys 中看不到机器",
     "doctor-no-processes": "看不到任何进程",
     "doctor-kubelet-runs": "正在运行",

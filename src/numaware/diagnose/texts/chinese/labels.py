@@ -27,7 +27,6 @@ LABELS: Mapping[str, str] = {
     "got-cpus": "分给了容器",
     "gap": "{what}",
     "not-whole": "不是整数个 CPU：应为 {whole}",
-    "lint-summary": "{files} 个文件，{errors} 个错误，{warnings} 个警告",
     "diagnosed": "{files:files}中有 {errors:errors}、{warnings:warnings}",
     "unknown-files": "未能识别：{count:files}",
     "facts": "事实",

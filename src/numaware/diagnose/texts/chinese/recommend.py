@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 LABELS: Mapping[str, str] = {
     "recommend-title": "用于 {purpose} 的 kubelet 配置，机器 {machine}，kubelet {version}。",
-    "recommend-machine": "{nodes} 个 NUMA 节点，{cores} 个核，{cpus} 个 CPU[[，{memory:size}]][[，{devices:and}]]",
+    "recommend-machine": "{nodes:numa}，{cores:cores}，{cpus:cpus}[[，{memory:size}]][[，{devices:and}]]",
     "recommend-proof": "已在该 kubelet 的孪生上试过：能够启动，并把请求 {asked:and} 的 Pod 准入到 {where:nodes}。",
     "recommend-proof-shared": "已在该 kubelet 的孪生上试过：能够启动，并准入请求 {asked:and} 的 Pod。",
     "recommend-note": "注意：{text}",

@@ -94,6 +94,8 @@ SPECS: Specs = {
     "errors": lambda number: f"{number} 个错误",
     "warnings": lambda number: f"{number} 个警告",
     "files": lambda number: f"{number} 个文件",
+    "numa": lambda number: f"{number} 个 NUMA 节点",
+    "cores": lambda number: f"{number} 个核",
     "and": _and,
     "or": _or,
     "cpus": lambda number: f"{number} 个 CPU",

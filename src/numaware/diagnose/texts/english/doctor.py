@@ -162,9 +162,9 @@ TEXTS: Mapping[str, Text] = {
 LABELS: Mapping[str, str] = {
     "ok": "ok",
     "unknown": "unknown",
-    "doctor-title": "{node}: {errors} errors, {warnings} warnings, {unknown} unknown, {ok} in order",
+    "doctor-title": "{node}: {errors:errors}, {warnings:warnings}, {unknown} unknown, {ok} in order",
     "doctor-this-node": "this node",
-    "doctor-machine": "{nodes} NUMA nodes, {cores} cores, {cpus} CPUs, {memory:size}",
+    "doctor-machine": "{nodes:numa}, {cores:cores}, {cpus:cpus}, {memory:size}",
     "doctor-no-machine": "/sys shows no machine",
     "doctor-no-processes": "no processes are to be seen",
     "doctor-kubelet-runs": "runs",

@@ -27,7 +27,6 @@ LABELS: Mapping[str, str] = {
     "got-cpus": "given to the container",
     "gap": "{what}",
     "not-whole": "not a whole number of CPUs: {whole} would be",
-    "lint-summary": "{files} files, {errors} errors, {warnings} warnings",
     "diagnosed": "{errors:errors} and {warnings:warnings} in {files:files}",
     "unknown-files": "not recognised: {count:files}",
     "facts": "facts",

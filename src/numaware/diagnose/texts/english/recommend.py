@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 LABELS: Mapping[str, str] = {
     "recommend-title": "Kubelet configuration for {purpose} on {machine}, kubelet {version}.",
-    "recommend-machine": "{nodes} NUMA nodes, {cores} cores, {cpus} CPUs[[, {memory:size}]][[, {devices:and}]]",
+    "recommend-machine": "{nodes:numa}, {cores:cores}, {cpus:cpus}[[, {memory:size}]][[, {devices:and}]]",
     "recommend-proof": (
         "Tried on the twin of this kubelet: it starts, and admits a pod of {asked:and} on {where:nodes}."
     ),

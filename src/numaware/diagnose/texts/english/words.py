@@ -106,6 +106,8 @@ SPECS: Specs = {
     "errors": lambda number: count(number, "error"),
     "warnings": lambda number: count(number, "warning"),
     "files": lambda number: count(number, "file"),
+    "numa": lambda number: count(number, "NUMA node"),
+    "cores": lambda number: count(number, "core"),
     "and": _and,
     "or": _or,
     "cpus": lambda number: count(number, "CPU"),
