@@ -77,3 +77,16 @@ def test_hints_survive_being_written_and_read(lists: dict[str, list[Hint]], era:
     (part,) = case.first.parts.values()
     assert part.hints == lists
     assert part.merged == story.merged
+
+
+@settings(max_examples=100, deadline=None)
+@given(hint_lists(), POLICIES)
+def test_nodes_that_the_log_does_not_speak_of_do_not_spoil_the_proof(
+    lists: dict[str, list[Hint]], policy: str
+) -> None:
+    """The machine has a node more than any hint names, as one with memory only has."""
+    small = {name: [one for one in hints if (one.mask or 0) < FULL >> 1] for name, hints in lists.items()}
+    part = Part("c", hints=dict(small), merged=merged(policy, "v1.35.0", small))
+    found = replay(part, NODES - 1, policy, old=False, more=True)
+    assert found is not None
+    assert found.confirmed

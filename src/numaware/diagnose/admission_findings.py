@@ -44,7 +44,11 @@ class _Told:
         nodes = known.numa_nodes or _widest(self.part)
         old = known.old if known.version else (None if self.admission.structured else True)
         # Which of several sets is closest is not in a log, so that such a merge cannot be done again.
-        self.replay = None if known.closest else merged_again(self.part, nodes, known.policy, old=old)
+        self.replay = (
+            None
+            if known.closest
+            else merged_again(self.part, nodes, known.policy, old=old, more=not known.whole_machine)
+        )
         self.policy = known.policy or _only(self.replay)
 
     # What all findings share

@@ -25,6 +25,7 @@ class Known(msgspec.Struct, frozen=True):
     reserved: str = ""
     numa_nodes: int = 0
     closest: bool = False
+    whole_machine: bool = False
 
     @property
     def old(self) -> bool | None:
@@ -89,6 +90,7 @@ def known_of(
         numa_of_cpus=numa,
         reserved=reserved,
         numa_nodes=nodes,
+        whole_machine=machine is not None and bool(machine.numa),
         closest='"PreferClosestNUMA":true' in options
         or "PreferClosestNUMA:true" in options
         or _CLOSEST in asked,

@@ -24,11 +24,23 @@ class Replay(NamedTuple):
     expected: Hint
 
 
-def replay(part: Part, nodes: int, policy: str = "", *, old: bool | None = None) -> Replay | None:
+def replay(
+    part: Part, nodes: int, policy: str = "", *, old: bool | None = None, more: bool = False
+) -> Replay | None:
     """Merge the part's hints again, with the known policy or each in turn; None where the log lacks what it takes.
 
-    `nodes` is how many NUMA nodes the machine has; `old` says whether the kubelet is older than 1.24, None if unknown.
+    `nodes` is how many NUMA nodes the machine has; with `more` there may be others, of which the log does not speak
+    (memory without CPUs). `old` says whether the kubelet is older than 1.24, None if unknown.
     """
+    found = _replay(part, nodes, policy, old)
+    if more and found is not None and not found.confirmed:
+        # All that counts of others is that they are there: one stands for all.
+        larger = _replay(part, nodes + 1, policy, old)
+        return larger if larger is not None and larger.confirmed else found
+    return found
+
+
+def _replay(part: Part, nodes: int, policy: str, old: bool | None) -> Replay | None:
     lists = [None if found is None else as_hints(found) for found in part.hints.values()]
     if part.merged is None or not lists or not 0 < nodes <= _MOST_NODES:
         return None
