@@ -173,8 +173,10 @@ class Publisher:
 
     async def _something_happened(self, seconds: float) -> None:
         """Wait for a change, at most so long, and then until the change is complete."""
+        # Not `wait_for`, which in Python 3.11 may lose a cancellation that comes together with the event.
         try:
-            await asyncio.wait_for(self._wanted.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._wanted.wait()
         except TimeoutError:
             return
         deadline = time.monotonic() + _LONGEST_QUIET

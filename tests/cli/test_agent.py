@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import made_sysfs
+from numaware.cli import main
+from numaware.machine import synthetic
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--no-publish", "--no-metrics"], "leave nothing to do"),
+        (["--pods", "-1"], "outside 0 to 10000"),
+        (["--no-publish", "--listen", "nowhere"], "is no address to listen on"),
+        (["--no-publish", "--tls-cert", "x.pem"], "needs --tls-key"),
+        (["--kubeconfig", "missing.conf"], "missing.conf: no such file"),
+        (["--fingerprint", "some"], "with-exclusive-resources"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_code_2(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["agent", "--root", str(tmp_path), *arguments]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+
+
+def test_a_token_file_without_a_token_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("two words\n")
+    listen = ["--listen", "127.0.0.1:0", "--token-file", str(token)]
+    assert main(["agent", "--root", str(tmp_path), "--no-publish", *listen]) == 2
+    assert f"{token}: holds no token" in capsys.readouterr().err
+
+
+def test_it_answers_until_it_is_told_to_stop_and_ends_well(tmp_path: Path) -> None:
+    made_sysfs.write(tmp_path, synthetic.read("2x4"))
+    command = [str(Path(sys.executable).with_name("numaware")), "agent", "--node=here", "--no-publish"]
+    agent = subprocess.Popen(
+        [*command, "--log=json", f"--root={tmp_path}", "--listen=127.0.0.1:0"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert agent.stderr is not None
+    try:
+        line = agent.stderr.readline()
+        assert '"event": "listening"' in line
+        address = line.partition('"address": "')[2].partition('"')[0]
+        with urllib.request.urlopen(f"{address}/metrics", timeout=20) as answer:  # noqa: S310 - our own address
+            assert b'numa_nodes_count{node="here"} 2.0' in answer.read()
+        agent.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + 20
+        while agent.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert agent.returncode == 0
+    finally:
+        agent.kill()
+        agent.communicate()
