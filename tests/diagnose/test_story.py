@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
-from typing import Any
+import tarfile
+from typing import Any, Literal
 
 import pytest
 
@@ -399,3 +401,29 @@ def test_an_admission_tells_how_long_it_took() -> None:
     later = [line.replace(".410301", ".912801") for line in others]
     (one,) = diagnosed(log="\n".join([first, *later]))
     assert one.facts["milliseconds"] == 502.5
+
+
+def packed(mode: Literal["w", "w:gz", "w:xz"], **files: str) -> bytes:
+    """An archive of these files, below a folder."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode=mode) as archive:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(f"must-gather/node7/{name}")
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
+def test_an_archive_is_opened_and_its_files_are_joined(mode: Literal["w", "w:gz", "w:xz"]) -> None:
+    data = packed(mode, config=CONFIG, cpu_manager_state=cpu_file.encode("none", "", {}))
+    bundle = bundled(sent=data)
+    assert [kind for _, kind in bundle.files] == ["kubelet configuration", "cpu_manager_state", "archive"]
+    assert codes(diagnosed(sent=data)) == ["cpu-manager-state-policy-mismatch"]
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.6, 0.9])
+def test_an_archive_that_was_cut_off_tells_its_beginning(kept: float) -> None:
+    data = packed("w", config=CONFIG, filler="x" * 60_000)
+    bundle = bundled(sent=data[: int(len(data) * kept)])
+    assert ("sent/must-gather/node7/config", "kubelet configuration") in bundle.files

@@ -13,6 +13,7 @@ import io
 import json
 import lzma
 import re
+import tarfile
 import zlib
 from typing import IO, Any, cast
 
@@ -24,6 +25,7 @@ from numaware.diagnose.state_findings import checkpoint_of, state_findings
 from numaware.errors import InputError
 from numaware.machine import codec, sources
 from numaware.machine.topology import Machine
+from numaware.machine.words import printable
 from numaware.twin import flags as kubelet_flags
 from numaware.twin.state import cpu, device, memory
 from numaware.twin.state.verify import Checkpoint
@@ -38,6 +40,7 @@ MOST_BYTES = 16 << 20
 _MOST_LISTING = 64 << 20
 _LARGE = 1 << 18
 _MOST_WRAPPERS = 3
+_MOST_MEMBERS = 100_000
 
 _LOG_LINE = re.compile(
     rb"(?m)^.{0,200}?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |^\{\"(?:ts|time|log|MESSAGE|__CURSOR|level|insertId)\"|"
@@ -84,6 +87,8 @@ def _take(bundle: Bundle, file: str, stream: IO[bytes], wrappers: int = 0) -> st
     opened = _opened(head, whole) if wrappers < _MOST_WRAPPERS else None
     if opened is not None:
         return _take(bundle, file, opened, wrappers + 1)
+    if head[257:262] == b"ustar" and wrappers < _MOST_WRAPPERS:
+        return _archive(bundle, file, whole)
     if b"\0" in head[:1024] and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return UNKNOWN
     if _LOG_LINE.search(head):
@@ -93,6 +98,22 @@ def _take(bundle: Bundle, file: str, stream: IO[bytes], wrappers: int = 0) -> st
     if len(data) > most:
         return _log(bundle, file, cast("IO[bytes]", _Rejoined(data, stream)))
     return _document(bundle, file, data) or _log(bundle, file, io.BytesIO(data))
+
+
+def _archive(bundle: Bundle, file: str, whole: IO[bytes]) -> str:
+    """A tar archive, such as a must-gather as it is sent: each file in it is evidence of its own."""
+    # One that was cut off has told what came before the cut.
+    with (
+        contextlib.suppress(tarfile.TarError, EOFError, ValueError),
+        tarfile.open(fileobj=whole, mode="r|") as archive,
+    ):
+        for number, member in enumerate(archive):
+            content = archive.extractfile(member) if member.isreg() else None
+            if content is not None:
+                take(bundle, f"{file}/{printable(member.name, 400)}", content)
+            if number >= _MOST_MEMBERS:
+                break
+    return "archive"
 
 
 def _opened(head: bytes, whole: IO[bytes]) -> IO[bytes] | None:
