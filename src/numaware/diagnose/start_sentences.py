@@ -160,6 +160,10 @@ _STARTS = table(
     ),
     (rf"unknown (policy|scope): {_QUOTED}", quoting("unknown-policy", what=1, given=2)),
     (
+        rf"invalid configuration: (topologyManagerPolicy|topologyManagerScope) \([\w-]{{1,40}}\) {_QUOTED} must be one of",
+        quoting("unknown-policy", field=1, given=2),
+    ),
+    (
         (
             r"invalid configuration: (topologyManagerPolicy|topologyManagerScope|reservedSystemCPUs|reservedMemory)"
             r"[^\n]{0,400}"
