@@ -44,13 +44,16 @@ def codes(document: dict[str, Any]) -> list[str]:
     return [one.code for one in found(document)]
 
 
-def node(machine: str, policy: str, *, static_memory: bool = True, blind: bool = False) -> Node:
+def node(
+    machine: str, policy: str, *, static_memory: bool = True, blind: bool = False, version: str = "v1.35.0"
+) -> Node:
     made = synthetic.read(machine)
     plugins = [plugin_resource("nvidia.com/gpu", {"g0": (), "g1": ()})] if blind else None
     reserved = Quantity.parse("1Gi")
     return Node.fresh(
         hardware_of(made, plugins),
         KubeletConfig(
+            version=version,
             topology_policy=policy,
             cpu_policy="static",
             reserved_cpus="0",
@@ -190,6 +193,7 @@ def test_a_pod_larger_than_the_machine_never_fits_though_no_manager_counts_it() 
     ("policy", "expected"),
     [
         ("single-numa-node", [("never-fits", "error"), ("memory-needs-two-nodes", "error")]),
+        ("restricted", [("never-fits", "error"), ("memory-needs-two-nodes", "error")]),
         ("best-effort", []),
     ],
 )
@@ -199,6 +203,12 @@ def test_memory_for_two_nodes_is_told_where_the_policy_minds(
     world = on(node("2x8 mem=16Gi", policy))
     seen = found(pod(container({"cpu": "2", "memory": "20Gi"})), world)
     assert [(one.code, one.severity) for one in seen] == expected
+
+
+def test_an_old_kubelet_spread_the_memory_instead_of_refusing() -> None:
+    world = on(node("2x8 mem=16Gi", "restricted", version="v1.23.0"))
+    (one,) = found(pod(container({"cpu": "2", "memory": "20Gi"})), world)
+    assert (one.code, one.variant, one.severity) == ("memory-needs-two-nodes", "spans", "warning")
 
 
 def test_memory_for_two_nodes_says_what_one_node_can_give() -> None:

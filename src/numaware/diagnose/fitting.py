@@ -143,8 +143,8 @@ def _wide_memory(workload: Workload, written: Written, kinds: Sequence[NodeKind]
         subject_of(workload),
         facts,
         [written.at(line or workload.line_of(path), key=str(resource))],
-        variant=str(facts["policy"]),
-        severity="error" if facts["policy"] == "single-numa-node" else "warning",
+        variant="spans" if facts["admitted"] else "refused",
+        severity="warning" if facts["admitted"] else "error",
     )
 
 
@@ -153,7 +153,7 @@ def _width(workload: Workload, kind: NodeKind) -> dict[str, Any] | None:
     node, layout = kind.node, kind.node.kubelet.layout
     merges: list[Merge] = []
     try:
-        node.admit(workload.pod, merges.append)
+        admitted = node.admit(workload.pod, merges.append).admitted
     except KubeletPanic:
         return None
     for merge in merges:
@@ -183,6 +183,7 @@ def _width(workload: Workload, kind: NodeKind) -> dict[str, Any] | None:
                     "memoryNodes": list(layout.node_ids(hints.preferred[0])),
                     "cpuNodes": [list(layout.node_ids(mask)) for mask in others[0].preferred[:4]],
                     "policy": node.kubelet.config.topology_policy,
+                    "admitted": admitted,
                     "node": kind.name,
                 }
     return None

@@ -86,17 +86,20 @@ TEXTS: Mapping[str, Text] = {
             "在虚拟机里，把设备的 NUMA 节点透传进来 (否则 sysfs 中的 numa_node 是 -1)",
         ),
     ),
-    "memory-needs-two-nodes/restricted": Text(
-        "{who}：容器 {container} 的内存需要 {memoryNodes:nodes} 合在一起",
-        "容器 {container} 请求 {asked}，而 {node} 的一个 NUMA 节点最多只能给 {most:size}；它的 CPU 可以放在 {cpuNodes:sets}。在 restricted 下两者不一致，Pod 会被拒绝，或者跨越 {memoryNodes:nodes}。",
-        ("{resource} 最多请求 {most:size}", "或者把工作拆成每个都能放进一个 NUMA 节点的 Pod"),
-    ),
-    "memory-needs-two-nodes/single-numa-node": Text(
+    "memory-needs-two-nodes/refused": Text(
         "{who}：容器 {container} 的内存放不进任何一个 NUMA 节点",
-        "容器 {container} 请求 {asked}，而 {node} 的一个 NUMA 节点最多只能给 {most:size}。在 single-numa-node 下它总会被拒绝。",
+        "容器 {container} 请求 {asked}，而 {node} 的一个 NUMA 节点最多只能给 {most:size}；它的 CPU 可以放在 {cpuNodes:sets}。"
+        "在 {policy} 下两者必须一致，所以 Pod 总会被拒绝。",
         (
             "{resource} 最多请求 {most:size}",
-            "或者使用 topologyManagerPolicy 为 restricted 的节点，Pod 可以跨越 {memoryNodes:nodes}",
+            "或者把工作拆成每个都能放进一个 NUMA 节点的 Pod",
+            "或者在 restricted 下请求足够多的 CPU，使它们也需要 {memoryNodes:nodes}",
         ),
+    ),
+    "memory-needs-two-nodes/spans": Text(
+        "{who}：容器 {container} 的内存来自 {memoryNodes:nodes}",
+        "容器 {container} 请求 {asked}，而 {node} 的一个 NUMA 节点最多只能给 {most:size}。它的 CPU 可以放在 {cpuNodes:sets}；"
+        "在 {policy} 下它会被准入，内存来自机器的两侧。",
+        ("{resource} 最多请求 {most:size}", "或者把工作拆成每个都能放进一个 NUMA 节点的 Pod"),
     ),
 }

@@ -100,23 +100,23 @@ TEXTS: Mapping[str, Text] = {
             "in a virtual machine, pass the NUMA nodes of devices through (numa_node in sysfs is -1 otherwise)",
         ),
     ),
-    "memory-needs-two-nodes/restricted": Text(
-        "{who}: the memory of container {container} needs {memoryNodes:nodes} together",
-        "Container {container} asks for {asked}, and one NUMA node of {node} can give at most {most:size}. Its CPUs would "
-        "fit on {cpuNodes:sets}. Under restricted the two do not agree, so the pod is refused or spans "
-        "{memoryNodes:nodes}.",
+    "memory-needs-two-nodes/refused": Text(
+        "{who}: the memory of container {container} fits no single NUMA node",
+        "Container {container} asks for {asked}, and one NUMA node of {node} can give at most {most:size}, while its CPUs "
+        "would fit on {cpuNodes:sets}. Under {policy} the two have to agree, so the pod is always refused.",
         (
             "ask for at most {most:size} of {resource}",
             "or split the work into pods that each fit one NUMA node",
+            "or ask for so many CPUs that they need {memoryNodes:nodes} too, under restricted",
         ),
     ),
-    "memory-needs-two-nodes/single-numa-node": Text(
-        "{who}: the memory of container {container} fits no single NUMA node",
-        "Container {container} asks for {asked}, and one NUMA node of {node} can give at most {most:size}. Under "
-        "single-numa-node it is always refused.",
+    "memory-needs-two-nodes/spans": Text(
+        "{who}: the memory of container {container} comes from {memoryNodes:nodes}",
+        "Container {container} asks for {asked}, and one NUMA node of {node} can give at most {most:size}. Its CPUs would "
+        "fit on {cpuNodes:sets}; under {policy} it is admitted, with memory from both sides of the machine.",
         (
             "ask for at most {most:size} of {resource}",
-            "or use nodes with topologyManagerPolicy restricted, where a pod may span {memoryNodes:nodes}",
+            "or split the work into pods that each fit one NUMA node",
         ),
     ),
 }
