@@ -9,7 +9,7 @@ import yaml
 
 from numaware.errors import InputError
 from numaware.schedule.kinds import WorkloadClass
-from numaware.schedule.score import SCORES, TOP, Outcome
+from numaware.schedule.score import SCORES, TOP, Placement
 from numaware.schedule.stranding import Mix
 
 _MOST_BYTES = 1 << 20
@@ -20,13 +20,14 @@ Weights = tuple[tuple[str, int], ...]
 class Profile(msgspec.Struct, frozen=True):
     """Weights of the scores for each class of workload, ascending by name of score."""
 
-    # Stranding decides, as on a cluster that fills up it is what keeps pods out. Distance keeps a pod together where the
-    # kubelet would not insist. Spreading shared pods comes last: it would take the CPUs beside idle GPUs first.
-    high: Weights = (("distance", 12), ("spare-gpus", 4), ("stranding", 8))
-    medium: Weights = (("distance", 8), ("spare-gpus", 4), ("stranding", 8))
-    low: Weights = (("least-allocated", 1), ("spare-gpus", 4), ("stranding", 4))
+    # Stranding decides, as on a cluster that fills up it is what keeps pods out; sparing the CPUs beside idle GPUs is its
+    # far-sighted part. Distance keeps a pod together where the kubelet would not insist. Where all that is equal, the
+    # emptiest place is taken: CPUs, memory and GPUs then run out together, and more pods find a place in the end.
+    high: Weights = (("distance", 12), ("least-allocated", 1), ("spare-gpus", 12), ("stranding", 8))
+    medium: Weights = (("distance", 8), ("least-allocated", 1), ("spare-gpus", 12), ("stranding", 8))
+    low: Weights = (("least-allocated", 1), ("spare-gpus", 12), ("stranding", 4))
 
-    def weigh(self, kind: WorkloadClass, outcome: Outcome, mix: Mix) -> int:
+    def weigh(self, kind: WorkloadClass, outcome: Placement, mix: Mix) -> int:
         """The weighted mean of the scores, 0 to TOP."""
         weights: Weights = getattr(self, kind)
         total = sum(weight for _, weight in weights)
