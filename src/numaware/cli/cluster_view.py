@@ -27,6 +27,8 @@ from numaware.schedule.kinds import owns_something
 
 # Kubelets that are asked for their configuration; a cluster of many has few kinds.
 _MOST_ASKED = 64
+_AT_ONCE = 16
+_ASK_SECONDS = 3.0
 _NAME = "app.kubernetes.io/name"
 _OURS = ("numaware-agent", "numaware-scheduler", "numaware-extender")
 
@@ -103,16 +105,18 @@ async def _reports(client: Client) -> list[Report] | None:
 
 async def _configs(client: Client, nodes: Iterable[LiveNode]) -> tuple[tuple[str, bytes], ...] | None:
     """What kubelets say of their own configuration; None where nobody may ask them, or none answers."""
-    found = []
-    for node in islice((node for node in nodes if node.ready), _MOST_ASKED):
-        try:
-            data = await client.get(NODES, node.name, subresource="proxy/configz", within=5.0)
-        except ApiError as error:
-            if error.status in (401, 403):
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(name: str) -> tuple[str, bytes] | None:
+        async with turns:
+            try:
+                return name, await client.get(NODES, name, subresource="proxy/configz", within=_ASK_SECONDS)
+            except ApiError:
                 return None
-            continue
-        found.append((node.name, data))
-    return tuple(found) or None
+
+    asked = islice((node.name for node in nodes if node.ready), _MOST_ASKED)
+    answers = await asyncio.gather(*map(ask, asked))
+    return tuple(answer for answer in answers if answer is not None) or None
 
 
 def topologies(reports: Iterable[Report], pods: Iterable[LivePod]) -> Iterable[NodeTopology]:
