@@ -85,8 +85,11 @@ async def large_node(folder: Path) -> AsyncIterator[tuple[MadeNode, FakeApiServe
     async with fake_api_server() as server, FakePodResources(made.files.podresources) as kubelet:
         made.register(server)
         for number in range(PODS):
-            uid = made.admit(server, f"pod-{number}", cpu="1", memory="1Gi")
-            memory = {kind: dict.fromkeys(range(8), 1000) for kind in ("anon", "file", "unevictable")}
+            made.admit(server, f"pod-{number}", cpu="1", memory="1Gi")
+            # Its memory is on two of the NUMA nodes.
+            used = {node: 1000 if node - number % 8 in (0, 1) else 0 for node in range(8)}
+            memory = {"anon": used, "file": used, "unevictable": dict.fromkeys(range(8), 0)}
+            uid = f"{number:08x}-59c5-4f0e-9a34-0c3f6f1f2a77"
             add_pod(folder, "v2-systemd", uid, "work", f"pod-{number}", memory)
         made.tell(kubelet)
         made.write()

@@ -84,14 +84,16 @@ class PodMetrics:
     def _placement(self, machine: Machine, pods: list[PodHoldings]) -> Iterator[Metric]:
         cpus: list[Sample] = []
         spread: list[Sample] = []
+        masks = [(numa.id, numa.cpus.mask) for numa in machine.numa]
         for pod in pods:
             nodes: set[int] = set()
             for container in pod.containers:
-                for numa in machine.numa:
-                    count = len(container.cpus & numa.cpus)
+                own = container.cpus.mask
+                for node, mask in masks if own else ():
+                    count = (own & mask).bit_count()
                     if count:
-                        nodes.add(numa.id)
-                        labels = (self._node, str(numa.id), pod.namespace, pod.name, container.name)
+                        nodes.add(node)
+                        labels = (self._node, str(node), pod.namespace, pod.name, container.name)
                         cpus.append((labels, count))
                 nodes.update(node for block in container.memory for node in block.nodes)
                 nodes.update(node for entry in container.devices for node in entry.nodes)
@@ -115,17 +117,19 @@ class PodMetrics:
     ) -> Iterator[Metric]:
         sizes: list[Sample] = []
         remote: list[Sample] = []
-        homes = {
-            (pod.namespace, pod.name): {
-                numa.id for numa in machine.numa if numa.cpus & exclusive(pod.containers)
-            }
-            for pod in listed
-        }
+        masks = [(numa.id, numa.cpus.mask) for numa in machine.numa]
+        homes = {}
+        for pod in listed:
+            own = exclusive(pod.containers).mask
+            if own:
+                homes[pod.namespace, pod.name] = {node for node, mask in masks if own & mask}
         for (namespace, name), kinds in sorted(memory.items()):
             for kind, nodes in sorted(kinds.items()):
+                # Most pods have nothing on most nodes, and a series for each of those nothings would be most series.
                 sizes += [
                     ((self._node, str(node), namespace, name, kind), size)
                     for node, size in sorted(nodes.items())
+                    if size
                 ]
             home = homes.get((namespace, name))
             counted = [(node, size) for kind in _COUNTED for node, size in kinds.get(kind, {}).items()]
