@@ -29,11 +29,11 @@ lint: .venv/.dev
 	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: .venv/.dev
+bench: .venv/.dev kube-assets
 	@scripts/system-packages bench
 	$(BIN)/pytest benchmarks
 
-# The real Kubernetes programs that e2e runs: taken from KUBEBUILDER_ASSETS, or built with Go once and kept.
+# The real Kubernetes programs that e2e and bench run: taken from KUBEBUILDER_ASSETS, or built with Go once and kept.
 kube-assets:
 	@scripts/kube-assets/build
 

@@ -1,0 +1,93 @@
+"""Pods bound a second on a real API server, all contenders in one run on one server; run by `make bench`.
+
+Everything is on one machine, so the API server, etcd and the scheduler share its CPUs: rates compare within this run only,
+and the CPU seconds beside them tell what a scheduler costs wherever it runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.bind_race import CONTENDERS, Run, cluster, run
+from e2e.control_plane import ControlPlane
+
+# Nodes, and pods that all find a place on them.
+SIZES = ((100, 1_000), (1_000, 3_000))
+BARE, NUMAWARE, KUBE, EXTENDED = (one.name for one in CONTENDERS)
+Runs = dict[tuple[str, int], Run]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Runs]:
+    """Everything measured once, and shown as a table at the end."""
+    found: Runs = {}
+    load_before = os.getloadavg()[0]
+    with ControlPlane(tmp_path_factory.mktemp("plane")) as plane:
+        for nodes, pods in SIZES:
+            with cluster(plane, nodes) as kubelets:
+                for one in CONTENDERS:
+                    found[one.name, nodes] = run(plane, one, kubelets, pods)
+    yield found
+    _show(request, found, f"load average {load_before:.1f} before, {os.cpu_count()} CPUs")
+
+
+def _show(request: pytest.FixtureRequest, found: Runs, machine: str) -> None:
+    reporter = request.config.pluginmanager.getplugin("terminalreporter")
+    left_out = {one.name: one.leaves_out for one in CONTENDERS}
+    heading = (
+        *(
+            "nodes",
+            "scheduler",
+            "pods/s",
+            "of ceiling",
+            "CPU s/1000 pods",
+            "API server's",
+            "unplaced",
+            "refused",
+        ),
+        "what it leaves out",
+    )
+    rows = [heading]
+    for (name, nodes), one in found.items():
+        thousands = one.bound / 1000
+        rows.append(
+            (
+                f"{nodes:,}",
+                name,
+                f"{one.rate:,.0f}",
+                f"{one.rate / found[BARE, nodes].rate:.0%}",
+                f"{one.cpu.scheduler / thousands:.2f}",
+                f"{one.cpu.server / thousands:.2f}",
+                f"{one.left:,}",
+                f"{one.refused:,}",
+                left_out[name],
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    reporter.write_line("")
+    reporter.write_line(f"pods bound a second; no kubelet answers meanwhile; {machine}")
+    for row in rows:
+        reporter.write_line(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
+
+
+@pytest.mark.parametrize("nodes", [nodes for nodes, _ in SIZES])
+def test_twice_as_fast_as_kube_scheduler_or_near_what_the_server_can_take(runs: Runs, nodes: int) -> None:
+    ours, theirs, ceiling = (runs[name, nodes].rate for name in (NUMAWARE, KUBE, BARE))
+    assert ours >= 2 * theirs or ours >= 0.8 * ceiling
+
+
+@pytest.mark.parametrize("nodes", [nodes for nodes, _ in SIZES])
+@pytest.mark.parametrize("name", [NUMAWARE, EXTENDED])
+def test_no_kubelet_would_refuse_a_pod(runs: Runs, name: str, nodes: int) -> None:
+    assert runs[name, nodes].refused == 0
+
+
+@pytest.mark.parametrize("nodes", [nodes for nodes, _ in SIZES])
+def test_every_pod_finds_a_place(runs: Runs, nodes: int) -> None:
+    """kube-scheduler spreads pods and may leave no node with four GPUs."""
+    assert runs[NUMAWARE, nodes].left == 0
