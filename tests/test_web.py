@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import aiohttp
@@ -10,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
+from numaware import web
 from numaware.errors import InputError
 from numaware.serve.metrics import Metrics
 from numaware.web import Tls, host_and_port, serving, status_routes
@@ -96,3 +99,14 @@ def test_addresses_are_host_and_port(address: str, expected: tuple[str, int]) ->
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(InputError, match="is no address to listen on"):
         host_and_port(address)
+
+
+def test_connections_are_known_for_tcp_so_that_small_answers_are_sent_at_once() -> None:
+    """asyncio turns off the system's waiting for more to send (Nagle) only where a socket says so."""
+    listener = web._listen("127.0.0.1", 0, "127.0.0.1:0")
+    with closing(listener):
+        listener.listen()
+        with socket.create_connection(listener.getsockname()):
+            accepted, _ = listener.accept()
+            with closing(accepted):
+                assert accepted.proto == socket.IPPROTO_TCP

@@ -95,7 +95,10 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def _listen(host: str, port: int, address: str) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named, asyncio knows the connections for TCP and sends small answers at once. If not, head and body
+    # of an answer go out 40 ms apart, as long as the other side waits before it confirms the first.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluation, Evaluator
@@ -101,7 +101,15 @@ class Pool:
             first = self._first(number)
             if first == name == named.get(number):
                 member = self.cluster.by_name[name]
-                return member, self.evaluator.evaluate(number, member, pod, kind)
+                kept = -self.evaluator.score(number, member, pod, kind)
+                if kept == score:
+                    return member, self.evaluator.evaluate(number, member, pod, kind)
+                heapq.heappop(heap)
+                if kept > 0:
+                    named[number] = _NOBODY
+                else:
+                    heapq.heappush(heap, (kept, name, number))
+                continue
             heapq.heappop(heap)
             if named.get(number) != name:
                 continue
@@ -122,19 +130,18 @@ class Pool:
                 counts[reason] += some.size
         return counts
 
-    def answers(self, pod: Pod, kind: Kind, names: Iterable[str], nobody: Evaluation) -> list[Evaluation]:
+    def answers(self, pod: Pod, kind: Kind, names: Sequence[str], nobody: Evaluation) -> list[Evaluation]:
         """What each of these members says, `nobody` where there is no such member; each class is asked once."""
         self._catch_up()
-        number_of, members = self._number.get, self.cluster.by_name
-        known: dict[int | None, Evaluation] = {None: nobody}
-        found = []
-        for name in names:
-            number = number_of(name)
-            answer = known.get(number)
-            if answer is None and number is not None:
-                answer = known[number] = self.evaluator.evaluate(number, members[name], pod, kind)
-            found.append(answer or nobody)
-        return found
+        numbers = [*map(self._number.get, names)]
+        some_of = dict(zip(numbers, names, strict=True))
+        known: dict[int | None, Evaluation] = {
+            number: self.evaluator.evaluate(number, self.cluster.by_name[name], pod, kind)
+            for number, name in some_of.items()
+            if number is not None
+        }
+        known[None] = nobody
+        return [known[number] for number in numbers]
 
     def forget_scores(self) -> None:
         """The scores have changed: boards start again from the classes there are."""
@@ -148,7 +155,7 @@ class Pool:
             name, known = self._first(number), named.get(number)
             if name is None or (known is not None and known <= name):
                 continue
-            score = self.evaluator.score(number, self.cluster.by_name[name], pod, kind)
+            score = self.evaluator.promise(number, self.cluster.by_name[name], pod, kind)
             if score < 0:
                 named[number] = _NOBODY
             else:
