@@ -29,9 +29,12 @@ class FakeBinder:
     def __init__(self) -> None:
         self.outcome: Bound = "bound"
         self.bound: list[tuple[str, str, dict[str, str]]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     async def bind(self, pod: LivePod, node: str, annotations: dict[str, str]) -> Bound:
         self.bound.append((pod.name, node, annotations))
+        await self.gate.wait()
         return self.outcome
 
 
@@ -171,6 +174,23 @@ def test_a_bind_that_failed_gives_back_what_was_put_aside() -> None:
 
     scene.play(story)
     assert scene.truth.engine.cluster.where == {}
+
+
+def test_a_scheduler_that_asks_again_while_the_bind_is_under_way_hears_what_becomes_of_it() -> None:
+    scene = Scene(gpu_node(), gpu_node())
+    scene.truth.put_pod(live(pod("a", 4)))
+    scene.binder.gate = asyncio.Event()
+
+    async def story(ask: Ask) -> None:
+        body = {"PodName": "a", "PodNamespace": "default", "PodUID": "a"}
+        calls = [ask("/extender/bind", {**body, "Node": node}) for node in ("n0", "n0", "n1")]
+        asyncio.get_running_loop().call_later(1.0, scene.binder.gate.set)
+        first, again, elsewhere = [told["Error"] for _, told in await asyncio.gather(*calls)]
+        assert (first, again) == ("", "")
+        assert elsewhere == "pod default/a is on n0 already"
+
+    scene.play(story)
+    assert [node for _, node, _ in scene.binder.bound] == ["n0"]
 
 
 def test_a_pod_that_nobody_has_heard_of_is_not_bound() -> None:

@@ -45,8 +45,9 @@ _MOST_FRUITLESS = 4
 _SURELY_MISSING = 3
 # A watch that the server ends sooner than this, without a word, would be asked for again in a tight loop.
 _SHORT_SECONDS = 1.0
-# Spread, so that the watches of all kinds do not end together.
-_WATCH_SECONDS = (240, 480)
+# How long a watch lasts. Shorter than the silence that means a dead stream: a server whose etcd sends no progress tells
+# of kinds in which nothing happens only by ending their watches.
+_WATCH_SECONDS = (90.0, 130.0)
 
 
 class Change(NamedTuple, Generic[T]):

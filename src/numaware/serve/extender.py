@@ -10,6 +10,7 @@ A request is another program's input: bounded in size, keys in any case (release
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
@@ -77,6 +78,8 @@ class Extender:
         self._passes = unknown == "pass"
         self._clock = clock
         self._lines = Lines()
+        # Binds that are under way: uid -> the node, and what becomes of it.
+        self._flying: dict[str, tuple[str, asyncio.Task[str]]] = {}
         # Pods that others said they gave a node, until the watch shows them bound: uid -> when to give up.
         self._promised: dict[str, float] = {}
 
@@ -142,7 +145,22 @@ class Extender:
         return {"Error": problem}
 
     async def _carry_out(self, pod: LivePod, node: str) -> str:
-        """Bind the pod to the node the other scheduler chose; what went wrong, empty if nothing did."""
+        """Bind the pod to the node the other scheduler chose; what went wrong, empty if nothing did.
+
+        A scheduler that loses patience asks again, perhaps for another node, while the first call is still under way: then
+        it hears what becomes of that one.
+        """
+        where, call = self._flying.get(pod.uid, (node, None))
+        if call is None:
+            call = asyncio.create_task(self._bind_once(pod, node))
+            self._flying[pod.uid] = node, call
+            call.add_done_callback(lambda _: self._flying.pop(pod.uid, None))
+        problem = await asyncio.shield(call)
+        return problem if problem or where == node else f"pod {pod.full_name} is on {where} already"
+
+    async def _bind_once(self, pod: LivePod, node: str) -> str:
+        if pod.node:
+            return "" if pod.node == node else f"pod {pod.full_name} is on {pod.node} already"
         blind, problem = self._assume(pod, node)
         if problem:
             return problem

@@ -29,7 +29,8 @@ def for_kube_scheduler(
         "    bindVerb: bind",
         "    # One point here weighs as much as one of kube-scheduler's own plugins with this weight.",
         f"    weight: {weight}",
-        "    httpTimeout: 2s",
+        "    # A bind goes through the API server, and waits for the one before it on the same node.",
+        "    httpTimeout: 5s",
         "    # Names are enough: the extender has its own copy of the nodes."
         if node_cache
         else "    # Whole Node objects are sent with every pod: slow beyond a few hundred nodes.",
@@ -62,7 +63,7 @@ def for_volcano(url: str, *, fail: Fail, managed: tuple[str, ...] = ()) -> str:
         "- name: extender",
         "  arguments:",
         f"    extender.urlPrefix: {url}/volcano",
-        "    extender.httpTimeout: 2s",
+        "    extender.httpTimeout: 5s",
         "    extender.predicateVerb: predicate",
         "    extender.prioritizeVerb: prioritize",
         "    # These two keep pods of one session from being promised the same CPUs.",

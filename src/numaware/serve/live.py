@@ -37,8 +37,8 @@ _log = structlog.get_logger(__name__)
 
 # Pods that have done their work hold nothing and owe no explanation.
 _PODS_THAT_MATTER = "status.phase!=Succeeded"
-# The server is heard of at least every minute or so; after this long what is known may be anything.
-_SECONDS_TO_WORRY = 180.0
+# The server is heard of at least every other minute; after this long what is known may be anything.
+_SECONDS_TO_WORRY = 300.0
 _SECONDS_BETWEEN_LOOKS = 5.0
 
 
