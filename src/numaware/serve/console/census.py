@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -25,6 +25,7 @@ STALE_AFTER = 30_000
 # Refusals of one owner on one node within one bucket of time that make a storm.
 STORM = 5
 _GPU_STEPS = (0, 1, 2, 4, 8)
+_MOST_SHAPES = 32
 
 
 class Strip(msgspec.Struct, frozen=True, array_like=True):
@@ -116,7 +117,8 @@ class _Row(msgspec.Struct, frozen=True):
     pods: int
     pinned: int
     aligned: int
-    zones: tuple[Zone, ...]
+    # By number of GPUs, for those worth telling.
+    largest: tuple[Largest, ...]
 
 
 class Census:
@@ -129,6 +131,10 @@ class Census:
         self._rows: dict[str, _Row] = {}
         # Whether a pod that owns something is aligned: its place never changes.
         self._aligned: dict[str, bool] = {}
+        # What nodes say to the shapes that are being looked at, and how far in the cluster's changes that is.
+        self._judged: dict[Shape, tuple[int, dict[str, Judgement]]] = {}
+        self._numbers: dict[Shape, tuple[int, int, Numbers]] = {}
+        self._refusals: tuple[tuple[int, int], Refusals] | None = None
 
     @property
     def cluster(self) -> Cluster:
@@ -177,7 +183,7 @@ class Census:
             len(member.pods),
             len(owning),
             sum(self.is_aligned(member, pod) for pod in owning),
-            tuple(here.capped),
+            tuple(_largest(member, here.capped)),
         )
 
     # Tiles
@@ -185,17 +191,36 @@ class Census:
     def tiles(self, shape: Shape, names: Sequence[str] | None = None) -> tuple[Tile, ...]:
         """The nodes of those names, or all, in order of name."""
         self.refresh()
-        pod = pod_of(shape)
+        judged = self.judged(shape)
         refusals = self.refusals()
         members = (
             self.cluster.members
             if names is None
             else [self.cluster.by_name[name] for name in names if name in self.cluster.by_name]
         )
-        return tuple(self._tile(member, pod, refusals) for member in members)
+        return tuple(self._tile(member, judged[member.name], refusals) for member in members)
 
-    def _tile(self, member: Member, pod: Pod, refusals: Refusals) -> Tile:
-        judged = self.judge.judge(member, pod)
+    def judged(self, shape: Shape) -> dict[str, Judgement]:
+        """What every node says to the shape, by name; only nodes that changed are asked again."""
+        seen, known = self._judged.pop(shape, (-1, {}))
+        serial = self.cluster.serial
+        if seen != serial:
+            pod = pod_of(shape)
+            changed = (
+                self.cluster.changed_since(seen) if seen >= 0 else [member.name for member in self.cluster]
+            )
+            for name in changed:
+                member = self.cluster.by_name.get(name)
+                if member is None:
+                    known.pop(name, None)
+                else:
+                    known[name] = self.judge.judge(member, pod)
+        self._judged[shape] = serial, known
+        if len(self._judged) > _MOST_SHAPES:
+            del self._judged[next(iter(self._judged))]
+        return known
+
+    def _tile(self, member: Member, judged: Judgement, refusals: Refusals) -> Tile:
         name = member.name
         return Tile(
             name,
@@ -222,7 +247,12 @@ class Census:
     # Numbers
 
     def refusals(self) -> Refusals:
-        return Refusals(self.world, self._now())
+        """Those of the last hour, counted again when there are more or a second has passed."""
+        events = self.world.events
+        key = events[-1].id if events else 0, self._now() // 1000
+        if self._refusals is None or self._refusals[0] != key:
+            self._refusals = key, Refusals(self.world, self._now())
+        return self._refusals[1]
 
     def pinned(self) -> tuple[int, int]:
         """Pods that own something, and how many of them are aligned."""
@@ -230,10 +260,18 @@ class Census:
         return sum(row.pinned for row in rows), sum(row.aligned for row in rows)
 
     def numbers(self, shape: Shape) -> Numbers:
-        """All headline numbers at once."""
+        """All headline numbers at once; worked out again when a node has changed or a second has passed."""
+        key = self.cluster.serial, self._now() // 1000
+        known = self._numbers.get(shape)
+        if known is None or known[:2] != key:
+            if len(self._numbers) > _MOST_SHAPES:
+                self._numbers.clear()
+            known = self._numbers[shape] = *key, self._counted(shape)
+        return known[2]
+
+    def _counted(self, shape: Shape) -> Numbers:
         self.refresh()
-        pod = pod_of(shape)
-        judged = [(member, self.judge.judge(member, pod)) for member in self.cluster]
+        judged = self.judged(shape)
         refusals = self.refusals()
         rows = self._rows.values()
         pinned, aligned = self.pinned()
@@ -254,8 +292,8 @@ class Census:
             refusal_buckets=refusals.buckets,
             bucket_ms=BUCKET,
             storm=refusals.worst,
-            verdicts=_tally([found for _, found in judged]),
-            stranded=_stranded(judged, pod),
+            verdicts=_tally(judged.values()),
+            stranded=_stranded(judged.values(), pod_of(shape)),
             largest=tuple(self._largest()),
             stale=sum(age > STALE_AFTER for age, _ in ages),
             oldest=oldest[1],
@@ -264,16 +302,11 @@ class Census:
 
     def _largest(self) -> list[Largest]:
         best: dict[int, Largest] = {}
-        for name, row in sorted(self._rows.items()):
-            ids = self.cluster.by_name[name].node.kubelet.layout.ids
-            for numa, zone in zip(ids, row.zones, strict=True):
-                whole = sum(left == WHOLE for left in zone.gpus)
-                for gpus in _GPU_STEPS:
-                    if whole < gpus or zone.cpus <= 0:
-                        break
-                    known = best.get(gpus)
-                    if known is None or (zone.cpus, zone.memory) > (known.cpus, known.memory):
-                        best[gpus] = Largest(gpus, zone.cpus, max(0, zone.memory), name, numa)
+        for row in self._rows.values():
+            for one in row.largest:
+                known = best.get(one.gpus)
+                if known is None or _order(one) < _order(known):
+                    best[one.gpus] = one
         return [best[gpus] for gpus in sorted(best)]
 
 
@@ -311,24 +344,42 @@ class Refusals:
             self.worst = Storm(owner, node, count, since[owner, node])
 
 
+def _largest(member: Member, zones: Sequence[Zone]) -> Iterable[Largest]:
+    """The largest pod on one NUMA node of a node, for every number of GPUs that one of them has free."""
+    best: dict[int, Largest] = {}
+    for numa, zone in zip(member.node.kubelet.layout.ids, zones, strict=True):
+        whole = sum(left == WHOLE for left in zone.gpus)
+        for gpus in _GPU_STEPS:
+            if whole < gpus or zone.cpus <= 0:
+                break
+            one = Largest(gpus, zone.cpus, max(0, zone.memory), member.name, numa)
+            if gpus not in best or _order(one) < _order(best[gpus]):
+                best[gpus] = one
+    return best.values()
+
+
+def _order(one: Largest) -> tuple[int, int, str, int]:
+    return -one.cpus, -one.memory, one.node, one.numa
+
+
 def pool_of(member: Member) -> str:
     """The pool a node belongs to: what its label says, else its name without the number at the end."""
     labels = dict(member.facts.labels)
     return labels.get("pool") or member.name.rstrip("0123456789").rstrip("-") or member.name
 
 
-def _tally(judged: Sequence[Judgement]) -> dict[str, int]:
+def _tally(judged: Iterable[Judgement]) -> dict[str, int]:
     counts = Counter(found.verdict for found in judged)
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
-def _stranded(judged: Sequence[tuple[Member, Judgement]], pod: Pod) -> Stranded:
-    pods = sum(found.stranded for _, found in judged)
+def _stranded(judged: Collection[Judgement], pod: Pod) -> Stranded:
+    pods = sum(found.stranded for found in judged)
     requests = dict(pod_requests(pod))
     gpus = sum(amount for name, amount in requests.items() if "gpu" in name)
     return Stranded(
         pods,
-        sum(found.stranded > 0 for _, found in judged),
+        sum(found.stranded > 0 for found in judged),
         pods * -(-requests.get("cpu", 0) // 1000),
         pods * gpus,
     )

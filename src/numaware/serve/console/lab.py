@@ -107,6 +107,9 @@ class LabWorld:
         self._ids = count(1)
         self._status: Status = "close"
         self._lifetimes: dict[str, tuple[int, int]] = {}
+        self._phases = {
+            member.name: sum(member.name.encode()) * 997 % _REPORT_EVERY for member in self.cluster
+        }
         self._policy = self._scheduler()
         self._order = count()
         self._coming = coming(seed, self.now, len(self.cluster))
@@ -201,8 +204,7 @@ class LabWorld:
 
     def reported(self, node: str) -> tuple[Source, int]:
         """Twins tell at once; what a real agent would have sent last is at most ten seconds old."""
-        phase = sum(node.encode()) * 997 % _REPORT_EVERY
-        return "reported", self.now - (self.now - phase) % _REPORT_EVERY
+        return "reported", self.now - (self.now - self._phases[node]) % _REPORT_EVERY
 
     # Switches
 

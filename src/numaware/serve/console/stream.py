@@ -74,14 +74,14 @@ class Stream:
         for reader in list(self._readers):
             data = made.get(reader.shape)
             if data is None:
-                changed = Changed(
+                told = Changed(
                     self.census.serial,
                     world.now,
                     self.census.tiles(reader.shape, names),
                     gone,
                     tuple(reversed(news)),
                 )
-                data = made[reader.shape] = encoded("changed", changed)
+                data = made[reader.shape] = encoded("changed", told)
             self._hand(reader, data)
 
     def _hand(self, reader: _Reader, data: bytes) -> None:
