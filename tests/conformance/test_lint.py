@@ -78,6 +78,16 @@ def test_a_published_pod_is_told_apart_by_what_the_kubelet_would_do_with_it(
     )
 
 
+@pytest.mark.parametrize(
+    ("folder", "name"), [*(("kubelet-configs", name) for name in CONFIGS), *(("pods", name) for name in PODS)]
+)
+def test_diagnose_says_the_same_of_a_file(folder: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = shared("data", folder, name)
+    _, findings = linted(path, capsys)
+    main(["diagnose", str(path), "--json"])
+    assert json.loads(capsys.readouterr().out)["findings"] == findings
+
+
 def test_every_finding_points_at_a_line_of_its_file() -> None:
     for folder, names in (("kubelet-configs", CONFIGS), ("pods", PODS)):
         for name in names:

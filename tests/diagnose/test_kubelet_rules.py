@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numaware.diagnose.finding import Finding
-from numaware.diagnose.lint import World, findings_of_kubelet_config, findings_of_kubelet_flags, lint
+from numaware.diagnose.lint import World, findings_of_kubelet_flags, lint
 from numaware.diagnose.texts import LANGUAGES, told
 from numaware.machine import synthetic
 from numaware.twin import kubelet_config
@@ -28,7 +28,7 @@ def hardware(text: str) -> Hardware:
 
 def found(text: str, version: str = DEFAULT_VERSION, machine: str = "") -> list[Finding]:
     world = World(version=version, hardware=hardware(machine) if machine else None)
-    return findings_of_kubelet_config(text.encode(), "f.yaml", world)
+    return lint(text.encode(), "f.yaml", world).findings
 
 
 def codes(text: str, version: str = DEFAULT_VERSION, machine: str = "") -> list[str]:
@@ -208,6 +208,33 @@ def test_a_value_inside_a_text_is_found_at_its_line_of_the_file() -> None:
     seen = one(text)
     assert (seen.code, seen.evidence[0].line) == ("kubelet-configuration-invalid", 5)
     assert seen.facts["path"] == "kubeReserved"
+
+
+@pytest.mark.parametrize(
+    ("version", "severity"),
+    [("apiVersion: v1\n", "error"), ("", "warning"), (HEAD.splitlines()[0] + "\n", None)],
+)
+def test_the_api_version_is_the_one_that_kubelets_take(version: str, severity: str | None) -> None:
+    seen = found(f"{version}kind: KubeletConfiguration\n")
+    assert [one.severity for one in seen] == ([severity] if severity else [])
+
+
+def test_a_number_for_reserved_cpus_of_a_profile_is_read_and_told() -> None:
+    seen = one("kind: PerformanceProfile\nspec:\n  cpu:\n    isolated: 1-3\n    reserved: 0\n")
+    assert (seen.code, seen.severity, seen.evidence[0].line) == ("manifest-invalid", "warning", 5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "KUBELET_ARGS=--cpu-manager-policy=Static\n",
+        '[Service]\nEnvironment="X=--cpu-manager-policy=Static: a"\n\tb: [\n',
+    ],
+)
+def test_flags_in_a_file_are_known_for_what_they_are(text: str) -> None:
+    linted = lint(text.encode(), "kubelet.env")
+    assert linted.kind == "kubelet flags"
+    assert "unknown-policy" in [one.code for one in linted.findings]
 
 
 def test_marks_of_a_manual_are_told_and_looked_past() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from numaware.diagnose.finding import Finding
 from numaware.diagnose.fitting import kinds_of
-from numaware.diagnose.lint import World, findings_of_manifest
+from numaware.diagnose.lint import World, lint
 from numaware.diagnose.texts import told
 from numaware.machine import synthetic
 from numaware.machine.quantity import Quantity
@@ -37,7 +37,7 @@ def pod(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), **sp
 
 def found(document: dict[str, Any], world: World | None = None) -> list[Finding]:
     data = json.dumps(document, indent=1).encode()
-    return findings_of_manifest(data, "p.json", world or World())
+    return lint(data, "p.json", world or World()).findings
 
 
 def codes(document: dict[str, Any]) -> list[str]:
@@ -102,7 +102,7 @@ def test_the_yaml_to_paste_makes_the_container_guaranteed() -> None:
     text = "kind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n" + "\n".join(
         f"  {line}" for line in one.facts["yaml"].splitlines()
     )
-    assert findings_of_manifest(text.encode(), "f") == []
+    assert lint(text.encode(), "f").findings == []
 
 
 def test_an_init_container_larger_than_the_app_is_told_with_both_amounts() -> None:

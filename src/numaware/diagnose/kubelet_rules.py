@@ -17,6 +17,7 @@ from numaware.diagnose.start_sentences import start_failure
 from numaware.machine.cpuset import list_form
 from numaware.machine.quantity import ZERO, Quantity
 from numaware.machine.words import printable
+from numaware.twin import kubelet_config
 from numaware.twin.errors import StartError
 from numaware.twin.gotext import quoted
 from numaware.twin.hardware import Hardware, layout
@@ -213,18 +214,23 @@ def _split(bench: Bench, kind: str, wanted: Quantity) -> str:
 
 def _ignored(bench: Bench) -> Iterator[Finding]:
     for problem in bench.file.problems:
-        if problem.severity != "note" or not problem.path or problem.path == "apiVersion":
+        if problem.severity != "note" or not problem.path:
+            continue
+        facts = {"path": problem.path, "message": problem.text}
+        keys = problem.path.split(".")
+        if problem.path == "apiVersion":
+            # A piece for a manual may leave it out; a wrong one is never right.
+            severity: Severity = "warning" if problem.text == "is missing" else "error"
+            facts["fix"] = f"apiVersion: {kubelet_config.API_VERSION}"
+            yield bench.found("kubelet-configuration-invalid", facts, "apiVersion", severity=severity)
+            continue
+        if problem.text == kubelet_config.NOT_TEXT:
+            yield bench.found("manifest-invalid", facts, keys[-1], severity="warning")
             continue
         near = _DID_YOU_MEAN.search(problem.text)
+        severity = "warning" if near or _is_a_misunderstanding(problem) else "info"
         yield bench.found(
-            "ignored-field",
-            {
-                "path": problem.path,
-                "message": problem.text,
-                "near": near[1] if near else None,
-            },
-            *problem.path.split("."),
-            severity="warning" if near or _is_a_misunderstanding(problem) else "info",
+            "ignored-field", {**facts, "near": near[1] if near else None}, *keys, severity=severity
         )
 
 

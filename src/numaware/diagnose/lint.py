@@ -28,7 +28,9 @@ from numaware.twin.kubelet_config import KubeletConfigFile
 from numaware.workload import manifest
 from numaware.workload.yamlfile import Node, documents
 
-Kind = Literal["manifest", "kubelet configuration", "manifest and kubelet configuration", "other"]
+Kind = Literal[
+    "manifest", "kubelet configuration", "manifest and kubelet configuration", "kubelet flags", "other"
+]
 
 # Pieces in the wrong place told one by one.
 _MOST_MISPLACED = 20
@@ -45,6 +47,9 @@ _TELLING = (
 )
 # What manuals write into their examples: <1> after a value, explained below, and three dots for what they leave out.
 _MARK = re.compile(r"[ \t](?:<[0-9]{1,2}>[ \t]*)+\Z|[ \t]+(?:\.\.\.|\N{HORIZONTAL ELLIPSIS})[ \t]*\Z")
+_FLAG = re.compile(
+    rb"--(?:(?:cpu|memory|topology)-manager-(?:policy|scope)|reserved-(?:cpus|memory)|(?:kube|system)-reserved)[=\s-]"
+)
 _PLACE = re.compile(r"(?: \(text at line (?P<block>\d+)\))?:(?P<line>\d+)\Z")
 
 
@@ -72,7 +77,14 @@ def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
     """A file of either kind; `InputError` where its text cannot be read at all."""
     marks = list(_marks(data, source))
     data = _without_marks(data, source) if marks else data
-    found = documents(data, source)
+    try:
+        found = documents(data, source)
+    except InputError:
+        if not _FLAG.search(data):
+            raise
+        found = []
+    if _FLAG.search(data) and not any(node.mapping for node in found):
+        return Linted("kubelet flags", findings_of_kubelet_flags(data, source, world))
     written = Written(data, source)
     pods = manifest.scan_documents(found, source)
     config, about = _config_findings(found, written, world)
@@ -89,16 +101,6 @@ def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
     elif has_pods:
         kind = "manifest"
     return Linted(kind, worst_first(findings), config)
-
-
-def findings_of_manifest(data: bytes, source: str, world: World = FILE_ALONE) -> list[Finding]:
-    """All about the pods in a file."""
-    return worst_first(_pod_findings(manifest.scan(data, source), Written(data, source), world))
-
-
-def findings_of_kubelet_config(data: bytes, source: str, world: World = FILE_ALONE) -> list[Finding]:
-    """All about the kubelet configuration in a file, whatever it is wrapped in; also about what only looks like one."""
-    return lint(data, source, world).findings
 
 
 def findings_of_kubelet_flags(data: bytes, source: str, world: World = FILE_ALONE) -> list[Finding]:

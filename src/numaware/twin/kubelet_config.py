@@ -24,8 +24,11 @@ from numaware.workload.yamlfile import Node, documents
 
 # What is said of a file that has nothing for a kubelet.
 NO_CONFIGURATION = "holds no kubelet configuration"
+# What is said of a number where an API server asks for text.
+NOT_TEXT = "is a number, and the API server asks for text: put it in quotes"
 
 _GROUP = "kubelet.config.k8s.io/"
+API_VERSION = f"{_GROUP}v1beta1"
 # What the Node Tuning Operator reserves for every performance profile, whatever the machine.
 _PROFILE_RESERVED = (("memory", "500Mi"),)
 _PROFILE_RESERVED_MEMORY = (MemoryReservation(0, (("memory", Quantity.parse("1100Mi")),)),)
@@ -174,13 +177,13 @@ def _looks_like_a_fragment(node: Node) -> bool:
 
 def _version_notes(node: Node) -> tuple[Problem, ...]:
     version = node.get("apiVersion")
-    if version.value == f"{_GROUP}v1beta1":
+    if version.value == API_VERSION:
         return ()
     shown = printable(str(version.value), 60)
     text = (
         "is missing"
         if version.value is None
-        else f"{shown} is read as {_GROUP}v1beta1, the only version kubelets take"
+        else f"{shown} is read as {API_VERSION}, the only version kubelets take"
     )
     return (Problem("note", "apiVersion", text, version.line),)
 
@@ -214,7 +217,7 @@ def _extra_arguments(node: Node, source: str) -> Iterator[_Part]:
 def _performance_profile(node: Node, source: str) -> _Part:
     """What OpenShift's Node Tuning Operator makes of a PerformanceProfile."""
     reserved = node.get("spec", "cpu", "reserved")
-    if reserved.text is None:
+    if isinstance(reserved.value, dict | list | bool) or reserved.value is None:
         raise InputError(f"{source}:{reserved.line}", "spec.cpu.reserved is missing or no text")
     policy = node.get("spec", "numa", "topologyPolicy").text or "best-effort"
     aligned = policy in ("restricted", "single-numa-node")
@@ -222,7 +225,7 @@ def _performance_profile(node: Node, source: str) -> _Part:
         topology_policy=policy,
         cpu_policy="static",
         cpu_options=(("full-pcpus-only", "true"),) if aligned else None,
-        reserved_cpus=reserved.text,
+        reserved_cpus=str(reserved.value),
         kube_reserved=_PROFILE_RESERVED,
         system_reserved=_PROFILE_RESERVED,
         eviction_hard=_PROFILE_EVICTION,
@@ -232,6 +235,9 @@ def _performance_profile(node: Node, source: str) -> _Part:
     note = Problem(
         "note", "", "a PerformanceProfile: taken as the Node Tuning Operator renders it", node.line
     )
+    if reserved.text is None:
+        quotes = Problem("note", "spec.cpu.reserved", NOT_TEXT, reserved.line)
+        return _Part(settings, (note, quotes))
     return _Part(settings, (note,))
 
 
