@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from kubelet_logs import ERAS, Story, journald, noisy, written
-from numaware.cli import main
+from numaware.cli import diagnose_input, main
 from numaware.cli.diagnose_input import places
 from numaware.twin.topology.hints import Hint
 
@@ -157,3 +158,17 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "journalctl -u kubelet | numaware diagnose" in shown
     assert "Exit code" in shown
+
+
+def test_a_bar_shows_how_far_a_large_log_is_where_somebody_looks(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(diagnose_input, "_WORTH_A_BAR", 1)
+    assert main(["diagnose", str(log)]) == 1
+    assert capsys.readouterr().err == ""
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(["diagnose", str(log)]) == 1
+    # At the end all of it was read.
+    assert re.search(r"([\d.]+)/\1 KiB", terminal.getvalue())

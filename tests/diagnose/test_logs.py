@@ -148,6 +148,17 @@ def test_a_policy_in_the_log_decides_what_a_merge_without_verdict_means() -> Non
     assert (told["restricted"].code, told["restricted"].confidence) == ("topology-affinity-error", "likely")
 
 
+@pytest.mark.parametrize("era", ERAS[:3], ids=lambda era: era.name)
+def test_a_pod_that_is_not_said_to_have_passed_was_refused_if_the_log_goes_on(era: Era) -> None:
+    """At its usual verbosity a kubelet says nothing of a refusal."""
+    silent = Story(hints={"cpu": [Hint(3, NO)]}, merged=Hint(3, NO))
+    after = Story(name="next-0", uid="u2", hints={"cpu": EITHER}, merged=Hint(1, YES), admitted=True)
+    alone = only(diagnosed(log="\n".join(written(era, silent))))
+    followed = only(diagnosed(log="\n".join([*written(era, silent), *written(era, after)])))
+    assert (alone.code, alone.confidence) == ("unaligned-under-best-effort", "possible")
+    assert (followed.code, followed.confidence) == ("topology-affinity-error", "likely")
+
+
 def test_a_pod_without_any_wish_is_neither_aligned_nor_not() -> None:
     story = Story(hints={}, merged=Hint(3, YES), admitted=True)
     assert diagnosed(log="\n".join(written(ERAS[2], story))) == []

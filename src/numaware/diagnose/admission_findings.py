@@ -205,7 +205,7 @@ class _Told:
             if not part.merged.preferred:
                 yield from self.refused(certain=False)
         elif not part.merged.preferred and part.merged.mask is not None:
-            if self.policy in _STRICT and not part.admitted:
+            if not part.admitted and (self.policy in _STRICT or self._was_passed_over()):
                 yield from self.refused(certain=False)
             else:
                 yield self._unaligned(lists)
@@ -213,6 +213,11 @@ class _Told:
             yield from self._preferred(part.merged.mask, lists)
         elif part.given:
             yield self._pinned()
+
+    def _was_passed_over(self) -> bool:
+        """Whether the kubelet went on to another pod without a word that this one passed, as it does with refused ones."""
+        part = self.part
+        return part.judged and self.admission.followed and not part.given and self.policy != "best-effort"
 
     def _unaligned(self, lists: Mapping[str, Hints]) -> Finding:
         mask = self.part.merged.mask if self.part.merged else 0

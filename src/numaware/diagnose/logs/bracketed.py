@@ -188,6 +188,11 @@ _TEXTS: tuple[tuple[re.Pattern[str], _Shape], ...] = tuple(
             ),
             _text_event,
         ),
+        (
+            rf"Predicate failed on Pod: (?P<p>{_POD}), for reason: (?P<e>.*)",
+            _text("refused", p="pod", e="message"),
+        ),
+        (rf"Failed to admit pod (?P<p>{_POD}) - (?P<e>.*)", _text("refused", p="pod", e="message")),
         (r'SyncLoop \(ADD, "api"\): "(.{1,4000})"', _text_added),
         (
             _TOPOLOGY

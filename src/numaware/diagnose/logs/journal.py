@@ -35,12 +35,16 @@ def stem(name: str) -> str:
 
 @dataclass
 class Part:
-    """One container of an admission, or the whole pod in pod scope (no name)."""
+    """One container of an admission, or the whole pod in pod scope (no name).
+
+    `judged` is whether the merged hint came before the policy: what is told of the container next is that it passed.
+    """
 
     container: str
     hints: HintLists = field(default_factory=dict)
     impossible: set[str] = field(default_factory=set)
     merged: Hint | None = None
+    judged: bool = False
     admitted: bool = False
     wanted: int | None = None
     given: str = ""
@@ -58,6 +62,7 @@ class Admission:
     seconds: float | None = None
     stamp: str = ""
     structured: bool = False
+    followed: bool = False
     evidence: list[Seen] = field(default_factory=list)
 
     def matches(self, pod: PodName) -> bool:
@@ -264,6 +269,7 @@ def _step(log: NodeLog, seen: Seen) -> None:
             part.hints[seen.resource] = []
         case "merged":
             part.merged = seen.hint
+            part.judged = part.judged or "Best TopologyHint" in seen.record.message[:80]
         case "admitted":
             part.admitted = True
             part.merged = part.merged or seen.hint
@@ -309,6 +315,8 @@ def _open(log: NodeLog, seen: Seen) -> Admission:
         stamp=record.stamp,
         structured=record.structured,
     )
+    if log.open:
+        log.open[-1].followed = True
     log.open.append(admission)
     if len(log.open) > _MOST_OPEN:
         _fold(log, log.open.pop(0))

@@ -26,6 +26,7 @@ ANCHORS = (
     b"lignment",  # SMTAlignmentError
     b"nexpected",  # UnexpectedAdmissionError, ListAndWatch ended unexpectedly
     b"OutOf",
+    b"Predicate f",  # the node as a whole is full
     b"SyncLoop ADD",
     b"Receiving a new",
     b"then recreated",
