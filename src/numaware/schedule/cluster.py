@@ -19,6 +19,7 @@ from numaware.schedule.zones import WHOLE
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
+from numaware.workload.demand import Amounts
 from numaware.workload.pod import Pod
 
 # Changes remembered for readers that lag behind; one that lags further looks at every member.
@@ -145,7 +146,7 @@ class Cluster:
             shares = {**shares, device: shares.get(device, WHOLE) - wanted_share(pod)}
             sharers = {**sharers, pod.uid: device}
             node = with_shared(node, shares)
-        self._arrive(member, pod, Load(node, used, shares, sharers, astray))
+        self._arrive(member, pod, Load(node, plus(used, pod_requests(pod)), shares, sharers, astray))
         return verdict
 
     def place(self, pod: Pod, name: str) -> bool:
@@ -165,15 +166,14 @@ class Cluster:
         after = None if owns_something(pod) and (astray or wanted_share(pod)) else _admitted(node, pod)
         if after is None:
             astray |= {pod.uid}
-        self._arrive(member, pod, Load(after or node.with_pod(pod), used, shares, sharers, astray))
+        total = plus(used, pod_requests(pod))
+        load = Load(after or node.with_pod(pod), total, shares, sharers, astray)
+        self._arrive(member, pod, load)
         return after is not None
 
     def _arrive(self, member: Member, pod: Pod, load: Load) -> None:
-        total = dict(load.used)
-        for resource, amount in pod_requests(pod):
-            total[resource] = total.get(resource, 0) + amount
         self.where[pod.uid] = member
-        self._replace(member, load._replace(used=total), pod.uid, arrived=True)
+        self._replace(member, load, pod.uid, arrived=True)
 
     def release(self, uid: str) -> Member | None:
         """The pod is gone; returns where it was."""
@@ -189,10 +189,9 @@ class Cluster:
             shares = {index: rest for index, rest in left.items() if rest < WHOLE}
             sharers = {other: index for other, index in sharers.items() if other != uid}
             node = with_shared(node, shares)
-        total = dict(used)
-        for resource, amount in pod_requests(pod):
-            total[resource] -= amount
-        self._replace(member, Load(node, total, shares, sharers, astray - {uid}), uid, arrived=False)
+        if astray:
+            astray -= {uid}
+        self._replace(member, Load(node, _minus(used, pod), shares, sharers, astray), uid, arrived=False)
         return member
 
     # The way back, and news
@@ -248,6 +247,24 @@ class Cluster:
             self._forgotten += half
 
 
+def plus(used: Mapping[str, int], requests: Amounts) -> dict[str, int]:
+    """What is used when a pod comes."""
+    total = dict(used)
+    for resource, amount in requests:
+        total[resource] = total.get(resource, 0) + amount
+    return total
+
+
+def _minus(used: Mapping[str, int], pod: Pod) -> dict[str, int]:
+    """What is not requested at all any more is not mentioned either."""
+    total = dict(used)
+    for resource, amount in pod_requests(pod):
+        total[resource] -= amount
+        if not total[resource]:
+            del total[resource]
+    return total
+
+
 def _admitted(node: Node, pod: Pod) -> Node | None:
     """The node after its kubelet took the pod, None if it would not."""
     try:
@@ -264,10 +281,9 @@ def _alike(old: Pod, new: Pod) -> bool:
 def _load_of(node: Node, before: Load) -> Load:
     """What a twin carries that replaces another: its pods, and on the same kind of machine who shares which GPU."""
     pods = node.state.pods
-    used: dict[str, int] = {}
+    used: Mapping[str, int] = {}
     for pod in pods.values():
-        for resource, amount in pod_requests(pod):
-            used[resource] = used.get(resource, 0) + amount
+        used = plus(used, pod_requests(pod))
     sharing = {uid: share for uid, pod in pods.items() if (share := wanted_share(pod))}
     known = before.sharers if node.kubelet is before.node.kubelet else {}
     sharers, shares = settled(with_shared(node, {}), sharing, known)

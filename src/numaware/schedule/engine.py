@@ -97,8 +97,11 @@ class Engine:
         self._seen: Counter[Need] = Counter()
         self._count = 0
         # How many members have GPUs of which name, and how many would rather not have every pod.
-        self._gpus: Counter[str] = Counter(filter(None, (gpu_resource(member.node) for member in cluster)))
-        self._reluctant = sum(_is_reluctant(member.facts) for member in cluster)
+        self._gpus: Counter[str] = Counter()
+        self._gpu = ""
+        self._reluctant = 0
+        for member in cluster:
+            self._count_node(member, 1)
         self._pools: dict[tuple[NodeRules | None, str, str], Pool] = {}
 
     # Deciding
@@ -256,6 +259,8 @@ class Engine:
         self._count_node(self.cluster.by_name[name], -1)
         self.cluster.drop(name)
         self.neighbours.drop_node(name)
+        for evaluator in self._evaluators.values():
+            evaluator.forget(name)
         for pool in self._pools.values():
             pool.reconsider(name)
 
@@ -263,13 +268,10 @@ class Engine:
         gpu = gpu_resource(member.node)
         if gpu is not None:
             self._gpus[gpu] += number
-            self._gpus += Counter()  # drops what nobody has
+            # What most members have, the first name of several.
+            most = min(self._gpus, key=lambda name: (-self._gpus[name], name))
+            self._gpu = most if self._gpus[most] else ""
         self._reluctant += number * _is_reluctant(member.facts)
-
-    @property
-    def _gpu(self) -> str:
-        """The GPUs that most members have, the first name of several."""
-        return min(self._gpus, key=lambda name: (-self._gpus[name], name), default="")
 
     # Acting
 
@@ -277,10 +279,14 @@ class Engine:
         """Carry a decision out; the verdict is the kubelet's own."""
         if decision.node is None:
             raise ValueError(f"{decision.pod.name} has no node to be bound to")
-        known = decision.hints if self.cached else None
-        verdict = self.cluster.bind(decision.pod, decision.node, known, decision.share)
+        pod, hints = decision.pod, decision.hints
+        member = self.cluster.by_name[decision.node]
+        before = member.load
+        verdict = self.cluster.bind(pod, decision.node, hints if self.cached else None, decision.share)
         if verdict.admitted:
-            self.neighbours.place(decision.pod, decision.node)
+            self.neighbours.place(pod, decision.node)
+            for evaluator in self._evaluators.values():
+                evaluator.follow(member, before, kind_of(pod), hints)
         return verdict
 
     def place(self, pod: Pod, node: str) -> bool:

@@ -12,15 +12,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from numaware.schedule.cluster import Member
+from numaware.schedule.cluster import Load, Member, plus
 from numaware.schedule.constraints import capacity_reasons
+from numaware.schedule.facts import NodeFacts
 from numaware.schedule.kinds import Kind, owns_something
 from numaware.schedule.knowledge import UNKNOWN, class_of
 from numaware.schedule.profile import Profile
-from numaware.schedule.score import Outcome
+from numaware.schedule.prospects import Standing, Taking, prospects, taking
+from numaware.schedule.score import Outcome, Placement
 from numaware.schedule.shares import Share, choices, shares_class, with_shared
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import Room, Site, room, site
+from numaware.schedule.zones import room
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
@@ -49,13 +51,19 @@ class Evaluation(NamedTuple):
 
 
 class _Answers:
-    """What classes say to one kind of pod, by their numbers; a score below zero stands for a refusal."""
+    """What classes say to one kind of pod, by their numbers; a score below zero stands for a refusal.
 
-    __slots__ = ("fits", "scores")
+    `moves` says which class a member is of after such a pod was bound to it, `takings` what it takes of nodes by the
+    numbers of their kubelets.
+    """
+
+    __slots__ = ("fits", "moves", "scores", "takings")
 
     def __init__(self) -> None:
         self.fits: dict[int, Fit] = {}
+        self.moves: dict[int, int] = {}
         self.scores: dict[int, int] = {}
+        self.takings: dict[int, Taking | None] = {}
 
 
 class Evaluator:
@@ -66,7 +74,9 @@ class Evaluator:
         self.mix = Mix()
         self.cached = cached
         self._numbers: dict[Hashable, int] = {}
-        self._rooms: dict[int, tuple[Site, Room]] = {}
+        # Member -> its number, and of which load and facts.
+        self._numbered: dict[str, tuple[int, Load, NodeFacts]] = {}
+        self._standings: dict[int, Standing] = {}
         self._answers: dict[Kind, _Answers] = {}
         self._fits = 0
         self._hints: dict[tuple[Hint, ...], tuple[Hint, ...]] = {}
@@ -90,13 +100,45 @@ class Evaluator:
 
     def number_of(self, member: Member) -> int:
         """The number of the member's class; members with one number are interchangeable."""
+        known = self._numbered.get(member.name)
+        if known is not None and known[1] is member.load and known[2] is member.facts:
+            return known[0]
+        number = self._worked_out(member)
+        if self.cached:
+            self._numbered[member.name] = number, member.load, member.facts
+        return number
+
+    def follow(self, member: Member, before: Load, kind: Kind, hints: tuple[Hint, ...]) -> None:
+        """A pod was bound to a member that had `before` on it: a bind leads from one class to one other, always.
+
+        Only the number of pods could make a difference: see `_worked_out`.
+        """
+        known = self._numbered.get(member.name)
+        answers = self._answers.get(kind)
+        if known is None or known[1] is not before or answers is None or not _takes_more(member):
+            return
+        number = known[0]
+        fit = answers.fits.get(number)
+        if fit is None or fit.hints is not hints or fit.ways[0][0] is not None:
+            return
+        after = answers.moves.get(number)
+        if after is None:
+            answers.moves[number] = self.number_of(member)
+        else:
+            self._numbered[member.name] = after, member.load, member.facts
+
+    def forget(self, name: str) -> None:
+        """The member is gone."""
+        self._numbered.pop(name, None)
+
+    def _worked_out(self, member: Member) -> int:
         load = member.load
         key = (
             class_of(load.node),
             member.facts.allocatable,
             # Room for one more pod is all that counts of the number of pods; two small ones are as good as a large one.
             tuple(sorted([pair for pair in load.used.items() if pair[0] != "pods"])),
-            load.used.get("pods", 0) < member.allocatable.get("pods", 0),
+            _takes_more(member),
             shares_class(load.node, load.shares) if load.shares else (),
             bool(load.astray),
         )
@@ -114,6 +156,26 @@ class Evaluator:
             score = max([self._weigh(outcome, kind) for _, outcome in ways], default=-1)
             answers.scores[number] = score
         return score
+
+    def promise(self, number: int, member: Member, pod: Pod, kind: Kind) -> int:
+        """At least as much as `score`, and the score itself if it is known or nothing is gained by not knowing it.
+
+        Most classes are never the best, and what they promise is enough to see that.
+        """
+        answers = self._about(kind)
+        score = answers.scores.get(number)
+        if score is not None:
+            return score
+        node = member.node
+        if node.kubelet.number not in answers.takings:
+            answers.takings[node.kubelet.number] = taking(node, pod)
+        wanted = answers.takings[node.kubelet.number]
+        if wanted is not None:
+            found = prospects(self._standing(number, member), wanted, self.mix)
+            if found is not None:
+                # Without a prospect only the order in which classes refuse is open.
+                return max([self._weigh(prospect, kind) for prospect in found], default=0)
+        return self.score(number, member, pod, kind)
 
     def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Evaluation:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""
@@ -135,8 +197,8 @@ class Evaluator:
                 self._answers[kind] = answers
         return answers
 
-    def _weigh(self, outcome: Outcome, kind: Kind) -> int:
-        return self.profile.weigh(kind.workload, outcome, self.mix)
+    def _weigh(self, placement: Placement, kind: Kind) -> int:
+        return self.profile.weigh(kind.workload, placement, self.mix)
 
     def _known_fit(self, answers: _Answers, number: int, member: Member, pod: Pod, kind: Kind) -> Fit:
         fit = answers.fits.get(number)
@@ -158,31 +220,28 @@ class Evaluator:
             return Fit((), (), (f"the kubelet would crash: {crash}",))
         if not verdict.admitted:
             return Fit((), (), (numa_reason(node, verdict),))
-        machine, before = self._room(number, member)
-        total = dict(used)
-        for name, amount in kind.requests:
-            total[name] = total.get(name, 0) + amount
+        standing = self._standing(number, member)
+        total = plus(used, kind.requests)
         ways = []
         for share, after in choices(verdict.node, shares, pod):
             # A device that goes into shared use is still free to the twin that admitted the pod.
             left = room(with_shared(verdict.node, after), after, member.allocatable, total)
-            ways.append((share, Outcome(machine, before, left)))
+            ways.append((share, Outcome(standing.site, standing.room, left)))
         if not ways:
             return Fit((), (), ("Insufficient GPU share",))
         return Fit(self._hints.setdefault(verdict.hints, verdict.hints), tuple(ways), ())
 
-    def _room(self, number: int, member: Member) -> tuple[Site, Room]:
-        """What kind of machine the members of a class are, and what is free on them."""
-        found = self._rooms.get(number)
+    def _standing(self, number: int, member: Member) -> Standing:
+        found = self._standings.get(number)
         if found is None:
-            load = member.load
-            found = (
-                site(load.node.kubelet, member.facts.allocatable),
-                room(load.node, load.shares, member.allocatable, load.used),
-            )
+            found = Standing(member)
             if self.cached:
-                self._rooms[number] = found
+                self._standings[number] = found
         return found
+
+
+def _takes_more(member: Member) -> bool:
+    return member.load.used.get("pods", 0) < member.allocatable.get("pods", 0)
 
 
 def numa_reason(node: Node, verdict: Verdict) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import yaml
 
 from numaware.errors import InputError
 from numaware.schedule.kinds import WorkloadClass
-from numaware.schedule.score import SCORES, TOP, Placement
+from numaware.schedule.score import SCORES, TOP, Placement, Score
 from numaware.schedule.stranding import Mix
 
 _MOST_BYTES = 1 << 20
@@ -17,7 +18,7 @@ _MOST_BYTES = 1 << 20
 Weights = tuple[tuple[str, int], ...]
 
 
-class Profile(msgspec.Struct, frozen=True):
+class Profile(msgspec.Struct, frozen=True, cache_hash=True):
     """Weights of the scores for each class of workload, ascending by name of score."""
 
     # Stranding decides, as on a cluster that fills up it is what keeps pods out; sparing the CPUs beside idle GPUs is its
@@ -29,9 +30,20 @@ class Profile(msgspec.Struct, frozen=True):
 
     def weigh(self, kind: WorkloadClass, outcome: Placement, mix: Mix) -> int:
         """The weighted mean of the scores, 0 to TOP."""
-        weights: Weights = getattr(self, kind)
-        total = sum(weight for _, weight in weights)
-        return sum(weight * SCORES[name](outcome, mix) for name, weight in weights) // max(1, total)
+        total = 0
+        scores, most = _scores(self, kind)
+        for score, weight in scores:
+            total += weight * score(outcome, mix)
+        return total // most
+
+
+@lru_cache(maxsize=256)
+def _scores(profile: Profile, kind: WorkloadClass) -> tuple[list[tuple[Score, int]], int]:
+    """The scores that count for a class of workload, and the sum of their weights."""
+    weights: Weights = getattr(profile, kind)
+    return [(SCORES[name], weight) for name, weight in weights if weight], max(
+        1, sum(weight for _, weight in weights)
+    )
 
 
 DEFAULT_PROFILE = Profile()

@@ -7,6 +7,8 @@ NUMA nodes the kubelet will really use, not on the best-looking ones.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Protocol
 
 import msgspec
 
@@ -14,6 +16,28 @@ from numaware.schedule.stranding import Mix
 from numaware.schedule.zones import WHOLE, Room, Site, Zone
 
 TOP = 1000
+
+
+class Placement(Protocol):
+    """What scores look at: a placement that is known in full (`Outcome`), or in outline."""
+
+    @property
+    def site(self) -> Site: ...
+
+    @property
+    def used(self) -> list[int]:
+        """The zones the placement takes something from."""
+
+    @property
+    def parts(self) -> list[tuple[Zone, Zone]]:
+        """The zones it takes something from, or the node as a whole: free afterwards, and when nothing runs."""
+
+    @property
+    def idle(self) -> tuple[int, int]:
+        """Free thousandths of GPUs before and afterwards."""
+
+    def fall(self, mix: Mix) -> int:
+        """By how much less is stranded afterwards."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -25,23 +49,28 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def used(self) -> list[int]:
-        """The zones the placement takes something from."""
         return [index for index, zone in enumerate(self.before.zones) if self.after.zones[index] != zone]
 
     @property
     def parts(self) -> list[tuple[Zone, Zone]]:
-        """The zones it takes something from, or the node as a whole: free afterwards, and when nothing runs."""
         after, empty, used = self.after, self.site.empty, self.used
         if self.site.spans == "freely" or not used:
             return [(after.whole, empty.whole)]
         capped = after.capped
         return [(capped[index], empty.zones[index]) for index in used]
 
+    @property
+    def idle(self) -> tuple[int, int]:
+        return self.before.gpus, self.after.gpus
 
-Score = Callable[[Outcome, Mix], int]
+    def fall(self, mix: Mix) -> int:
+        return mix.stranded(self.site, self.before) - mix.stranded(self.site, self.after)
 
 
-def distance(outcome: Outcome, _mix: Mix) -> int:
+Score = Callable[[Placement, Mix], int]
+
+
+def distance(outcome: Placement, _mix: Mix) -> int:
     """Fewest NUMA nodes, then the least distance between them; TOP for a placement on one node."""
     used = outcome.used
     if len(used) <= 1:
@@ -58,38 +87,39 @@ def distance(outcome: Outcome, _mix: Mix) -> int:
     return TOP * local * len(used) // total
 
 
-def most_allocated(outcome: Outcome, _mix: Mix) -> int:
+def most_allocated(outcome: Placement, _mix: Mix) -> int:
     """Fill what is already in use."""
     return _mean([TOP - _free(part) for part in outcome.parts])
 
 
-def least_allocated(outcome: Outcome, _mix: Mix) -> int:
+def least_allocated(outcome: Placement, _mix: Mix) -> int:
     """Keep the used zones as empty as possible."""
     return _mean([_free(part) for part in outcome.parts])
 
 
-def balanced(outcome: Outcome, _mix: Mix) -> int:
+def balanced(outcome: Placement, _mix: Mix) -> int:
     """CPUs, memory and GPUs of the used zones filled alike."""
     return _mean([TOP - _spread(_shares(part)) for part in outcome.parts])
 
 
-def stranding(outcome: Outcome, mix: Mix) -> int:
+def stranding(outcome: Placement, mix: Mix) -> int:
     """The less capacity the placement strands (or the more it rescues), the better; TOP / 2 when nothing changes.
 
     Small differences count most: half of the way from TOP / 2 to either end is one GPU stranded, or rescued.
     """
-    before = mix.stranded(outcome.site, outcome.before)
-    after = mix.stranded(outcome.site, outcome.after)
-    fall = before - after
+    fall = outcome.fall(mix)
     return TOP // 2 + TOP * fall // (2 * (abs(fall) + WHOLE * max(1, mix.total)))
 
 
-def spare(outcome: Outcome, _mix: Mix) -> int:
+def spare(outcome: Placement, _mix: Mix) -> int:
     """Do not take CPUs and memory from beside idle GPUs for a pod that wants none of them."""
-    left = outcome.after.gpus
-    if not left or outcome.before.gpus != left:
-        return TOP
-    return TOP - TOP * left // outcome.site.empty.gpus
+    before, left = outcome.idle
+    return TOP - TOP * left // _gpus_of(outcome.site) if left and before == left else TOP
+
+
+@lru_cache(maxsize=1024)
+def _gpus_of(site: Site) -> int:
+    return site.empty.gpus
 
 
 SCORES: dict[str, Score] = {

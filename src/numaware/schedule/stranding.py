@@ -10,7 +10,7 @@ is good if it leaves less of it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import mul
 from types import MappingProxyType
@@ -72,6 +72,16 @@ class Mix:
         if wide.kinds and site.spans != "never":
             lost -= wide.useful(room.whole)
         return lost
+
+    def relief(self, site: Site, before: Sequence[Zone], after: Sequence[Zone]) -> int:
+        """By how much `stranded` falls at most when these zones, or these wholes where pods lie freely, become others.
+
+        What else may change with them (the node's totals are a limit to every zone) can only make the fall less, as long
+        as GPUs are what is stranded: fewer CPUs make no GPU more useful.
+        """
+        narrow, wide = self._sites.get(site) or self._for(site)
+        lost = wide.lost if site.spans == "freely" else narrow.lost
+        return sum(map(lost, before)) - sum(map(lost, after))
 
     def _for(self, site: Site) -> tuple[_Table, _Table]:
         """The kinds that are judged zone by zone on such a machine, and those that need more than one zone there."""

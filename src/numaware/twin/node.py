@@ -236,8 +236,8 @@ class _Admission:
         policy = self.kubelet.policy
         if policy is None:
             return NO_HINT
-        cpu, memory, device, pods = self.state
-        self.state = NodeState(self._asked_about(cpu), memory, device, pods)
+        if self.kubelet.rules.keeps_pending:
+            self.state = self.state._replace(cpu=self._asked_about(self.state.cpu))
         if self.known is not None:
             best = next(self.known)
             self.hints.append(best)

@@ -1,0 +1,211 @@
+"""What may become of a node that takes a pod, as far as that is certain before its kubelet is asked.
+
+A kubelet that insists on alignment keeps a pod on one NUMA node: which one is its own affair, but how much it takes
+there is not. So there are a few prospects, one of which comes true if the pod is admitted, and no node is worth more to
+the pod than the best of them. Most nodes are never the best, and need not be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from numaware.schedule.cluster import Member
+from numaware.schedule.facts import pod_requests
+from numaware.schedule.shares import wanted_share
+from numaware.schedule.stranding import Mix
+from numaware.schedule.zones import WHOLE, Room, Site, Zone, gpu_resource, room, site
+from numaware.twin.kubelet import Kubelet
+from numaware.twin.node import Node
+from numaware.workload.demand import ContainerDemand, demand
+from numaware.workload.pod import Pod
+
+
+class Prospect(msgspec.Struct, frozen=True, gc=False):
+    """A placement in outline (`score.Placement`): the zones it changes, as they are and as they may become.
+
+    Without zones the node as a whole is looked at.
+    """
+
+    site: Site
+    used: list[int]
+    before: tuple[Zone, ...]
+    after: tuple[Zone, ...]
+    idle: tuple[int, int]
+
+    @property
+    def parts(self) -> list[tuple[Zone, Zone]]:
+        empty = self.site.empty
+        if not self.used:
+            return [(self.after[0], empty.whole)]
+        return [(zone, empty.zones[index]) for index, zone in zip(self.used, self.after, strict=True)]
+
+    def fall(self, mix: Mix) -> int:
+        if self.site.spans != "freely" and not self.used:
+            return 0
+        return mix.relief(self.site, self.before, self.after)
+
+
+class Standing:
+    """How the members of a class stand: what kind of machine they are, and what is free on them."""
+
+    __slots__ = ("capped", "gpus", "milli", "room", "site", "whole")
+
+    def __init__(self, member: Member) -> None:
+        node, used, shares, _, _ = member.load
+        self.site = site(node.kubelet, member.facts.allocatable)
+        self.room = room(node, shares, member.allocatable, used)
+        self.milli = member.allocatable.get("cpu", 0) - used.get("cpu", 0)
+        self.capped = self.room.capped
+        self.whole = self.room.whole
+        self.gpus = self.room.gpus
+
+
+def prospects(standing: Standing, taking: Taking, mix: Mix) -> list[Prospect] | None:
+    """All that may come true, or None if that cannot be told."""
+    here, zones = standing.site, standing.room.zones
+    free = here.spans == "freely"
+    if not free and not taking.together:
+        return None
+    cpus = (standing.milli - taking.requested_milli) // 1000
+    memory = standing.room.memory - taking.requested_memory
+    if not mix.by_gpus and (free or Room(zones, cpus, memory).capped is not zones):
+        # Stranded CPUs are counted zone by zone within the node's totals: a change of one zone may change them all.
+        return None
+    gpus = standing.gpus
+    idle = gpus, gpus - taking.share - WHOLE * taking.gpus
+    if free or not (taking.cpus or taking.memory or taking.gpus or taking.share):
+        before = (standing.whole,)
+        left = _left(standing.whole.gpus, taking)
+        return [Prospect(here, [], before, (Zone(cpus, memory, some),), idle) for some in left]
+    return [
+        Prospect(
+            here,
+            used,
+            tuple([standing.capped[index] for index in used]),
+            Room(tuple(left), cpus, memory).capped,
+            idle,
+        )
+        for used, left in _placed(zones, taking)
+    ]
+
+
+def _placed(zones: tuple[Zone, ...], taking: Taking) -> Iterator[tuple[list[int], list[Zone]]]:
+    """Every choice of a zone for the pod, and of a GPU if it wants a part of one; equal choices may come twice."""
+    cpus, memory, gpus = taking.cpus, taking.memory, taking.gpus
+    for index, zone in enumerate(zones):
+        if zone.cpus < cpus or zone.memory < memory or len(zone.gpus) < gpus:
+            continue
+        kept = zone.gpus[: len(zone.gpus) - gpus]
+        if gpus and zone.gpus[-gpus] < WHOLE:
+            continue
+        here = Zone(zone.cpus - cpus, zone.memory - memory, kept)
+        if not taking.share:
+            yield [index], [here]
+            continue
+        for left in _left(here.gpus, taking):
+            yield [index], [Zone(here.cpus, here.memory, left)]
+        for other, there in enumerate(zones):
+            if other != index:
+                for left in _left(there.gpus, taking):
+                    shared = Zone(there.cpus, there.memory, left)
+                    if here == zone:
+                        yield [other], [shared]
+                    elif other < index:
+                        yield [other, index], [shared, here]
+                    else:
+                        yield [index, other], [here, shared]
+
+
+def _left(gpus: tuple[int, ...], taking: Taking) -> Iterator[tuple[int, ...]]:
+    """What may be left of GPUs, ascending, when the pod has its own."""
+    count, share = taking.gpus, taking.share
+    if count:
+        if len(gpus) >= count and gpus[-count] == WHOLE:
+            yield gpus[:-count]
+        return
+    if not share:
+        yield gpus
+        return
+    last = 0
+    for index, left in enumerate(gpus):
+        if left >= share and left != last:
+            last = left
+            rest = gpus[:index] + gpus[index + 1 :]
+            yield tuple(sorted((*rest, left - share))) if left > share else rest
+
+
+class Taking(msgspec.Struct, frozen=True, gc=False):
+    """CPUs, bytes, whole GPUs, and thousandths of one GPU that pods of a kind take of zones on nodes of a kind.
+
+    `together` says that all but the last come from one zone, whatever else is on the node. A pod wants whole GPUs or a
+    part of one, never both. What is requested counts for the node as a whole.
+    """
+
+    cpus: int
+    memory: int
+    gpus: int
+    share: int
+    together: bool
+    requested_milli: int
+    requested_memory: int
+
+
+def taking(node: Node, pod: Pod) -> Taking | None:
+    """What the pod takes; None if even its GPUs are uncertain."""
+    kubelet = node.kubelet
+    wanted = demand(pod, sidecars=kubelet.rules.sidecars)
+    owners = [part for part in wanted.containers if _owns(kubelet, part)]
+    one = owners[0] if len(owners) == 1 else None
+    gpu, share = gpu_resource(node), wanted_share(pod)
+    whole = any(dict(part.devices).get(gpu or "") for part in owners)
+    if whole or share:
+        inventory = kubelet.devices.inventories.get(gpu or "")
+        # A GPU on two NUMA nodes counts for both, one on none counts for the first; init containers hand theirs on.
+        strange = inventory is None or not inventory.single or inventory.healthy & ~inventory.placed
+        if strange or (whole and (share or one is None)):
+            return None
+    requests = dict(pod_requests(pod))
+    return Taking(
+        cpus=one.cpus if one and kubelet.cpus else 0,
+        memory=dict(one.memory).get("memory", 0) if one and kubelet.memory else 0,
+        gpus=dict(one.devices).get(gpu or "", 0) if one else 0,
+        share=share,
+        together=not owners or (one is not None and _stays_together(kubelet, one)),
+        requested_milli=requests.get("cpu", 0),
+        requested_memory=requests.get("memory", 0),
+    )
+
+
+def _owns(kubelet: Kubelet, part: ContainerDemand) -> bool:
+    return bool(
+        (kubelet.cpus and part.cpus)
+        or (kubelet.memory and part.memory)
+        or any(count and name in kubelet.devices.inventories for name, count in part.devices)
+    )
+
+
+def _stays_together(kubelet: Kubelet, part: ContainerDemand) -> bool:
+    """Whether a container that is admitted has everything from one NUMA node.
+
+    Under `restricted` that follows from a manager that always gives hints and prefers one node; hints of memory may be
+    missing, and with `align-by-socket` CPUs come from the whole socket.
+    """
+    if len(kubelet.layout.ids) == 1:
+        return True
+    if kubelet.policy is None or (kubelet.cpus and kubelet.cpus.options.align_by_socket):
+        return False
+    if kubelet.policy.name == "single-numa-node":
+        return True
+    if kubelet.policy.name != "restricted" or not kubelet.rules.equal_masks:
+        return False
+    if kubelet.cpus and part.cpus:
+        return max(cpus.bit_count() for cpus in kubelet.layout.node_cpus) >= part.cpus
+    nodes = len(kubelet.layout.ids)
+    inventories = kubelet.devices.inventories
+    return any(
+        inventories[name].has_topology and inventories[name].smallest(count, nodes) == 1
+        for name, count in part.devices
+        if count and name in inventories
+    )

@@ -1,0 +1,45 @@
+"""The law behind asking only the best classes: no node is ever worth more to a pod than it promised."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.engine import Engine
+from numaware.schedule.evaluation import Evaluator
+from numaware.schedule.kinds import kind_of
+from numaware.schedule.profile import DEFAULT_PROFILE, Profile
+from numaware.schedule.score import SCORES
+from numaware.schedule.stranding import Mix, need_of
+from property.test_engine_laws import Life, Story, stories
+from twin_nodes import GPU
+
+EVERYTHING = tuple((name, 1) for name in sorted(SCORES))
+PROFILES = (
+    DEFAULT_PROFILE,
+    Profile(EVERYTHING, EVERYTHING, EVERYTHING),
+    *(Profile(((name, 1),), ((name, 1),), ((name, 1),)) for name in ("spare-gpus", "stranding")),
+)
+
+
+@settings(max_examples=150)
+@given(stories(), st.sampled_from(PROFILES), st.lists(st.integers(0, 9), min_size=3, max_size=3))
+def test_no_node_is_worth_more_than_it_promised(story: Story, profile: Profile, counts: list[int]) -> None:
+    """On every node, after every step, for every pod of the story, by a mix of those pods in any proportion."""
+    life = Life(Engine(Cluster(story.made)), story)
+    seen = Counter({need_of(pod, GPU): count for pod, count in zip(story.kinds, counts, strict=False) if count})
+    mix = Mix(seen)
+    for move in story.steps:
+        life.step(move)
+        evaluator = Evaluator(profile)
+        evaluator.learn(mix)
+        for member in life.engine.cluster:
+            number = evaluator.number_of(member)
+            for pod in story.kinds:
+                kind = kind_of(pod)
+                promise = evaluator.promise(number, member, pod, kind)
+                assert promise >= evaluator.score(number, member, pod, kind)
+                assert evaluator.promise(number, member, pod, kind) == evaluator.score(number, member, pod, kind)
