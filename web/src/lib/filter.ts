@@ -2,6 +2,9 @@
 
 import { type Tile, type Verdict, WORST_FIRST } from "./types";
 
+/** gpu-2 before gpu-10; made once, as making one costs more than a hundred comparisons. */
+export const byName = new Intl.Collator("en", { numeric: true }).compare;
+
 export function matches(tile: Tile, query: string): boolean {
   return query
     .toLowerCase()
@@ -31,7 +34,7 @@ export function worse(one: Tile, other: Tile): number {
     other.refusals - one.refusals ||
     other.stranded - one.stranded ||
     Number(other.stale) - Number(one.stale) ||
-    one.name.localeCompare(other.name, "en", { numeric: true })
+    byName(one.name, other.name)
   );
 }
 
@@ -54,6 +57,6 @@ export function grouped(tiles: Iterable<Tile>, by: string, query: string): Group
   for (const group of groups.values())
     group.tiles.sort((one, other) => (by === "verdict" ? 0 : rank(one.verdict) - rank(other.verdict)) || worse(one, other));
   return [...groups.values()].sort((one, other) =>
-    one.verdict && other.verdict ? rank(one.verdict) - rank(other.verdict) : one.key.localeCompare(other.key, "en", { numeric: true }),
+    one.verdict && other.verdict ? rank(one.verdict) - rank(other.verdict) : byName(one.key, other.key),
   );
 }

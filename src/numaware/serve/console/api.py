@@ -196,7 +196,8 @@ class Console:
         query: NodeQuery = call.query
         self.census.refresh()
         wanted = query.q.lower()
-        found = [member for member in self.world.cluster if _matches(member, wanted)]
+        members = self.world.cluster.members
+        found = [member for member in members if _matches(member, wanted)] if wanted else members
         page, last = _page(found, query, lambda member: member.name)
         refusals = self.census.refusals()
         items = tuple(nodeview.summary_of(self.census, member, refusals) for member in page)
