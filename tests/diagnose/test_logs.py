@@ -318,3 +318,9 @@ def test_the_distances_that_a_merge_may_look_at_are_not_in_a_log() -> None:
         one for one in diagnosed(log="\n".join([policy, *written(ERAS[2], story)])) if one.code == "aligned"
     ]
     assert ["twin" in one.facts for one in found] == [False]
+
+
+@pytest.mark.parametrize("era", ERAS[:3], ids=lambda era: era.name)
+def test_messages_without_what_stands_before_them_are_read_too(era: Era) -> None:
+    text = "\n".join(line.partition("] ")[2] for line in written(era, DISJOINT))
+    assert only(diagnosed(log=text)).code == "topology-affinity-error-disjoint-hints"

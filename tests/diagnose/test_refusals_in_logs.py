@@ -148,3 +148,17 @@ def test_a_kubelet_that_keeps_failing_is_told_once_with_a_count() -> None:
     line = ("E", "run.go:72", '"command failed" err="failed to run Kubelet: unknown policy: \\"statik\\""')
     (one,) = told(line, line, line)
     assert (one.code, one.facts["count"], one.facts["given"]) == ("unknown-policy", 3, "statik")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "  Warning  TopologyAffinityError  kubelet, n1  Resources cannot be allocated with Topology locality",
+        "Warning TopologyAffinityError 5m12s (x3 over 6m) kubelet Resources cannot be allocated with Topology locality",
+        "status:\n  message: 'Pod Resources cannot be allocated with Topology locality'\n  phase: Failed\n",
+        '    "message": "Resources cannot be allocated with Topology locality",',
+        "Resources cannot be allocated with Topology locality",
+    ],
+)
+def test_a_refusal_is_known_in_whatever_was_pasted(text: str) -> None:
+    assert [one.code for one in diagnosed(text=text)] == ["topology-affinity-error"]

@@ -19,7 +19,7 @@ MOST_BYTES = 8 << 20
 
 _AGE = r"(?:<unknown>|<invalid>|\d[\w.]{0,12})(?: \(x(?P<times>\d{1,9}) over [^)]{1,16}\))?"
 _DESCRIBED = re.compile(
-    rf"\s*Warning\s+(?P<reason>[A-Z]\w{{2,80}})\s+{_AGE}\s+kubelet(?:, (?P<node>[\w.-]{{1,253}}))?\s+(?P<message>\S.*)"
+    rf"\s*Warning\s+(?P<reason>[A-Z]\w{{2,80}})\s+(?:{_AGE}\s+)?kubelet(?:, (?P<node>[\w.-]{{1,253}}))?\s+(?P<message>\S.*)"
 )
 _LISTED = re.compile(
     rf"(?:(?P<space>[a-z0-9-]{{1,63}})\s+)?{_AGE}\s+Warning\s+(?P<reason>[A-Z]\w{{2,80}})\s+pod/(?P<name>[\w.-]{{1,253}})\s+"
@@ -33,7 +33,7 @@ _PODS = re.compile(
 )
 # A sentence by itself, perhaps behind a key or quoted; not one in the middle of somebody's prose.
 _ALONE = re.compile(
-    r"\s*(?:-\s*)?(?:[\w-]{1,40}:\s*)?[\"'`]?(?:Pod was rejected: |Pod )?(?=SMT Alignment Error: |Allocate failed due to |"
+    r"\s*(?:-\s*)?(?:[\"']?[\w-]{1,40}[\"']?:\s*)?[\"'`]?(?:Pod was rejected: |Pod )?(?=SMT Alignment Error: |Allocate failed due to |"
     r"Resources cannot be allocated with Topology locality|Update plugin resources failed due to |Node didn't have enough )"
 )
 # Words of which every line of interest has one.

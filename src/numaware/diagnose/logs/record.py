@@ -141,7 +141,10 @@ def _from_text(file: str, line: int, text: str, inner: str, node: str, time: str
     header = _KLOG.search(inner, 0, 400)
     if header is None:
         seconds, stamp = seconds_of(time)
-        return Record(file, line, text, inner, "", node, seconds=seconds, stamp=stamp)
+        # People cut off what stands before the message, too.
+        bare = inner.startswith('"') and "=" in inner
+        message, rest = keyvalues.message(inner) if bare else (inner, "")
+        return Record(file, line, text, message, rest, node, seconds=seconds, stamp=stamp, structured=bare)
     level, month, day, hour, minute, second, fraction, _, source, _ = header.groups()
     body = inner[header.end() :]
     message, rest = keyvalues.message(body)
