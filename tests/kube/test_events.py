@@ -167,6 +167,24 @@ def test_what_the_server_refuses_is_counted_and_tried_again_at_the_next_repeat()
     run(story)
 
 
+def test_why_events_cannot_be_written_is_told_once_until_one_can() -> None:
+    told: list[str] = []
+
+    async def story(scene: Scene) -> None:
+        for number in range(2):
+            scene.server.refusals += [Refusal(403, "Forbidden")] * 2
+            scene.tell(f"one {number}")
+            await scene.settled(3 * number + 1)
+            scene.tell(f"two {number}")
+            await scene.settled(3 * number + 2)
+            assert len(told) == number + 1
+            scene.tell(f"three {number}")
+            await scene.settled(3 * number + 3)
+        assert all(text.startswith("403 Forbidden") for text in told)
+
+    run(story, on_problem=told.append)
+
+
 def test_leaving_writes_what_is_still_queued() -> None:
     async def play() -> None:
         async with scene() as made:

@@ -78,7 +78,8 @@ class _Series(msgspec.Struct):
 class EventWriter:
     """`async with EventWriter(client, ...) as events`, then `events.tell(...)`; leaving writes what is still queued.
 
-    `controller` is the program (`numaware.io/scheduler`), `instance` which of its processes.
+    `controller` is the program (`numaware.io/scheduler`), `instance` which of its processes. `on_problem` is told why events
+    cannot be written, each reason once until one can.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class EventWriter:
         instance: str,
         limit: int = 1000,
         writers: int = 4,
+        on_problem: Callable[[str], None] = lambda _: None,
         dice: random.Random | None = None,
         clock: Clock = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -101,6 +103,8 @@ class EventWriter:
         self._instance = instance[:_MOST_WORD]
         self._limit = limit
         self._writers = writers
+        self._on_problem = on_problem
+        self._problem = ""
         self._dice = dice or random.SystemRandom()
         self._clock = clock
         self._now = now
@@ -178,9 +182,13 @@ class EventWriter:
             try:
                 await self._write(series)
                 self.written += 1
-            except ApiError:
+                self._problem = ""
+            except ApiError as error:
                 self.failed += 1
                 self._series.pop(series.told, None)
+                if error.message != self._problem:
+                    self._problem = error.message
+                    self._on_problem(str(error))
             finally:
                 self._busy -= 1
                 if not self._queue and not self._busy:

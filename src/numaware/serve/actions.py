@@ -70,6 +70,7 @@ class KubeActions:
             except ApiError as error:
                 if error.not_found:
                     return "gone"
+                _log.warning("cannot see whether a pod was bound", pod=pod.full_name, error=str(error))
             except DecodeError:
                 return "failed"
             else:

@@ -85,7 +85,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
         def leads() -> bool:
             return election is None or election.holds
 
-        async with EventWriter(client, controller="numaware.io/scheduler", instance=_instance()) as events:
+        async with _events(client, "scheduler") as events:
             actions = KubeActions(client, events)
             scheduler = Scheduler(
                 truth,
@@ -146,7 +146,7 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
         engine = Engine(Cluster(()), guard=guard)
         truth = Truth(engine, time.monotonic)
         outcomes = Outcomes(engine.cluster, guard, time.monotonic)
-        async with EventWriter(client, controller="numaware.io/extender", instance=_instance()) as events:
+        async with _events(client, "extender") as events:
             actions = KubeActions(client, events)
             extender = Extender(truth, actions, metrics, unknown=options.unknown)
             aftermath = Aftermath(
@@ -186,6 +186,13 @@ async def _together(*parts: Coroutine[Any, Any, None]) -> None:
     for task in tasks:
         if not task.cancelled():
             task.result()
+
+
+def _events(client: Client, program: str) -> EventWriter:
+    def trouble(problem: str) -> None:
+        _log.warning("an event could not be written", problem=problem)
+
+    return EventWriter(client, controller=f"numaware.io/{program}", instance=_instance(), on_problem=trouble)
 
 
 def _election(client: Client, lease: tuple[str, str] | None, metrics: Metrics) -> Election | None:
