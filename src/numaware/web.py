@@ -41,6 +41,12 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.up = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        """Sleep until the end. uvicorn looks ten times a second whether it should stop, which an idle daemon pays for."""
+        await self.on_tick(0)
+        await self.ended.wait()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -62,6 +68,8 @@ async def serving(app: Starlette, address: str, tls: Tls | None = None) -> Async
         log_level="warning",
         access_log=False,
         server_header=False,
+        # Nobody sets the clock on (`main_loop`).
+        date_header=False,
         limit_concurrency=_MOST_CONNECTIONS,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
         ssl_certfile=str(tls.certificate) if tls else None,
@@ -83,6 +91,7 @@ async def serving(app: Starlette, address: str, tls: Tls | None = None) -> Async
         yield f"{'https' if tls else 'http'}://{shown}:{bound}"
     finally:
         server.should_exit = True
+        server.ended.set()
         await task
 
 
