@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
@@ -176,26 +176,17 @@ async def measure(folder: Path) -> tuple[list[Measured], float]:
                 program.process.wait()
 
 
-@pytest.fixture(scope="module")
-def table(request: pytest.FixtureRequest) -> Iterator[list[str]]:
-    """Lines to be printed when all is measured."""
-    lines: list[str] = []
-    yield lines
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    reporter.write_line("")
-    for line in lines:
-        reporter.write_line(line)
-
-
-def test_the_agent_on_a_large_node_beside_the_node_exporter(table: list[str]) -> None:
+def test_the_agent_on_a_large_node_beside_the_node_exporter(capsys: pytest.CaptureFixture[str]) -> None:
     # Shorter than pytest's own folders: the path of a socket has at most 107 characters.
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         programs, scan = asyncio.run(measure(Path(folder)))
-    table.append("program           memory      CPU    scrape      bytes")
+    lines = ["", "program           memory      CPU    scrape      bytes"]
     for one in programs:
         scrape = statistics.median(one.scrapes) * 1000
-        table.append(
+        lines.append(
             f"{one.name:16}  {one.final:4.1f} MB  {one.share:6.2%}  {scrape:5.1f} ms  {one.size:>9,}"
         )
-    table.append(f"one look at the kubelet and its files: {scan * 1000:.0f} ms")
+    lines.append(f"one look at the kubelet and its files: {scan * 1000:.0f} ms")
+    with capsys.disabled():
+        print(*lines, sep="\n")
     assert programs[0].final < 80
