@@ -11,26 +11,23 @@ from typing import Any
 
 import aiohttp
 import pytest
-import yaml
 
 from kube.fake_api_server import FakeApiServer, fake_api_server, until
+from live_cluster import add_node, add_pod, kubeconfig
 from numaware.errors import InputError
 from numaware.kube.resources import (
     EVENTS,
     LEASES,
     NODE_RESOURCE_TOPOLOGIES,
-    NODES,
     PODS,
     PRIORITY_CLASSES,
 )
-from numaware.kube.topology import publish
 from numaware.schedule.ledger import OBSERVED, PREDICTED
 from numaware.schedule.profile import DEFAULT_PROFILE
 from numaware.schedule.storm import HELD
 from numaware.serve.daemons import ExtenderOptions, SchedulerOptions, run_extender, run_scheduler
-from numaware.twin.node import Node
 from numaware.web import Tls
-from small_clusters import facts_of, gpu_node
+from small_clusters import gpu_node
 
 OPTIONS = SchedulerOptions(
     names=("numaware",),
@@ -43,39 +40,6 @@ OPTIONS = SchedulerOptions(
     clean_up=False,
     log="json",
 )
-
-
-def kubeconfig(server: FakeApiServer, folder: Path) -> str:
-    path = folder / "kubeconfig"
-    named = {"name": "x"}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "x",
-        "clusters": [{**named, "cluster": {"server": server.base}}],
-        "users": [{**named, "user": {"token": "t"}}],
-        "contexts": [{**named, "context": {"cluster": "x", "user": "x"}}],
-    }
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return str(path)
-
-
-def add_node(server: FakeApiServer, name: str, twin: Node, *, published: bool = True) -> None:
-    amounts = {
-        key: f"{amount}m" if key == "cpu" else str(amount) for key, amount in facts_of(name, twin).allocatable
-    }
-    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-    server.put(NODES, name, spec={}, status={"allocatable": amounts, "capacity": amounts, **ready})
-    if published:
-        body = publish.encode(name, twin, 1)
-        body.pop("metadata")
-        server.put(NODE_RESOURCE_TOPOLOGIES, name, **body)
-
-
-def add_pod(server: FakeApiServer, name: str, cpus: int, **spec: Any) -> None:
-    amounts = {"cpu": str(cpus), "memory": "1Gi"}
-    container = {"name": "c", "image": "none", "resources": {"limits": amounts, "requests": amounts}}
-    server.put(PODS, name, "default", spec={"schedulerName": "numaware", "containers": [container], **spec})
 
 
 def node_of(server: FakeApiServer, name: str) -> str:
