@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from console_server import RunningConsole, running
 from console_world import console
@@ -46,20 +44,6 @@ LOG = "\n".join(
         ),
     )
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    if program is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(
-            "there is no chromium; on Debian: apt-get install chromium"
-        )
-    with sync_playwright() as playwright:
-        # Inside a container there is often no sandbox to be had; the page is our own.
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

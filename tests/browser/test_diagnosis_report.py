@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from diagnosed import bundled
 from kubelet_logs import ERAS, Story, journald, noisy, written
 from numaware.diagnose.render.html import render
 from numaware.diagnose.story import findings
 from numaware.twin.topology.hints import Hint
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    if program is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(
-            "there is no chromium; on Debian: apt-get install chromium"
-        )
-    with sync_playwright() as playwright:
-        # Inside a container there is often no sandbox to be had; the page is our own.
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from made_results import OUTCOMES, everything, result
 from numaware.simulate.report import render
 
 LONG = "a-policy-with-a-name-of-sixty-three-characters-which-is-the-most"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    if program is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(
-            "there is no chromium; on Debian: apt-get install chromium"
-        )
-    with sync_playwright() as playwright:
-        # Inside a container there is often no sandbox to be had; the page is our own.
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
