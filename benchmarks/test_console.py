@@ -29,7 +29,7 @@ SERVER = """
 import asyncio, sys
 import msgspec
 from numaware.serve.console.api import Console
-from numaware.serve.console.app import serving_console
+from numaware.serve.console.app import Access, serving_console
 from numaware.serve.console.lab import LabWorld, lab_cluster
 
 def nodes(count):
@@ -44,7 +44,7 @@ async def main():
     world.advance(start + 20_000)
     console = Console(world, lambda: world.now)
     console.recorder.record()
-    async with serving_console(console, "127.0.0.1:0") as url:
+    async with serving_console(console, Access("127.0.0.1:0")) as url:
         print(url, flush=True)
         while True:
             line = await asyncio.to_thread(sys.stdin.readline)

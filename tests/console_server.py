@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from numaware.serve.console.api import Console
-from numaware.serve.console.app import serving_console
+from numaware.serve.console.app import Access, serving_console
 
 _Answer = TypeVar("_Answer")
 
@@ -51,7 +51,7 @@ def running(make: Callable[[], Console], token: str | None = None) -> Iterator[R
 
     async def serve() -> None:
         server = RunningConsole(make(), loop)
-        async with serving_console(server.console, "127.0.0.1:0", token) as url:
+        async with serving_console(server.console, Access("127.0.0.1:0", token)) as url:
             server.url = url
             found.append(server)
             ready.set()

@@ -48,7 +48,7 @@ def test_it_prints_one_line_answers_and_ends_cleanly(ending: signal.Signals) -> 
     ("arguments", "told"),
     [
         (["--port", "70000"], "--port: 70000 is not from 0 to 65535"),
-        (["--host", "192.0.2.1", "--no-browser"], "--host: 192.0.2.1 can be reached by others"),
+        (["--host", "192.0.2.1", "--no-browser"], "192.0.2.1:8080: can be reached by others"),
         (["--token-file", "/nonexistent/token"], "/nonexistent/token: No such file or directory"),
     ],
 )

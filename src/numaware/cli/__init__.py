@@ -20,6 +20,7 @@ from numaware.errors import InputError
 VERBS = (
     ("agent", "numaware.cli.agent:app", "Publish and export what is true of this node."),
     ("checkpoint", "numaware.cli.checkpoint:app", "Read and verify the state files of a kubelet."),
+    ("console", "numaware.cli.console:app", "Open the console on a live cluster."),
     (
         "diagnose",
         "numaware.cli.diagnose:app",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,7 +13,8 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from numaware.serve.console import fuyao, site
+from numaware.errors import InputError
+from numaware.serve.console import fuyao, prometheus, site
 from numaware.serve.console.api import Console
 from numaware.serve.console.guards import LOOPBACK, Guard, Rate
 from numaware.serve.console.operations import Call, Operation, openapi, packed, route
@@ -22,8 +24,22 @@ from numaware.web import host_and_port, serving
 LOOK_EVERY = 0.25
 
 
-def application(console: Console, *, names: frozenset[str] = LOOPBACK, token: str | None = None) -> Starlette:
-    """The ASGI application; `names` are the hosts it answers to, empty for all of them."""
+class Access(NamedTuple):
+    """Where the console is served, the token that callers have to send, and the Prometheus it may ask."""
+
+    address: str
+    token: str | None = None
+    prometheus: str | None = None
+
+
+def application(
+    console: Console,
+    *,
+    names: frozenset[str] = LOOPBACK,
+    token: str | None = None,
+    metrics: str | None = None,
+) -> Starlette:
+    """The ASGI application; `names` are the hosts it answers to, empty for all; `metrics` is a Prometheus."""
     operations = console.operations()
     document = packed(openapi(operations))
 
@@ -44,6 +60,7 @@ def application(console: Console, *, names: frozenset[str] = LOOPBACK, token: st
             *(route(operation) for operation in operations),
             route(Operation("GET", "/openapi.json", "This document", described, dict)),
             *fuyao.routes(console),
+            *prometheus.routes(metrics),
             *site.routes(),
         ],
         middleware=[Middleware(Guard, names=names, token=token, rate=Rate(500, 2000))],
@@ -52,14 +69,21 @@ def application(console: Console, *, names: frozenset[str] = LOOPBACK, token: st
 
 
 @contextlib.asynccontextmanager
-async def serving_console(console: Console, address: str, token: str | None = None) -> AsyncIterator[str]:
+async def serving_console(console: Console, access: Access) -> AsyncIterator[str]:
     """Serve the console while the block runs, its world alive; gives the address."""
-    host, _ = host_and_port(address)
-    app = application(console, names=LOOPBACK if host in LOOPBACK else frozenset(), token=token)
-    async with serving(app, address) as url:
+    host, _ = host_and_port(access.address)
+    local = host in LOOPBACK
+    if not local and access.token is None:
+        raise InputError(
+            access.address, "can be reached by others", hint="give --token-file, or stay on 127.0.0.1"
+        )
+    url = prometheus.checked(access.prometheus) if access.prometheus else None
+    names = LOOPBACK if local else frozenset[str]()
+    app = application(console, names=names, token=access.token, metrics=url)
+    async with serving(app, access.address) as address:
         task = asyncio.create_task(_live(console))
         try:
-            yield url
+            yield address
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from typing import Literal
 
 import msgspec
+import structlog
 
 from numaware.errors import InputError
 from numaware.machine.words import printable
@@ -16,6 +17,8 @@ from numaware.serve.console.shape import Policy, Scope
 from numaware.serve.console.world import Change, Status, Switch, World
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.node import Node
+
+_log = structlog.get_logger(__name__)
 
 Sign = Literal["+", "-", " "]
 _CONTEXT = 2
@@ -112,8 +115,9 @@ def preview(world: World, switch: Switch, wish: SwitchWish) -> SwitchAnswer:
 
 
 def move(world: World, switch: Switch, wish: SwitchWish, by: str) -> SwitchAnswer:
-    """Move it."""
+    """Move it; every such change is written to the log."""
     after = world.set_switch(switch.id, wish.status, by)
+    _log.info("switched", switch=switch.id, before=switch.status, after=after.status, by=by)
     return _answer(after, switch.conf, after.conf)
 
 

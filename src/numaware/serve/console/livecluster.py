@@ -1,0 +1,144 @@
+"""A live cluster as a world: the twins are those of `truth`, and what happens to pods is told by its watches."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection
+from datetime import datetime
+from itertools import count
+from typing import Literal
+
+from numaware.errors import InputError
+from numaware.kube.pods import LivePod
+from numaware.schedule import ledger
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.ledger import Placement
+from numaware.serve.console.world import Change, Event, Happening, Source, Status, Story, Switch, Waiting
+from numaware.serve.truth import Truth
+
+_MOST_EVENTS = 20_000
+_READ_ONLY = "this console only looks at the cluster; nothing is switched from here"
+
+
+class LiveCluster:
+    """What a console shows of a cluster. It hears of pods from `serve.live.Live` (it is a listener there).
+
+    `clock` is the one that `truth` goes by, in seconds. Until `begin` is called, pods are those that were there before:
+    they are shown, but have not just happened.
+    """
+
+    kind: Literal["cluster"] = "cluster"
+    changes: tuple[Change, ...] = ()
+    switches = tuple(
+        Switch(name, "close", missing=_READ_ONLY) for name in ("numaaware", "numadistance", "podaffinity")
+    )
+
+    def __init__(self, name: str, truth: Truth, clock: Callable[[], float], now: int) -> None:
+        self.name = name
+        self.now = now
+        self.events: deque[Event] = deque(maxlen=_MOST_EVENTS)
+        self.stories: dict[str, Story] = {}
+        self.waiting: dict[str, Waiting] = {}
+        self._truth = truth
+        self._clock = clock
+        self._ids = count(1)
+        self._began = False
+        # Refused pods stay in the API server until somebody deletes them; each is told of once.
+        self._refused: set[str] = set()
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._truth.engine.cluster
+
+    def begin(self) -> None:
+        """All that was there has been listed; from now on things happen."""
+        self._began = True
+
+    def advance(self, now: int) -> None:
+        self.now = max(self.now, now)
+
+    def reported(self, node: str) -> tuple[Source, int]:
+        known = self._truth.knowledge(node)
+        if known is None or known.reported_at is None:
+            return "inferred", self.now
+        if known.current:
+            return "reported", self.now
+        return "reported", self.now - int(1000 * (self._clock() - known.reported_at))
+
+    def switched_conf(self, switch: str, status: Status) -> str:  # noqa: ARG002 - nothing can be switched
+        return ""
+
+    def set_switch(self, switch: str, status: Status, by: str) -> Switch:  # noqa: ARG002 - as above
+        raise ValueError(_READ_ONLY)
+
+    # News
+
+    def nodes_changed(self, names: Collection[str]) -> None:
+        """Their twins tell."""
+
+    def pod_changed(self, uid: str, pod: LivePod | None) -> None:
+        """A pod is new, other, or gone."""
+        if pod is None or pod.finished:
+            self._ended(uid, pod)
+        elif pod.node:
+            self._placed(pod)
+        else:
+            self._waits(pod)
+
+    def _ended(self, uid: str, pod: LivePod | None) -> None:
+        story = self.stories.pop(uid, None)
+        self.waiting.pop(uid, None)
+        if pod is not None and pod.refused:
+            if uid not in self._refused:
+                self._refused.add(uid)
+                self._tell("refused", pod, pod.reason, pod.message)
+        elif pod is not None and story is not None:
+            self._tell("left", pod)
+        if pod is None:
+            self._refused.discard(uid)
+
+    def _placed(self, pod: LivePod) -> None:
+        self.waiting.pop(pod.uid, None)
+        known = self.stories.get(pod.uid)
+        bound = pod.scheduled.last_transition_time if pod.scheduled else None
+        self.stories[pod.uid] = Story(
+            _milliseconds(bound or pod.created) or self.now,
+            _owner(pod),
+            _placement(pod.predicted, ledger.PREDICTED),
+            _placement(pod.observed, ledger.OBSERVED),
+            pod.scheduler,
+        )
+        if known is None:
+            self._tell("admitted", pod)
+
+    def _waits(self, pod: LivePod) -> None:
+        message = pod.scheduled.message if pod.scheduled else ""
+        known = self.waiting.get(pod.uid)
+        since = _milliseconds(pod.created) or self.now
+        self.waiting[pod.uid] = Waiting(pod.pod, _owner(pod), since, message)
+        if message and (known is None or known.message != message):
+            self._tell("waiting", pod, "FailedScheduling", message)
+
+    def _tell(self, kind: Happening, pod: LivePod, reason: str = "", message: str = "") -> None:
+        if self._began:
+            self.events.append(
+                Event(next(self._ids), self.now, kind, pod.full_name, pod.node, _owner(pod), reason, message)
+            )
+
+
+def _owner(pod: LivePod) -> str:
+    """Who makes such pods: its controller, or the pod itself."""
+    name = next((owner.name for owner in pod.owners if owner.controller), pod.name)
+    return f"{pod.namespace}/{name}"
+
+
+def _milliseconds(moment: datetime | None) -> int:
+    return int(moment.timestamp() * 1000) if moment else 0
+
+
+def _placement(text: str, source: str) -> Placement | None:
+    """What an annotation says; anybody may write there, so what cannot be read says nothing."""
+    try:
+        return ledger.decode(text, source) if text else None
+    except InputError:
+        return None
