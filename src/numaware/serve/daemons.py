@@ -43,6 +43,10 @@ from numaware.web import Tls, host_and_port, serving, status_routes
 _log = structlog.get_logger(__name__)
 
 _SECONDS_BETWEEN_EXPIRIES = 5.0
+# An event costs an API server half as much as a bind. In a burst binds come first: events go out one at a time and the
+# rest waits, a few kilobytes each.
+_EVENT_WRITERS = 1
+_MOST_EVENTS = 10_000
 _LOOPBACK = ("127.", "::1", "localhost")
 _LEVELS: tuple[Level, ...] = get_args(Level)
 _STATES: tuple[State, ...] = get_args(State)
@@ -192,7 +196,14 @@ def _events(client: Client, program: str) -> EventWriter:
     def trouble(problem: str) -> None:
         _log.warning("an event could not be written", problem=problem)
 
-    return EventWriter(client, controller=f"numaware.io/{program}", instance=_instance(), on_problem=trouble)
+    return EventWriter(
+        client,
+        controller=f"numaware.io/{program}",
+        instance=_instance(),
+        limit=_MOST_EVENTS,
+        writers=_EVENT_WRITERS,
+        on_problem=trouble,
+    )
 
 
 def _election(client: Client, lease: tuple[str, str] | None, metrics: Metrics) -> Election | None:
