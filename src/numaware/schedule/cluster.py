@@ -43,17 +43,14 @@ class Load(NamedTuple):
 class Member:
     """One node of the cluster. Its `load` is replaced, never changed; `version` is another after every change."""
 
-    __slots__ = ("allocatable", "facts", "load", "version")
+    __slots__ = ("allocatable", "facts", "load", "name", "version")
 
     def __init__(self, facts: NodeFacts, load: Load) -> None:
+        self.name = facts.name
         self.facts = facts
         self.allocatable = dict(facts.allocatable)
         self.load = load
         self.version = 0
-
-    @property
-    def name(self) -> str:
-        return self.facts.name
 
     @property
     def node(self) -> Node:
@@ -64,7 +61,7 @@ class Member:
         return self.load.node.state.pods
 
 
-_by_name = attrgetter("facts.name")
+_by_name = attrgetter("name")
 
 
 class Cluster:

@@ -53,15 +53,17 @@ class Evaluation(NamedTuple):
 class _Answers:
     """What classes say to one kind of pod, by their numbers; a score below zero stands for a refusal.
 
-    `moves` says which class a member is of after such a pod was bound to it, `takings` what it takes of nodes by the
-    numbers of their kubelets.
+    `promises` are what scores can be at most. `moves` says which class a member is of after such a pod was bound to it,
+    `takings` what it takes of nodes by the numbers of their kubelets.
     """
 
-    __slots__ = ("fits", "moves", "scores", "takings")
+    __slots__ = ("fits", "kind", "moves", "promises", "scores", "takings")
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
         self.fits: dict[int, Fit] = {}
         self.moves: dict[int, int] = {}
+        self.promises: dict[int, int] = {}
         self.scores: dict[int, int] = {}
         self.takings: dict[int, Taking | None] = {}
 
@@ -86,6 +88,7 @@ class Evaluator:
         self.mix = mix
         for answers in self._answers.values():
             answers.scores.clear()
+            answers.promises.clear()
 
     @property
     def full(self) -> bool:
@@ -163,19 +166,25 @@ class Evaluator:
         Most classes are never the best, and what they promise is enough to see that.
         """
         answers = self._about(kind)
-        score = answers.scores.get(number)
-        if score is not None:
-            return score
+        known = answers.scores.get(number, answers.promises.get(number))
+        if known is not None:
+            return known
+        promise = self._promise(answers, number, member, pod)
+        if promise is None:
+            return self.score(number, member, pod, kind)
+        answers.promises[number] = promise
+        return promise
+
+    def _promise(self, answers: _Answers, number: int, member: Member, pod: Pod) -> int | None:
         node = member.node
         if node.kubelet.number not in answers.takings:
             answers.takings[node.kubelet.number] = taking(node, pod)
         wanted = answers.takings[node.kubelet.number]
-        if wanted is not None:
-            found = prospects(self._standing(number, member), wanted, self.mix)
-            if found is not None:
-                # Without a prospect only the order in which classes refuse is open.
-                return max([self._weigh(prospect, kind) for prospect in found], default=0)
-        return self.score(number, member, pod, kind)
+        found = prospects(self._standing(number, member), wanted, self.mix) if wanted is not None else None
+        if found is None:
+            return None
+        # Without a prospect the twin will refuse; it is asked when nobody else is left to ask.
+        return max([self._weigh(prospect, answers.kind) for prospect in found], default=0)
 
     def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Evaluation:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""
@@ -192,7 +201,7 @@ class Evaluator:
         """What is known about a kind of pod; nothing, for those who remember nothing."""
         answers = self._answers.get(kind)
         if answers is None:
-            answers = _Answers()
+            answers = _Answers(kind)
             if self.cached:
                 self._answers[kind] = answers
         return answers

@@ -152,7 +152,10 @@ class Pool:
         """Take in the news since the board was last asked for."""
         named = board.named
         for number in self._news[board.read :]:
-            name, known = self._first(number), named.get(number)
+            known = named.get(number)
+            if known == _NOBODY:
+                continue
+            name = self._first(number)
             if name is None or (known is not None and known <= name):
                 continue
             score = self.evaluator.promise(number, self.cluster.by_name[name], pod, kind)

@@ -64,6 +64,8 @@ class StaticCpus:
             )
         self.reserved = reserved
         self.reserved_cores = layout.siblings(reserved)
+        # NUMA nodes of a hint -> the CPUs that count as aligned with it; there are few hints that come true.
+        self._inside: dict[int, int] = {}
         totals = sorted((cpus.bit_count() for cpus in layout.node_cpus), reverse=True)
         self._largest = [sum(totals[: size + 1]) for size in range(len(layout.numas))]
 
@@ -216,6 +218,12 @@ class StaticCpus:
             raise unexpected(str(error), "cpu") from None
 
     def _aligned(self, nodes: int) -> int:
+        known = self._inside.get(nodes)
+        if known is None:
+            known = self._inside[nodes] = self._aligned_with(nodes)
+        return known
+
+    def _aligned_with(self, nodes: int) -> int:
         if not self.options.align_by_socket:
             return self.layout.cpus_in(nodes)
         sockets = self._sockets_of(nodes)

@@ -256,12 +256,11 @@ class StaticMemory:
 
     def _fits(self, state: MemoryState, nodes: int, wanted: Amounts) -> bool:
         self._crash_on_missing(wanted, nodes)
-        held = [state.nodes[position].free for position in iter_bits(nodes)]
-        for kind, size in wanted:
-            index = self.kinds.index(kind)
-            if sum([free[index] for free in held]) & _UINT64 < size:
-                return False
-        return True
+        if not nodes & (nodes - 1):
+            held = state.nodes[nodes.bit_length() - 1].free
+        else:
+            held = _group_sums(state.nodes, nodes)
+        return all(held[self.kinds.index(kind)] >= size for kind, size in wanted)
 
     def _crosses_groups(self, state: MemoryState, nodes: int) -> bool:
         # KUBELET: a single node is not checked: best-effort may charge it although it belongs to a group.
@@ -411,6 +410,8 @@ def _reusable_after(
     reusable: Mapping[tuple[int, str], int], blocks: tuple[Block, ...], *, ends: bool
 ) -> Mapping[tuple[int, str], int]:
     """What the pod's next containers may use again: an ended init container adds, any other takes away."""
+    if not reusable and not ends:
+        return reusable
     changed = dict(reusable)
     for block in blocks:
         place, size = (block.nodes, block.kind), block.size
