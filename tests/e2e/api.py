@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -118,6 +119,9 @@ class Api:
     ) -> tuple[int, bytes]:
         while self._idle:
             connection = self._idle.pop()
+            if _is_over(connection):
+                connection.close()
+                continue
             try:
                 return self._send(connection, method, target, body, headers)
             except (OSError, http.client.HTTPException):
@@ -144,6 +148,15 @@ class Api:
             raise
         self._idle.append(connection)
         return response.status, data
+
+
+def _is_over(connection: http.client.HTTPSConnection) -> bool:
+    """Whether the server has ended it while nobody looked: it says nothing unasked but goodbye."""
+    if connection.sock is None:
+        return True
+    looked = select.poll()
+    looked.register(connection.sock, select.POLLIN)
+    return bool(looked.poll(0))
 
 
 def in_parallel(

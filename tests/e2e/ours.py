@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import re
+import subprocess
 import sys
 import urllib.request
+from typing import Any
+
+import yaml
 
 from e2e.control_plane import ControlPlane, free_port
 from e2e.program import Program, eventually
@@ -51,9 +57,35 @@ class Daemon(Program):
         with urllib.request.urlopen(f"http://{self.address}{path}", timeout=5) as answer:
             return str(answer.read().decode())
 
+    def post(self, path: str, body: object) -> Any:
+        """What it answers to a question of another scheduler."""
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        try:
+            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+            return json.load(connection.getresponse())
+        finally:
+            connection.close()
+
     def wait_ready(self, seconds: float = 60) -> None:
         eventually(lambda: self.ask("/readyz") is not None, f"{self.name} is ready", seconds, self)
 
     def metrics(self) -> dict[str, float]:
         """What it measures of itself, by name with labels as they stand."""
         return {name: float(value) for name, value in _SAMPLE.findall(self.ask("/metrics"))}
+
+
+def numaware(plane: ControlPlane, *arguments: str, user: str, status: int = 0) -> str:
+    """What a command prints that answers and ends, as this user; it is to end with this exit status."""
+    config = str(plane.kubeconfig(user))
+    command = [sys.executable, "-m", "numaware", *arguments, "--kubeconfig", config]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == status, f"{' '.join(arguments)}: {done.returncode} {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def extender_config(extender: Daemon, *flags: str) -> dict[str, Any]:
+    """What kube-scheduler needs to ask this extender, as our own command prints it."""
+    command = (sys.executable, "-m", "numaware", "extender", "config", "--url", f"http://{extender.address}")
+    done = subprocess.run([*command, *flags], capture_output=True, text=True, check=True)
+    found: dict[str, Any] = yaml.safe_load(done.stdout)
+    return found
