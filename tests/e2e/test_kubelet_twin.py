@@ -326,4 +326,6 @@ def test_random_pods_land_where_the_twin_says(
                     refused += 1
                     wishes.taken.pop(f"{asked['metadata']['name']}-{kubelet.name}")
     assert admitted
-    record_property("kubelet", f"{admitted} admitted, {refused} refused, all as the twin said")
+    record_property(
+        "measured", f"kubelet {number}: {admitted} admitted, {refused} refused, all as the twin said"
+    )

@@ -90,7 +90,7 @@ class Exporter(Collector):
             source = Source(open_tree(self._root))
             yield from list(self._machine.collect(source))
             if self._service is not None:
-                machine = self._machine.machine(0.0)
+                machine = self._machine.machine()
                 yield from list(
                     self._pods.collect(source, machine, self._asked.held, self._asked.allocatable)
                 )

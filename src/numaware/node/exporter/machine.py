@@ -36,15 +36,16 @@ class MachineMetrics:
         self._read_at = 0.0
         self._before: dict[int, tuple[int, int]] = {}
 
-    def machine(self, now: float) -> Machine:
+    def machine(self) -> Machine:
         """The machine, read again once in a while."""
+        now = time.monotonic()
         if self._machine is None or now - self._read_at > _MACHINE_SECONDS:
             self._machine = sysfs.read(open_tree(self._root))
             self._read_at = now
         return self._machine
 
     def collect(self, source: Source) -> Iterator[Metric]:
-        machine = self.machine(time.monotonic())
+        machine = self.machine()
         for warning in machine.warnings[:1]:
             source.warn("sysfs", warning)
         yield from self._topology(machine)
