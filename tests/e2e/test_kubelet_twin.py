@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import ssl
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,12 @@ from e2e.real_kubelet import SYSCTLS, RealKubelet
 from numaware.machine import synthetic
 from numaware.machine.cpuset import list_form
 from numaware.machine.topology import HugePages, Machine
+from numaware.node.kubelet_files import configuration
 from numaware.twin import kubelet_config
 from numaware.twin.errors import StartError
 from numaware.twin.inventory import hardware_of
 from numaware.twin.kubelet import start
+from numaware.twin.node import Node
 
 pytestmark = pytest.mark.e2e
 GPU, NIC = "nvidia.com/gpu", "vendor.example/nic"
@@ -120,6 +124,24 @@ def test_state_survives_a_restart(p100: SideBySide) -> None:
     p100.wait_for_devices()
     p100.node = p100.node.restart().node
     p100.add(ask("c", 4, 1))
+
+
+def test_configz_tells_the_configuration_that_the_file_does(p100: SideBySide) -> None:
+    """What the agent reads of a kubelet without a configuration file is as good as the file."""
+    unverified = ssl.create_default_context()
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+    url = f"https://127.0.0.1:{p100.kubelet.port}/configz"
+    with urllib.request.urlopen(url, context=unverified, timeout=10) as stream:
+        told = configuration(stream.read(), "configz", VERSION)
+    file = configuration(p100.kubelet.config_file.read_bytes(), "file", VERSION)
+    hardware = p100.fresh.kubelet.hardware
+    assert told.topology_policy == file.topology_policy == "best-effort"
+    assert Node.fresh(hardware, told).key()[1:] == Node.fresh(hardware, file).key()[1:]
+    assert (told.kube_reserved, told.system_reserved, told.eviction_hard) == (
+        file.kube_reserved,
+        file.system_reserved,
+        file.eviction_hard,
+    )
 
 
 def test_the_kubelets_of_these_tests_leave_the_machine_alone(p100: SideBySide) -> None:
