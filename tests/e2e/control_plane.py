@@ -79,6 +79,7 @@ _USERS = {
     "numaware-extender": _account("numaware-extender"),
     "numaware-agent": _account("numaware-agent"),
     "numaware-viewer": _account("numaware-viewer"),
+    "numaware-console": _account("numaware-console"),
     "fake-kubelets": User("fake-kubelets", ("system:authenticated",)),
     "stranger": User("stranger", ("system:authenticated",)),
 }

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import msgspec
 from starlette.responses import StreamingResponse
 
 from numaware.errors import InputError
@@ -14,141 +13,41 @@ from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
 from numaware.serve.console import nodeview, podview
 from numaware.serve.console import policies as switching
-from numaware.serve.console.census import Census, Largest, Numbers, Tile, pool_of
+from numaware.serve.console.census import Census, Numbers, pool_of
 from numaware.serve.console.diagnosing import Diagnosis, diagnosed
 from numaware.serve.console.explaining import Explained, explained
 from numaware.serve.console.judging import VERDICTS, judged_apart, under
-from numaware.serve.console.nodeview import Letters, NodeView, Summary
+from numaware.serve.console.nodeview import Letters, NodeView
 from numaware.serve.console.operations import Call, Operation, Packed, packed
-from numaware.serve.console.podview import PodSummary, PodView
+from numaware.serve.console.podview import PodView
 from numaware.serve.console.problems import ProblemError
+from numaware.serve.console.questions import (
+    DiagnoseQuery,
+    EventPage,
+    EventQuery,
+    ExplainQuery,
+    Health,
+    MonitorQuery,
+    NodePage,
+    NodeQuery,
+    Paging,
+    PodPage,
+    PodQuery,
+    Question,
+    Room,
+    ShapeQuery,
+    Wall,
+)
 from numaware.serve.console.recorder import Recorder, Series
-from numaware.serve.console.shape import Policy, Rules, Scope, Shape, pod_of, workload_of
+from numaware.serve.console.shape import Rules, Shape, pod_of, workload_of
 from numaware.serve.console.simulation import Simulation, Simulations, SimulationWish, Simulator
 from numaware.serve.console.stream import Changed, Stream, TooManyReadersError
-from numaware.serve.console.whatif import Headroom, NodeAnswer, WhatIf, asked, headroom, rooms, tally, told
-from numaware.serve.console.world import Event, World
+from numaware.serve.console.whatif import NodeAnswer, WhatIf, asked, headroom, rooms, tally, told
+from numaware.serve.console.world import World
 from numaware.workload.pod import Pod
 
-_PAGE, _LARGEST_PAGE = 500, 5000
-_MANIFEST = 256 << 10
 # Explanations worked out at the same time, on threads of their own.
 _AT_ONCE = 4
-
-Limit = Annotated[int, msgspec.Meta(ge=1, le=_LARGEST_PAGE)]
-Text = Annotated[str, msgspec.Meta(max_length=400)]
-
-
-class ShapeQuery(Shape, frozen=True, rename="camel"):
-    """A shape as a query."""
-
-
-class Paging(msgspec.Struct, frozen=True, rename="camel"):
-    """A page of a list; `continue` is the last name of the page before."""
-
-    limit: Limit = _PAGE
-    after: Text = msgspec.field(default="", name="continue")
-
-
-class NodeQuery(Paging, frozen=True, rename="camel"):
-    """Nodes whose name, pool or policy contains `q`."""
-
-    q: Text = ""
-
-
-class PodQuery(Paging, frozen=True, rename="camel"):
-    """Pods by part of their name, by node, by phase."""
-
-    q: Text = ""
-    node: Text = ""
-    phase: Literal["", "Running", "Pending"] = ""
-
-
-class NodePage(msgspec.Struct, frozen=True, rename="camel"):
-    """Nodes in order of name; `continue` is empty on the last page."""
-
-    items: tuple[Summary, ...]
-    total: int
-    after: str = msgspec.field(default="", name="continue")
-
-
-class PodPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Pods in order; see `NodePage`."""
-
-    items: tuple[PodSummary, ...]
-    total: int
-    after: str = msgspec.field(default="", name="continue")
-
-
-class Wall(msgspec.Struct, frozen=True, rename="camel"):
-    """All nodes, packed."""
-
-    serial: int
-    time: int
-    verdicts: tuple[str, ...]
-    tiles: tuple[Tile, ...]
-
-
-class EventPage(msgspec.Struct, frozen=True, rename="camel"):
-    """What happened, the newest first."""
-
-    items: tuple[Event, ...]
-
-
-class EventQuery(ShapeQuery, frozen=True, rename="camel"):
-    """Without `text/event-stream` in Accept the last events are given as a list."""
-
-    limit: Limit = 100
-
-
-class ExplainQuery(Shape, frozen=True, rename="camel"):
-    """A shape, or a pod of the cluster (`namespace/name`), on a node, perhaps under other policies."""
-
-    node: Text = ""
-    pod: Text = ""
-    policy: Policy | None = None
-    scope: Scope | None = None
-
-
-class Question(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod, in one of three ways: a shape, a manifest (YAML or JSON), or the name of a pod of the cluster.
-
-    The policies, where given, are tried in place of those that nodes have; `node` is for explanations.
-    """
-
-    shape: Shape | None = None
-    manifest: Annotated[str, msgspec.Meta(max_length=_MANIFEST)] = ""
-    pod: Text = ""
-    node: Text = ""
-    policy: Policy | None = None
-    scope: Scope | None = None
-
-
-class Room(msgspec.Struct, frozen=True, rename="camel"):
-    """How many more such pods there is room for, and the largest pods that fit on one NUMA node."""
-
-    headroom: Headroom
-    largest: tuple[Largest, ...]
-
-
-class MonitorQuery(msgspec.Struct, frozen=True, rename="camel"):
-    """A node and how far to look back."""
-
-    node: Text = ""
-    minutes: Annotated[int, msgspec.Meta(ge=1, le=10_080)] = 60
-
-
-class DiagnoseQuery(msgspec.Struct, frozen=True, rename="camel"):
-    """What the file is called, and the language of the findings."""
-
-    file: Text = "upload"
-    lang: Literal["en", "zh"] = "en"
-
-
-class Health(msgspec.Struct, frozen=True):
-    """The process answers."""
-
-    status: str
 
 
 class Console:
