@@ -192,9 +192,9 @@ def test_a_kubelet_that_gives_no_answer_leaves_its_metrics_out_and_is_counted(tm
         for name in ("numa_node_cpus_exclusive", "numa_node_cpus_shared", "numa_pod_cpus", "numa_pod_spread"):
             assert name not in found, "no answer is not zero"
         assert found["numa_node_cpus_count"][of(numa="0")] == 8
-        assert found["numa_exporter_scrape_errors_total"][of(source="exporter-podresources")] == 1
-        assert found["numa_exporter_trouble"] == {of(source="exporter-podresources", cause="refused"): 1}
-        assert troubles.current["exporter-podresources"][0] == "refused"
+        assert found["numa_exporter_scrape_errors_total"][of(source="scrape")] == 1
+        assert found["numa_exporter_trouble"] == {of(source="scrape", cause="refused"): 1}
+        assert troubles.current["scrape"][0] == "refused"
 
     scrape(tmp_path, look)
 

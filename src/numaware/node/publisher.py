@@ -33,7 +33,7 @@ from numaware.node.inotify import FolderWatch
 from numaware.node.kubelet_files import SOCKET, KubeletFiles, configuration
 from numaware.node.observation import Facts, ObservationError, observe
 from numaware.node.podresources import PodResources, PodResourcesError
-from numaware.node.troubles import Troubles
+from numaware.node.troubles import Source, Troubles
 from numaware.schedule.ledger import OBSERVED, placement_of
 from numaware.schedule.ledger import encode as encode_placement
 from numaware.twin.config import KubeletConfig
@@ -48,6 +48,7 @@ _QUIET, _LONGEST_QUIET = 0.08, 0.3
 _FIRST_RETRY, _LONGEST_RETRY = 0.1, 5.0
 _SAFETY_SECONDS = 60.0
 _CALL_SECONDS = 10.0
+_OF_A_LOOK: tuple[Source, ...] = ("podresources", "observation", "configuration", "api")
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -110,7 +111,6 @@ class Publisher:
     ) -> None:
         self.name = name
         self.counts = Counts()
-        self.node: Node | None = None
         self._client = client
         self._files = files
         self._troubles = troubles
@@ -123,6 +123,7 @@ class Publisher:
             decode_pod,
             field_selector=f"spec.nodeName={name}",
             on_change=lambda _: self._wanted.set(),
+            on_problem=lambda key, problem: troubles.raised("pods", "unreadable", f"{key}: {problem}"),
         )
         self._machine: Machine | None = None
         self.config: KubeletConfig | None = None
@@ -136,13 +137,12 @@ class Publisher:
     async def run(self) -> None:
         """Publish until cancelled."""
         watch = FolderWatch(self._files.watched(), self._file_changed)
-        reflecting = asyncio.create_task(self._pods.run())
         try:
-            async with PodResources(self._files.podresources) as service:
+            async with PodResources(self._files.podresources) as service, asyncio.TaskGroup() as group:
+                group.create_task(self._pods.run())
                 await self._pods.synced.wait()
                 await self._follow(service, watch)
         finally:
-            reflecting.cancel()
             watch.close()
 
     def unready(self) -> str:
@@ -204,9 +204,10 @@ class Publisher:
         except ApiError as error:
             self._troubles.raised("api", str(error.status or "silent"), str(error))
         else:
-            for source in ("podresources", "observation", "configuration", "api"):
+            for source in _OF_A_LOOK:
                 self._troubles.cleared(source)
-            self.node = node
+            if not self._pods.problems:
+                self._troubles.cleared("pods")
             self.counts.last_success = time.time()
             return True
         finally:

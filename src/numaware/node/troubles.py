@@ -6,22 +6,28 @@ A node without its kubelet would otherwise write the same line every few seconds
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal, get_args
 
 import structlog
 
 from numaware.machine.words import printable
 
+# The kubelet's answers to the publisher and (scrape) to the exporter, its files, what they come to together, its
+# configuration, the API server, the pods there, and the machine.
+Source = Literal["api", "configuration", "files", "observation", "podresources", "pods", "scrape", "sysfs"]
+SOURCES: tuple[Source, ...] = get_args(Source)
+
 log = structlog.get_logger("numaware.agent")
 
 
 class Troubles:
-    """Current troubles by their source (`podresources`, `state`, `sysfs`, ...), and how often each source failed."""
+    """Current troubles by their source, and how often each source failed."""
 
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.current: dict[str, tuple[str, str]] = {}
+        self.counts: Counter[Source] = Counter()
+        self.current: dict[Source, tuple[str, str]] = {}
 
-    def raised(self, source: str, cause: str, message: str) -> None:
+    def raised(self, source: Source, cause: str, message: str) -> None:
         """Something failed; a cause that is known already is only counted. Causes are few words: they are labels of metrics."""
         self.counts[source] += 1
         known = self.current.get(source)
@@ -29,7 +35,7 @@ class Troubles:
         if known is None or known[0] != cause:
             log.warning("trouble", source=source, cause=cause, message=printable(message, 600))
 
-    def cleared(self, source: str) -> None:
+    def cleared(self, source: Source) -> None:
         """It worked."""
         known = self.current.pop(source, None)
         if known is not None:

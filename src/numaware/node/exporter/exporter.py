@@ -19,7 +19,7 @@ from numaware.node.exporter.machine import MachineMetrics
 from numaware.node.exporter.pods import PodMetrics
 from numaware.node.podresources import Allocatable, PodHoldings, PodResources, PodResourcesError
 from numaware.node.publisher import Counts
-from numaware.node.troubles import Troubles
+from numaware.node.troubles import SOURCES, Troubles
 from numaware.twin.config import KubeletConfig
 
 # A scrape has ten seconds at most; a kubelet that hangs must not take them all.
@@ -75,11 +75,11 @@ class Exporter(Collector):
             self._failed("timeout", f"{self._service.socket}: no answer in {_KUBELET_SECONDS:g} s")
         else:
             self._asked = Asked(held, allocatable)
-            self._troubles.cleared("exporter-podresources")
+            self._troubles.cleared("scrape")
 
     def _failed(self, cause: str, message: str) -> None:
         self._asked = Asked()
-        self._troubles.raised("exporter-podresources", cause, message)
+        self._troubles.raised("scrape", cause, message)
 
     def describe(self) -> list[Metric]:
         """Nothing: whoever registers a collector would have everything read once just for the names."""
@@ -126,23 +126,11 @@ class Exporter(Collector):
         build = InfoMetricFamily("numa_exporter_build", "This program.", labels=["node"])
         build.add_metric((self._node,), {"version": __version__})
         yield build
-        known = {
-            "podresources",
-            "exporter-podresources",
-            "observation",
-            "configuration",
-            "files",
-            "api",
-            "sysfs",
-        }
         yield counter(
             "numa_exporter_scrape_errors",
             "Times that something could not be read or written, by what it was.",
             ["node", "source"],
-            [
-                ((self._node, source), self._troubles.counts.get(source, 0))
-                for source in sorted(known | self._troubles.counts.keys())
-            ],
+            [((self._node, source), self._troubles.counts.get(source, 0)) for source in SOURCES],
         )
         yield gauge(
             "numa_exporter_trouble",
