@@ -19,7 +19,7 @@ web:
 # Without a browser the tests that need one are skipped, except where CI=true.
 test: .venv/.dev
 	@scripts/system-packages test || [ "$$CI" != true ]
-	$(BIN)/pytest
+	$(BIN)/pytest -n $$(nproc) --dist loadscope
 
 lint: .venv/.dev
 	$(UV) lock --check --quiet
