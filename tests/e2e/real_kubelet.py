@@ -9,6 +9,7 @@ Containers are run by a fake runtime, devices come from fake plugins. Without an
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import urllib.request
 from collections.abc import Mapping
@@ -58,6 +59,7 @@ class RealKubelet:
         name: str = "node-1",
         kubeconfig: Path | None = None,
     ) -> None:
+        assert os.geteuid() == 0, "a kubelet with mounts of its own needs root"
         self.folder = folder
         self.name = name
         self.made = made_sysfs.write(folder / "machine", machine)
