@@ -56,6 +56,10 @@ class _NodeName(msgspec.Struct):
     metadata: Metadata
 
 
+class _NodeNames(msgspec.Struct):
+    items: list[_NodeName] | None = None
+
+
 class _NodeList(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
@@ -287,9 +291,10 @@ def _nodes(fields: _Fields) -> tuple[list[str], list[msgspec.Raw] | None]:
     if _is_there(fields.get("nodenames")):
         names: list[str] = _convert(fields["nodenames"], list[str], "NodeNames")
         return names, None
-    found: _NodeList = _convert(fields.get("nodes"), _NodeList, "Nodes")
-    objects = found.items or []
-    return [_convert(raw, _NodeName, "Nodes").metadata.name for raw in objects], objects
+    # Read twice, each time in one go: that is faster than to read thousands of objects one by one.
+    found: _NodeNames = _convert(fields.get("nodes"), _NodeNames, "Nodes")
+    whole: _NodeList = _convert(fields["nodes"], _NodeList, "Nodes")
+    return [node.metadata.name for node in found.items or ()], whole.items or []
 
 
 def _list_of(objects: list[msgspec.Raw], names: list[str], taken: list[str]) -> Any:
