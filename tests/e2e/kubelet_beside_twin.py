@@ -87,9 +87,7 @@ class SideBySide:
         draft = self.kubelet.folder / "draft.json"
         draft.write_text(json.dumps(body), encoding="utf-8")
         draft.rename(self.kubelet.manifests / f"{body['metadata']['name']}.json")
-        found = eventually(
-            lambda: self._judged(name), f"the kubelet has judged {name}", alive=self.kubelet.program
-        )
+        found = self._verdict(name)
         uid = found["metadata"]["uid"]
         (workload,) = manifest.read(json.dumps(body).encode(), "pod").workloads
         asked = replace(workload.pod, name=name, uid=uid)
@@ -118,6 +116,23 @@ class SideBySide:
         uid = self.running.pop(name)
         self._drop_file(name)
         self.node = self.node.release(uid)
+
+    def restart(self) -> None:
+        """Start the kubelet anew and hold it to what the twin makes of its own state files and pods."""
+        self.kubelet.stop()
+        self.kubelet.start()
+        self.wait_for_devices()
+        found = self.node.restart()
+        told = dict(found.verdicts)
+        for name, uid in list(self.running.items()):
+            status = self._verdict(name)["status"]
+            refused = status.get("phase") == "Failed"
+            assert refused != told[uid].admitted, f"{name}: {status.get('message')}\n{self.describe()}"
+            if refused:
+                del self.running[name]
+                self._drop_file(name)
+        self.node = found.node
+        self.compare()
 
     def clear(self) -> None:
         for name in list(self.running):
@@ -207,6 +222,12 @@ class SideBySide:
         """All that is needed to see it again."""
         config = self.kubelet.config_file.read_text(encoding="utf-8")
         return f"step {self.steps}, running {sorted(self.running)}\n{config}\n{self.kubelet.program.tail()}"
+
+    def _verdict(self, name: str) -> dict[str, Any]:
+        """The pod, once the kubelet has said yes or no to it."""
+        return eventually(
+            lambda: self._judged(name), f"the kubelet has judged {name}", alive=self.kubelet.program
+        )
 
     def _judged(self, name: str) -> dict[str, Any] | None:
         found = self.kubelet.pods().get(name)

@@ -97,7 +97,7 @@ class Machine(NamedTuple):
         return made
 
 
-def boot(machine: Machine, script: str, folder: Path, seconds: float = 240) -> str:
+def boot(machine: Machine, script: str, folder: Path, seconds: float = 600) -> str:
     """What the guest says on its console while it runs the script, in which `run ARGUMENTS` is `numaware ARGUMENTS`."""
     image = _image(script, folder)
     kernel = subprocess.run([ROOT / "scripts/kernel-image"], check=True, capture_output=True, text=True)
@@ -153,7 +153,7 @@ def _packed(folder: Path) -> bytes:
     for name in ("bin", "proc", "sys", "dev", "tmp"):
         (root / name).mkdir(parents=True)
     shutil.copy(shutil.which("busybox") or "/bin/busybox", root / "bin/busybox")
-    for name in ("sh", "cat", "wget", "sleep"):
+    for name in ("sh", "cat", "dd", "mkdir", "mount", "sleep", "wget"):
         (root / "bin" / name).symlink_to("busybox")
     done = subprocess.run(
         [sys.executable, "-c", _TRACE], check=False, capture_output=True, text=True, cwd=folder

@@ -23,14 +23,26 @@ MACHINES = {
         cards=(1, 3),
     ),
 }
-SCRIPT = """
+POD = "0b6e4d3a-59c5-4f0e-9a34-0c3f6f1f2a77"
+FAR_MIB = 32
+# A control group as a kubelet makes them for pods, whose memory has to come from NUMA node 1.
+SCRIPT = f"""
+mount -t cgroup2 none /sys/fs/cgroup
+echo "+memory +cpuset" >/sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/kubepods
+echo "+memory +cpuset" >/sys/fs/cgroup/kubepods/cgroup.subtree_control
+mkdir /sys/fs/cgroup/kubepods/pod{POD}
+echo 1 >/sys/fs/cgroup/kubepods/pod{POD}/cpuset.mems
+mkdir -p /far /var/log/pods/work_far_{POD}
+mount -t tmpfs none /far
+sh -c 'echo $$ >/sys/fs/cgroup/kubepods/pod{POD}/cgroup.procs; exec dd if=/dev/zero of=/far/file bs=1M count={FAR_MIB}'
 echo TOPOLOGY
 run topology show --json
 echo
 echo END-OF-TOPOLOGY
 run agent --no-publish --node guest --listen 127.0.0.1:9201 >/tmp/agent.log 2>&1 &
 until wget -q -O /tmp/metrics http://127.0.0.1:9201/metrics; do
-  kill -0 $! || { cat /tmp/agent.log; break; }
+  kill -0 $! || {{ cat /tmp/agent.log; break; }}
   sleep 1
 done
 echo METRICS
@@ -85,5 +97,8 @@ def test_what_qemu_was_told_is_what_is_found(name: str, tmp_path: Path) -> None:
         assert value("numa_node_cpu_seconds_total", mode="idle", **here) > 0
         for other, distance in enumerate(machine.distances[node]):
             assert value("numa_node_distance", to=str(other), **here) == distance
+    far = {"namespace": "work", "pod": "far", "type": "file"}
+    assert value("numa_pod_memory_bytes", numa="1", **far) >= FAR_MIB << 20
+    assert ("numa_pod_memory_bytes", frozenset({"numa": "0", **far}.items())) not in samples
     devices = sorted(dict(labels)["numa"] for metric, labels in samples if metric == "numa_node_device_info")
     assert devices == [str(node) for node in sorted(machine.cards)]

@@ -351,3 +351,22 @@ def test_random_pods_land_where_the_twin_says(
     record_property(
         "measured", f"kubelet {number}: {admitted} admitted, {refused} refused, all as the twin said"
     )
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_random_pods_keep_what_they_have_when_the_kubelet_restarts(number: int, tmp_path: Path) -> None:
+    """Without devices: those of a plugin that has not come back yet are no device manager's to judge."""
+    chance = random.Random(1000 + number)  # noqa: S311 - the same pods in every run
+    case = Case(chance)
+    case.devices = {}
+    with RealKubelet(tmp_path, case.machine, case.config) as kubelet:
+        side = SideBySide(kubelet)
+        for _ in range(3):
+            side.clear()
+            wishes = Wishes(chance, side, case)
+            for _ in range(3):
+                asked = wishes.next()
+                if not side.add(asked).admitted:
+                    wishes.taken.pop(f"{asked['metadata']['name']}-{kubelet.name}")
+            side.restart()
+            side.add(wishes.next())
