@@ -193,6 +193,34 @@ def test_a_scheduler_that_asks_again_while_the_bind_is_under_way_hears_what_beco
     assert [node for _, node, _ in scene.binder.bound] == ["n0"]
 
 
+def test_a_pod_that_was_bound_stays_where_it_is_before_the_watch_shows_it() -> None:
+    scene = Scene(gpu_node(), gpu_node())
+    scene.truth.put_pod(live(pod("a", 4)))
+
+    async def story(ask: Ask) -> None:
+        body = {"PodName": "a", "PodNamespace": "default", "PodUID": "a"}
+        told = [
+            (await ask("/extender/bind", {**body, "Node": node}))[1]["Error"] for node in ("n0", "n1", "n0")
+        ]
+        assert told == ["", "pod default/a is on n0 already", ""]
+
+    scene.play(story)
+    assert [node for _, node, _ in scene.binder.bound] == ["n0"]
+    assert scene.truth.engine.cluster.where["a"].name == "n0"
+
+
+def test_a_pod_that_the_watch_brings_a_moment_later_is_bound() -> None:
+    scene = Scene(gpu_node())
+
+    async def story(ask: Ask) -> None:
+        asyncio.get_running_loop().call_later(0.2, lambda: scene.truth.put_pod(live(pod("a", 4))))
+        body = {"PodName": "a", "PodNamespace": "default", "PodUID": "a", "Node": "n0"}
+        assert (await ask("/extender/bind", body))[1]["Error"] == ""
+
+    scene.play(story)
+    assert [node for _, node, _ in scene.binder.bound] == ["n0"]
+
+
 def test_a_pod_that_nobody_has_heard_of_is_not_bound() -> None:
     async def story(ask: Ask) -> None:
         body = {"PodName": "a", "PodNamespace": "default", "PodUID": "x", "Node": "n0"}

@@ -39,6 +39,9 @@ _BEST_FOR_VOLCANO = 100
 _UNSCHEDULABLE = 2
 # A pod that Volcano gave a node and never bound is forgotten after this long.
 _SECONDS_TO_BIND = 60.0
+# For a pod that the watch has not brought yet, together well within the timeout that `config` gives kube-scheduler.
+_LOOKS = 20
+_SECONDS_BETWEEN_LOOKS = 0.05
 
 _encode = msgspec.json.Encoder().encode
 _Fields = Mapping[str, msgspec.Raw]
@@ -142,11 +145,20 @@ class Extender:
         namespace, name, uid, node = (
             _text(fields, key) for key in ("podnamespace", "podname", "poduid", "node")
         )
-        pod = self._truth.pod(uid)
+        pod = await self._heard_of(uid)
         if pod is None:
             return {"Error": f"numaware has not heard of pod {namespace}/{name} yet"}
         problem = await self._carry_out(pod, node)
         return {"Error": problem}
+
+    async def _heard_of(self, uid: str) -> LivePod | None:
+        """The pod; the other scheduler may have heard of it a moment earlier, and would wait longer to ask again."""
+        for _ in range(_LOOKS):
+            pod = self._truth.pod(uid)
+            if pod is not None:
+                return pod
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+        return None
 
     async def _carry_out(self, pod: LivePod, node: str) -> str:
         """Bind the pod to the node the other scheduler chose; what went wrong, empty if nothing did.
@@ -163,8 +175,10 @@ class Extender:
         return problem if problem or where == node else f"pod {pod.full_name} is on {where} already"
 
     async def _bind_once(self, pod: LivePod, node: str) -> str:
-        if pod.node:
-            return "" if pod.node == node else f"pod {pod.full_name} is on {pod.node} already"
+        # One that was bound a moment ago may not be seen to be so yet; to move it on the books would free what it holds.
+        where = pod.node or self._truth.place_of(pod.uid)
+        if where:
+            return "" if where == node else f"pod {pod.full_name} is on {where} already"
         blind, problem = self._assume(pod, node)
         if problem:
             return problem

@@ -210,6 +210,10 @@ class Truth:
         live = self._pods.get(uid)
         return live is not None and bool(live.node)
 
+    def place_of(self, uid: str) -> str:
+        """The node that the pod is on, or was sent to and nobody has denied it since; empty if there is none."""
+        return self._on.get(uid, "")
+
     def knowledge(self, name: str) -> Knowledge | None:
         """How a node is known; None if the API server has no such node."""
         place = self._places.get(name)
