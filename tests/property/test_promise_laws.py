@@ -6,6 +6,7 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
@@ -30,7 +31,9 @@ PROFILES = (
 def test_no_node_is_worth_more_than_it_promised(story: Story, profile: Profile, counts: list[int]) -> None:
     """On every node, after every step, for every pod of the story, by a mix of those pods in any proportion."""
     life = Life(Engine(Cluster(story.made)), story)
-    seen = Counter({need_of(pod, GPU): count for pod, count in zip(story.kinds, counts, strict=False) if count})
+    seen = Counter(
+        {need_of(pod, GPU): count for pod, count in zip(story.kinds, counts, strict=False) if count}
+    )
     mix = Mix(seen)
     for move in story.steps:
         life.step(move)
@@ -42,4 +45,30 @@ def test_no_node_is_worth_more_than_it_promised(story: Story, profile: Profile, 
                 kind = kind_of(pod)
                 promise = evaluator.promise(number, member, pod, kind)
                 assert promise >= evaluator.score(number, member, pod, kind)
-                assert evaluator.promise(number, member, pod, kind) == evaluator.score(number, member, pod, kind)
+                assert evaluator.promise(number, member, pod, kind) == evaluator.score(
+                    number, member, pod, kind
+                )
+
+
+@settings(max_examples=80)
+@given(stories())
+def test_classes_that_are_followed_are_those_that_are_worked_out(story: Story) -> None:
+    """Binding leads from one class to one other: looked up or worked out, the same members are of one class."""
+    cluster, evaluator = Cluster(story.made), Evaluator(DEFAULT_PROFILE)
+    placed: list[str] = []
+    for count, move in enumerate(story.steps):
+        pod = replace(story.kinds[move.template], uid=f"u{count}")
+        if move.leaves is not None and placed:
+            cluster.release(placed.pop(move.leaves % len(placed)))
+        for member in cluster:
+            found = evaluator.evaluate(evaluator.number_of(member), member, pod, kind_of(pod))
+            if found.reasons:
+                continue
+            before = member.load
+            assert cluster.bind(pod, member.name, found.hints, found.share).admitted
+            evaluator.follow(member, before, kind_of(pod), found.hints)
+            placed.append(pod.uid)
+            break
+        fresh = Evaluator(DEFAULT_PROFILE)
+        pairs = {(evaluator.number_of(member), fresh.number_of(member)) for member in cluster}
+        assert len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import pytest
+
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.kinds import kind_of
 from numaware.schedule.pool import Pool
 from numaware.schedule.profile import Profile
+from numaware.schedule.stranding import Mix, Need
+from numaware.schedule.zones import WHOLE
+from numaware.twin.node import Node, Verdict
 from numaware.workload.pod import Pod
-from small_clusters import cluster_of, gpu_node
+from small_clusters import cluster_of, facts_of, gpu_node
 from twin_nodes import pod
 
 FILL = Profile(medium=(("most-allocated", 1),))
@@ -81,3 +86,58 @@ def test_forgetting_scores_loses_no_class() -> None:
     assert best(pool, pod("a", 2)) == "n1"
     pool.forget_scores()
     assert best(pool, pod("a", 2)) == "n1"
+
+
+def test_a_member_that_enters_a_class_under_a_lower_name_comes_first() -> None:
+    made = cluster_of(gpu_node(), gpu_node(), gpu_node())
+    for name in ("n0", "n1"):
+        made.bind(pod(name, 2), name)
+    pool = pool_of(made, "n0", "n1")
+    assert best(pool, pod("a", 2)) == "n0"
+    made.release("n0")
+    assert best(pool, pod("a", 2)) == "n1"
+    made.bind(pod("again", 2), "n0")
+    assert best(pool, pod("a", 2)) == "n0"
+
+
+def test_a_member_that_is_dropped_or_kept_out_is_not_found_and_one_that_is_let_in_is() -> None:
+    made = cluster_of(gpu_node(), gpu_node())
+    pool = Pool(made, Evaluator(FILL), lambda member: "cordoned" if member.facts.unschedulable else None)
+    made.put(facts_of("n0", gpu_node(), unschedulable=True))
+    pool.reconsider("n0")
+    assert (best(pool, pod("a", 2)), pool.outside["cordoned"]) == ("n1", 1)
+    made.put(facts_of("n0", gpu_node()))
+    pool.reconsider("n0")
+    assert (best(pool, pod("a", 2)), pool.outside["cordoned"]) == ("n0", 0)
+    made.drop("n0")
+    pool.reconsider("n0")
+    assert best(pool, pod("a", 2)) == "n1"
+
+
+def test_members_that_come_and_go_do_not_pile_up_in_a_class() -> None:
+    """The first member hides the names of those that have moved on; they are thrown out all the same."""
+    made = cluster_of(gpu_node(), gpu_node())
+    pool = pool_of(made)
+    for number in range(100):
+        made.bind(pod(f"p{number}", 2), "n1")
+        assert best(pool, pod("a", 2)) == "n1"
+        made.release(f"p{number}")
+        assert best(pool, pod("a", 2)) == "n0"
+    assert max(len(some.names) for some in pool._classes.values()) < 50
+
+
+def test_most_classes_are_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cluster_of(*[gpu_node()] * 8)
+    for number in range(1, 8):
+        made.bind(pod(f"p{number}", number), f"n{number}")
+    admit, asked = Node.admit, []
+
+    def asked_to_admit(node: Node, asking: Pod) -> Verdict:
+        asked.append(sorted(node.state.pods))
+        return admit(node, asking)
+
+    monkeypatch.setattr(Node, "admit", asked_to_admit)
+    pool = pool_of(made)
+    pool.evaluator.learn(Mix({Need(2, 1, 1, WHOLE): 1}))
+    assert best(pool, pod("a", 2)) == "n5"
+    assert asked == [["p5"]]

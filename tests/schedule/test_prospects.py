@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from numaware.schedule.prospects import Prospect, Standing, prospects, taking
+from numaware.schedule.stranding import Mix, Need
+from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, Zone
+from numaware.twin.node import Node
+from numaware.workload.pod import Container, Pod
+from small_clusters import cluster_of, gpu_node
+from twin_nodes import GI, GPU, config, container, machine, pod, pod_of, sized
+
+GPUS = Mix({Need(2, GI, 1, WHOLE): 1})
+CPUS = Mix({Need(2, GI, 0, WHOLE): 1})
+
+
+def seen(node: Node, asking: Pod, mix: Mix = GPUS) -> list[Prospect] | None:
+    wanted = taking(node, asking)
+    assert wanted is not None
+    return prospects(Standing(cluster_of(node).members[0]), wanted, mix)
+
+
+def test_an_aligned_pod_takes_all_it_owns_from_one_numa_node_or_the_other() -> None:
+    found = seen(gpu_node("single-numa-node", memory=True), pod("a", 4, GI, gpu=1))
+    assert found is not None
+    assert [one.used for one in found] == [[0], [1]]
+    assert [(zone.cpus, zone.gpus) for one in found for zone in one.after] == [(3, (WHOLE,)), (4, (WHOLE,))]
+    assert {one.idle for one in found} == {(4 * WHOLE, 3 * WHOLE)}
+
+
+def test_there_is_no_prospect_where_no_numa_node_has_enough() -> None:
+    assert seen(gpu_node("single-numa-node"), pod("a", 12)) == []
+
+
+@pytest.mark.parametrize(("policy", "cpus"), [("best-effort", 4), ("restricted", 12)])
+def test_nothing_is_foretold_of_a_pod_that_may_lie_on_several_numa_nodes(policy: str, cpus: int) -> None:
+    node = gpu_node(policy)
+    wanted = taking(node, pod("a", cpus))
+    assert wanted is not None
+    assert not wanted.together
+    # Under best-effort pods lie freely, and only the node as a whole counts.
+    found = prospects(Standing(cluster_of(node).members[0]), wanted, GPUS)
+    assert found is None if policy == "restricted" else [one.used for one in found or ()] == [[]]
+
+
+def test_nothing_is_foretold_of_gpus_that_are_not_on_one_numa_node() -> None:
+    both = Node.fresh(machine(2, 8, devices={GPU: {"g0": (0, 1)}}), config("restricted"))
+    assert taking(both, pod("a", 2, gpu=1)) is None
+    assert taking(both, pod("a", 2)) is not None
+
+
+def test_containers_that_own_something_each_go_their_own_way() -> None:
+    two = pod_of("a", container("x", {"cpu": 2, "memory": GI}), container("y", {"cpu": 2, "memory": GI}))
+    wanted = taking(gpu_node("single-numa-node"), two)
+    assert wanted is not None
+    assert not wanted.together
+
+
+def test_a_part_of_a_gpu_may_be_beside_the_cpus_or_not() -> None:
+    amounts = sized({"cpu": 2, "memory": GI, SHARE_RESOURCE: 400})
+    found = seen(gpu_node("single-numa-node"), pod_of("a", Container("app", amounts, amounts)))
+    assert found is not None
+    assert [one.used for one in found] == [[0], [0, 1], [1], [0, 1]]
+    assert {zone.gpus for one in found for zone in one.after} == {(WHOLE, WHOLE), (600, WHOLE)}
+
+
+def test_a_pod_that_owns_nothing_changes_the_totals_alone() -> None:
+    found = seen(gpu_node("restricted"), pod_of("a", Container("app", sized({"cpu": 3}))))
+    assert found is not None
+    assert [(one.used, one.after) for one in found] == [([], (Zone(12, 2 * 64 * GI, (WHOLE,) * 4),))]
+
+
+def test_stranded_cpus_are_not_foretold_where_the_totals_limit_the_zones() -> None:
+    node = gpu_node("single-numa-node")
+    assert seen(node, pod("a", 2), CPUS) is not None
+    made = cluster_of(node)
+    made.place(pod_of("many", Container("app", sized({"cpu": 10}))), "n0")
+    wanted = taking(node, pod("a", 2))
+    assert wanted is not None
+    assert prospects(Standing(made.members[0]), wanted, CPUS) is None
