@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
+from numaware.schedule import evaluation
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import UNHEARD_OF, Engine
 from numaware.schedule.facts import Taint
@@ -69,3 +71,14 @@ def test_pods_are_scored_by_the_profile_of_the_scheduler_they_name() -> None:
     assert engine.decide(asked).node == "n0"
     assert engine.decide(replace(asked, scheduling=Scheduling(scheduler="spread"))).node == "n1"
     assert engine.decide(replace(asked, scheduling=Scheduling(scheduler="another"))).node == "n0"
+
+
+def test_an_engine_that_only_judges_does_not_remember_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every size of pod is a kind of its own; one that decides forgets as well."""
+    monkeypatch.setattr(evaluation, "_MOST_ANSWERS", 3)
+    engine = Engine(cluster_of(gpu_node()))
+    seen = []
+    for cpus in range(1, 9):
+        assert len(engine.judge(pod("p", cpus), ["n0"])) == 1
+        seen.append(engine._evaluators[""]._fits)
+    assert max(seen) == 4
