@@ -2,16 +2,20 @@
 
 Enough for a real kubelet to admit pods, keep its state files and answer PodResources. A container whose command is `exit`
 ends well at once, all others run until they are stopped.
+
+A program of its own (`python fake_cri.py SOCKET`): the tests are clients of gRPC in the manner of asyncio, and that library
+does not take well to a busy server with threads in the same process.
 """
 
 from __future__ import annotations
 
 import itertools
+import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,17 +29,16 @@ _CREATED, _RUNNING, _EXITED = 0, 1, 2
 
 
 class FakeCri:
-    """The runtime at a socket; `cpusets` has what each running container may use, by (pod, container)."""
+    """The runtime at a socket."""
 
     def __init__(self, socket: Path) -> None:
         self.socket = socket
         self.sandboxes: dict[str, Any] = {}
         self.containers: dict[str, Any] = {}
         self.configs: dict[str, Any] = {}
-        self.cpusets: dict[tuple[str, str], tuple[str, str]] = {}
         self._owner: dict[str, str] = {}
         self._count = itertools.count(1)
-        self._lock = Lock()
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         self._server = grpc.server(ThreadPoolExecutor(4))
@@ -68,7 +71,7 @@ class FakeCri:
             "RemoveContainer": self._call(wire.Id, self._remove),
             "ListContainers": self._call(wire.ListContainersRequest, self._list_containers),
             "ContainerStatus": self._call(wire.Id, self._container_status),
-            "UpdateContainerResources": self._call(wire.UpdateContainerResourcesRequest, self._update),
+            "UpdateContainerResources": self._call(wire.Empty, lambda _: wire.Empty()),
             "ReopenContainerLog": self._call(wire.Id, lambda _: wire.Empty()),
             "UpdateRuntimeConfig": self._call(wire.Empty, lambda _: wire.Empty()),
             "ListContainerStats": self._call(wire.Empty, lambda _: wire.Empty()),
@@ -157,7 +160,6 @@ class FakeCri:
     def _create(self, asked: Any) -> Any:
         name = f"container-{next(self._count)}"
         config = asked.config
-        pod = self.sandboxes[asked.pod_sandbox_id].metadata.name
         self.configs[name] = config
         self.containers[name] = wire.ContainerStatus(
             id=name,
@@ -173,12 +175,7 @@ class FakeCri:
             log_path=f"{self.socket.parent}/logs/{name}.log",
         )
         self._owner[name] = asked.pod_sandbox_id
-        self._note(name, pod, config.linux.resources)
         return wire.Id(id=name)
-
-    def _note(self, name: str, pod: str, resources: Any) -> None:
-        key = (pod, self.configs[name].metadata.name)
-        self.cpusets[key] = (resources.cpuset_cpus, resources.cpuset_mems)
 
     def _start(self, asked: Any) -> Any:
         container = self.containers[asked.id]
@@ -233,11 +230,6 @@ class FakeCri:
     def _container_status(self, asked: Any) -> Any:
         return wire.ContainerStatusResponse(status=self.containers[asked.id])
 
-    def _update(self, asked: Any) -> Any:
-        pod = self.sandboxes[self._owner[asked.container_id]].metadata.name
-        self._note(asked.container_id, pod, asked.linux)
-        return wire.Empty()
-
 
 def _matches(one: Any, wanted: Any) -> bool:
     return (
@@ -245,3 +237,13 @@ def _matches(one: Any, wanted: Any) -> bool:
         and (not wanted.HasField("state") or wanted.state.state == one.state)
         and all(one.labels.get(name) == text for name, text in wanted.label_selector.items())
     )
+
+
+def main() -> None:
+    """Serve until killed."""
+    with FakeCri(Path(sys.argv[1])):
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,6 @@ from typing import Any, Self
 
 import made_sysfs
 from e2e.control_plane import assets, free_port
-from e2e.fake_cri import FakeCri
 from e2e.fake_plugin import FakePlugin
 from e2e.program import Program, eventually
 from numaware.machine import sysfs
@@ -70,7 +70,13 @@ class RealKubelet:
         for place in (self.root, self.manifests, self.plugins_folder, folder / "sysctl"):
             place.mkdir(parents=True)
         self.podresources = self.root / "pod-resources/kubelet.sock"
-        self.cri = FakeCri(folder / "cri.sock")
+        self._cri_socket = folder / "cri.sock"
+        self.cri = Program(
+            "runtime",
+            [sys.executable, Path(__file__).with_name("fake_cri.py"), self._cri_socket],
+            folder / "runtime.log",
+            {"PYTHONPATH": str(Path(__file__).parents[1])},
+        )
         self.plugins = [FakePlugin(self.plugins_folder, *item) for item in sorted((devices or {}).items())]
         self.read_only_port, self.port, healthz = (free_port() for _ in range(3))
         self._healthz_port = healthz
@@ -82,8 +88,9 @@ class RealKubelet:
         )
 
     def __enter__(self) -> Self:
-        self.cri.__enter__()
         try:
+            self.cri.start()
+            eventually(self._cri_socket.exists, "the runtime listens", alive=self.cri)
             self.start()
         except BaseException:
             self.__exit__(None, None, None)
@@ -96,7 +103,7 @@ class RealKubelet:
         self.program.stop(5)
         for plugin in self.plugins:
             plugin.__exit__(kind, error, trace)
-        self.cri.__exit__(kind, error, trace)
+        self.cri.kill()
 
     def machine(self) -> Machine:
         """The machine, as discovery reads it where the kubelet does."""
@@ -127,7 +134,7 @@ class RealKubelet:
         settings = {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
-            "containerRuntimeEndpoint": f"unix://{self.cri.socket}",
+            "containerRuntimeEndpoint": f"unix://{self._cri_socket}",
             "address": "127.0.0.1",
             "port": self.port,
             "readOnlyPort": self.read_only_port,
