@@ -227,7 +227,8 @@ class Cluster:
         """Names of members that changed since then, ascending; all of them if that is too long ago to know."""
         if serial < self._forgotten:
             return [member.name for member in self.members]
-        return sorted(set(self._changes[serial - self._forgotten :]))
+        changes = self._changes[serial - self._forgotten :]
+        return sorted(set(changes)) if len(changes) > 1 else changes
 
     def _replace(self, member: Member, load: Load, uid: str, *, arrived: bool) -> None:
         if self._journal is not None:

@@ -39,11 +39,15 @@ class _Board:
 
 
 class _Class:
-    """Names of the members of one class: a heap, from which those that have moved on are dropped when they surface."""
+    """The members of one class: how many, the first by name, and all names in a heap.
 
-    __slots__ = ("names", "size")
+    Those that have moved on are dropped from the heap when they surface.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("first", "names", "size")
+
+    def __init__(self, first: str) -> None:
+        self.first = first
         self.names: list[str] = []
         self.size = 0
 
@@ -80,7 +84,7 @@ class Pool:
             self.outside[before] -= 1
         number = self._number.pop(name, None)
         if number is not None:
-            self._leave(number)
+            self._leave(number, name)
         member = self.cluster.by_name.get(name)
         if member is not None:
             self._consider(member)
@@ -98,8 +102,8 @@ class Pool:
         heap, named = board.heap, board.named
         while heap:
             score, name, number = heap[0]
-            first = self._first(number)
-            if first == name == named.get(number):
+            some = self._classes.get(number)
+            if some is not None and some.first == name == named.get(number):
                 member = self.cluster.by_name[name]
                 kept = -self.evaluator.score(number, member, pod, kind)
                 if kept == score:
@@ -113,11 +117,11 @@ class Pool:
             heapq.heappop(heap)
             if named.get(number) != name:
                 continue
-            if first is None:
+            if some is None:
                 del named[number]
             else:
-                named[number] = first
-                heapq.heappush(heap, (score, first, number))
+                named[number] = some.first
+                heapq.heappush(heap, (score, some.first, number))
         return None
 
     def reasons(self, pod: Pod, kind: Kind) -> Counter[str]:
@@ -125,7 +129,7 @@ class Pool:
         self._catch_up()
         counts: Counter[str] = Counter()
         for number, some in self._classes.items():
-            first = self.cluster.by_name[self._first(number) or _NOBODY]
+            first = self.cluster.by_name[some.first]
             for reason in set(self.evaluator.evaluate(number, first, pod, kind).reasons):
                 counts[reason] += some.size
         return counts
@@ -150,14 +154,12 @@ class Pool:
 
     def _read(self, board: _Board, pod: Pod, kind: Kind) -> None:
         """Take in the news since the board was last asked for."""
-        named = board.named
+        named, classes = board.named, self._classes
         for number in self._news[board.read :]:
-            known = named.get(number)
-            if known == _NOBODY:
+            some, known = classes.get(number), named.get(number)
+            if some is None or (known is not None and known <= some.first):
                 continue
-            name = self._first(number)
-            if name is None or (known is not None and known <= name):
-                continue
+            name = some.first
             score = self.evaluator.promise(number, self.cluster.by_name[name], pod, kind)
             if score < 0:
                 named[number] = _NOBODY
@@ -192,30 +194,27 @@ class Pool:
             return
         self._number[name] = number
         if before is not None:
-            self._leave(before)
+            self._leave(before, name)
         some = self._classes.get(number)
         if some is None:
-            some = self._classes[number] = _Class()
-        first = self._first(number)
-        if first is None or name < first:
+            some = self._classes[number] = _Class(name)
+            self._news.append(number)
+        elif name < some.first:
+            some.first = name
             self._news.append(number)
         some.size += 1
         heapq.heappush(some.names, name)
         if len(some.names) > 4 * some.size + 8:
             some.names = sorted({name for name in some.names if self._number.get(name) == number})
 
-    def _leave(self, number: int) -> None:
+    def _leave(self, number: int, name: str) -> None:
+        """A member is no longer of a class."""
         some = self._classes[number]
         some.size -= 1
         if not some.size:
             del self._classes[number]
-
-    def _first(self, number: int) -> str | None:
-        """The first member of a class, None if it has none."""
-        some = self._classes.get(number)
-        if some is None:
-            return None
-        names = some.names
-        while names and self._number.get(names[0]) != number:
-            heapq.heappop(names)
-        return names[0] if names else None
+        elif some.first == name:
+            names = some.names
+            while self._number.get(names[0]) != number:
+                heapq.heappop(names)
+            some.first = names[0]
