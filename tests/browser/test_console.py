@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
@@ -17,6 +18,7 @@ from console_server import RunningConsole, running
 from console_world import console
 from kubelet_logs import ERAS, Story, written
 from numaware.serve.console.api import Console
+from numaware.serve.console.lab import LabWorld, lab_cluster
 from numaware.twin.topology.hints import Hint
 
 ROOT = Path(__file__).parents[2]
@@ -499,6 +501,26 @@ def test_schedulers_are_compared(browser: Browser) -> None:
         expect(page.get_by_text("2 of 2 schedulers done")).to_be_visible(timeout=60_000)
         expect(page.get_by_role("rowheader", name="kube-scheduler")).to_be_visible()
         expect(page.get_by_role("img", name=re.compile("Refusals so far"))).to_be_visible()
+
+
+def test_names_of_nodes_and_pods_stay_text(browser: Browser) -> None:
+    """Whoever may name a node must not be able to write into the page."""
+    name = "<img src=x onerror=document.title=1>"
+
+    def make() -> Console:
+        spec = lab_cluster()
+        world = LabWorld(
+            0, spec=msgspec.structs.replace(spec, nodes=(msgspec.structs.replace(spec.nodes[0], name=name),))
+        )
+        world.advance(60_000)
+        return Console(world, lambda: world.now)
+
+    with running(make) as server, opened(browser, server, "/overview") as page:
+        expect(page.locator(".tile b")).to_have_text(name)
+        page.locator(".tile").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        expect(page.locator("main img")).to_have_count(0)
+        assert page.title() != "1"
 
 
 # Who may look
