@@ -7,7 +7,6 @@ and the CPU seconds beside them tell what a scheduler costs wherever it runs.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -21,8 +20,8 @@ Runs = dict[tuple[str, int], Run]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Runs]:
-    """Everything measured once, and shown as a table at the end."""
+def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Runs:
+    """Everything measured once, and shown as a table."""
     found: Runs = {}
     load_before = os.getloadavg()[0]
     with ControlPlane(tmp_path_factory.mktemp("plane")) as plane:
@@ -30,12 +29,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
             with cluster(plane, nodes) as kubelets:
                 for one in CONTENDERS:
                     found[one.name, nodes] = run(plane, one, kubelets, pods)
-    yield found
-    _show(request, found, f"load average {load_before:.1f} before, {os.cpu_count()} CPUs")
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        _show(found, f"load average {load_before:.1f} before, {os.cpu_count()} CPUs")
+    return found
 
 
-def _show(request: pytest.FixtureRequest, found: Runs, machine: str) -> None:
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
+def _show(found: Runs, machine: str) -> None:
     left_out = {one.name: one.leaves_out for one in CONTENDERS}
     heading = (
         *(
@@ -67,12 +66,9 @@ def _show(request: pytest.FixtureRequest, found: Runs, machine: str) -> None:
             )
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    reporter.write_line("")
-    reporter.write_line(f"pods bound a second; no kubelet answers meanwhile; {machine}")
+    print(f"\npods bound a second; no kubelet answers meanwhile; {machine}")
     for row in rows:
-        reporter.write_line(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 @pytest.mark.parametrize("nodes", [nodes for nodes, _ in SIZES])

@@ -167,13 +167,14 @@ class Contender(NamedTuple):
 CONTENDERS = (
     Contender("bare client", bare, "bare", "everything but the bind: no decision, no watch, no event"),
     Contender(
-        "numaware scheduler", numaware, "numaware", "nothing; every node judged by its kubelet's rules"
+        "numaware scheduler",
+        numaware,
+        "numaware",
+        "preemption, volumes that are not bound yet, resource claims",
     ),
+    Contender("kube-scheduler", kube_scheduler, "default-scheduler", "NUMA nodes; of many nodes, most"),
     Contender(
-        "kube-scheduler", kube_scheduler, "default-scheduler", "NUMA nodes; looks at some nodes, not all"
-    ),
-    Contender(
-        "kube-scheduler + extender", extended, "default-scheduler", "nothing; two calls more for each pod"
+        "kube-scheduler + extender", extended, "default-scheduler", "nothing; two more calls for each pod"
     ),
 )
 
