@@ -88,7 +88,7 @@ def test_a_lease_is_taken_when_it_was_left_alone_for_its_time_whatever_its_clock
 ) -> None:
     spec = {"holderIdentity": "a-dead-one", "leaseDurationSeconds": 6, "renewTime": when, "acquireTime": when}
     scene.api.create(LEASE.rpartition("/")[0], {"metadata": {"name": "numaware-scheduler"}, "spec": spec})
-    scene.burst(100, slow=False)
+    scene.burst(100, delay=0.0)
     ours = scene.start()
     ours.wait_ready()
     assert scene.fakes.admissions() == []
@@ -138,7 +138,7 @@ def test_binds_whose_answer_is_lost_are_looked_after(scene: Scene) -> None:
 
 def test_a_server_that_has_too_much_to_do_is_asked_again_later(scene: Scene) -> None:
     scene.proxy.refuse(120, is_bind)
-    scene.burst(slow=False)
+    scene.burst(delay=0.0)
     scene.start()
     scene.wait_for(MIDDLE)
     scene.proxy.refuse(30)

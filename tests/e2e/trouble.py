@@ -74,14 +74,13 @@ class Scene:
         self,
         count: int = _PODS,
         *,
-        slow: bool = True,
+        delay: float = _SLOWLY,
         scheduler: str = "numaware",
         seed: int = 1,
         prefix: str = "p",
     ) -> None:
         """Many pods at once, to be bound slowly enough for trouble to come in between."""
-        if slow:
-            self.proxy.delay(_SLOWLY, is_bind)
+        self.proxy.delay(delay, is_bind)
         self.api.create_all(PODS, load.pods(count, seed=seed, scheduler=scheduler, prefix=prefix))
         self.sent += count
 
