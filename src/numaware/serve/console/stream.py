@@ -18,6 +18,7 @@ from numaware.serve.console.world import Event
 _MOST_READERS = 256
 _MOST_QUEUED = 32
 _BEAT_SECONDS = 10
+_LOOK_EVERY = 5000
 
 
 class Changed(msgspec.Struct, frozen=True, rename="camel"):
@@ -48,6 +49,7 @@ class Stream:
         self._readers: set[_Reader] = set()
         self._seen = census.serial
         self._stale: set[str] = set()
+        self._looked = 0
         self._last_event = census.world.events[-1].id if census.world.events else 0
 
     def publish(self) -> None:
@@ -63,9 +65,7 @@ class Stream:
         if news:
             self._last_event = news[0].id
         # What is shown of a node changes with its refusals and its age, too.
-        stale = {member.name for member in world.cluster if self.census.is_stale(member.name)}
-        changed |= (stale ^ self._stale) | {event.node for event in news if event.kind == "refused"}
-        self._stale = stale
+        changed |= {event.node for event in news if event.kind == "refused"} | self._aged()
         names = sorted(changed)
         if not (names or news) or not self._readers:
             return
@@ -83,6 +83,16 @@ class Stream:
                 )
                 data = made[reader.shape] = encoded("changed", told)
             self._hand(reader, data)
+
+    def _aged(self) -> set[str]:
+        """Nodes that have become stale, or are no longer; how old all of them are takes a while to find out."""
+        world = self.census.world
+        if world.now - self._looked < _LOOK_EVERY:
+            return set()
+        self._looked = world.now
+        stale = {member.name for member in world.cluster if self.census.is_stale(member.name)}
+        before, self._stale = self._stale, stale
+        return stale ^ before
 
     def _hand(self, reader: _Reader, data: bytes) -> None:
         try:
