@@ -219,8 +219,11 @@ class _Choice:
         if self.policy != "single-numa-node" and len(self.hardware.numa) > _FEW_NODES:
             self.notes.append(Message("recommend-memory-slow", {"count": len(self.hardware.numa)}))
             return None
-        if self.kept is None:
+        # Where memory lies beside no CPU, the two never agree on a NUMA node.
+        apart = any(numa.cpus and not numa.memory_bytes for numa in self.hardware.numa)
+        if self.kept is None or apart:
             self.notes.append(Message("recommend-memory-unknown"))
+            return None
         return self.kept
 
     def _memory_settings(self) -> Iterator[Setting]:

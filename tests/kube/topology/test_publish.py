@@ -103,8 +103,8 @@ def _with(name: str, old: str, new: str) -> Callable[[dict[str, str]], None]:
         (_with(complete.STATE, '"memory":[[', '"memory":["x",['), "Expected `array`"),
         (_with(complete.MACHINE, '"gpu-b"', '"gpu-a"'), "a device of vendor.example/gpu is listed twice"),
         (_with(complete.MACHINE, '"id":1', '"id":0'), "NUMA node 0 is listed twice"),
-        (_with(complete.KUBELET, '"Static"', '"Dynamic"'), "the kubelet would not start"),
-        (_with(complete.KUBELET, "{", "{{"), "JSON is malformed"),
+        (_with(complete.KUBELET_SETTINGS, '"Static"', '"Dynamic"'), "the kubelet would not start"),
+        (_with(complete.KUBELET_SETTINGS, "{", "{{"), "JSON is malformed"),
     ],
 )
 def test_a_report_of_ours_that_makes_no_sense_is_one_problem(
@@ -123,7 +123,7 @@ def test_a_report_of_ours_that_makes_no_sense_is_one_problem(
 def test_a_damaged_report_of_ours_is_a_node_or_a_problem(data: st.DataObject) -> None:
     document = publish.encode("n1", node(), 7)
     told = attributes(document)
-    name = data.draw(st.sampled_from([complete.STATE, complete.MACHINE, complete.KUBELET]))
+    name = data.draw(st.sampled_from([complete.STATE, complete.MACHINE, complete.KUBELET_SETTINGS]))
     start = data.draw(st.integers(0, len(told[name]) - 1))
     end = data.draw(st.integers(start, min(start + 6, len(told[name]))))
     told[name] = (

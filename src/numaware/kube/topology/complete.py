@@ -19,7 +19,7 @@ from numaware.twin.node import Node
 FORMAT = "numaware.io/format"
 GENERATION = "numaware.io/generation"
 MACHINE = "numaware.io/machine"
-KUBELET = "numaware.io/kubelet"
+KUBELET_SETTINGS = "numaware.io/kubelet"
 STATE = "numaware.io/state"
 _VERSION = "1"
 
@@ -30,7 +30,7 @@ def encode(node: Node, generation: int) -> dict[str, str]:
     return {
         FORMAT: _VERSION,
         GENERATION: str(generation),
-        KUBELET: machine.encode_config(kubelet.config),
+        KUBELET_SETTINGS: machine.encode_config(kubelet.config),
         MACHINE: machine.encode_hardware(kubelet.hardware),
         STATE: state.encode(node),
     }
@@ -43,14 +43,14 @@ def decode(attributes: Mapping[str, str]) -> Complete | None:
         return None
     if version != _VERSION:
         raise ValueError(f"{FORMAT} is {printable(version, 40)!r}; this release reads format {_VERSION}")
-    for name in (GENERATION, MACHINE, KUBELET, STATE):
+    for name in (GENERATION, MACHINE, KUBELET_SETTINGS, STATE):
         if name not in attributes:
             raise ValueError(f"attribute {name} is missing")
     generation = attributes[GENERATION]
     if not (generation.isascii() and generation.isdigit()) or len(generation) > 19:
         raise ValueError(f"{GENERATION} is no number: {printable(generation, 40)!r}")
     try:
-        kubelet, devices = machine.decode(attributes[MACHINE], attributes[KUBELET])
+        kubelet, devices = machine.decode(attributes[MACHINE], attributes[KUBELET_SETTINGS])
         held = state.decode(attributes[STATE], kubelet, devices)
     except StartError as error:
         raise ValueError(f"the kubelet would not start: {error.message}") from None
