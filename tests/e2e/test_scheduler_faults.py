@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -222,7 +223,9 @@ def test_pods_of_a_node_that_vanished_are_the_only_ones_it_costs(scene: Scene) -
     scene.assert_all_well()
 
 
-def test_another_scheduler_on_the_same_nodes_costs_at_most_what_it_raced_for(scene: Scene) -> None:
+def test_another_scheduler_on_the_same_nodes_costs_at_most_what_it_raced_for(
+    scene: Scene, record_property: Callable[[str, object], None]
+) -> None:
     """kube-scheduler binds to the same nodes at the same time.
 
     Pods of its own may be refused by kubelets, it knows of no NUMA nodes. One of ours can be refused in one way only: the
@@ -243,6 +246,8 @@ def test_another_scheduler_on_the_same_nodes_costs_at_most_what_it_raced_for(sce
         scene.plane.stop("scheduler")
     assert audit(scene.plane, scene.fakes) == []
     admissions = scene.fakes.admissions()
+    whose = Counter(refusal.pod.name.partition("-")[0] for refusal in scene.fakes.refusals())
+    record_property("measured", f"beside kube-scheduler: {len(admissions)} pods, refused {dict(whose)}")
     for refusal in scene.fakes.refusals():
         assert refusal.reason == "TopologyAffinityError"
         if refusal.pod.name.startswith("ours"):
