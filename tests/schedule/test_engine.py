@@ -302,6 +302,14 @@ def test_no_owner_goes_where_a_pod_is_astray_until_the_node_is_known_again() -> 
     assert engine.decide(pod("a", 2)).node == "n0"
 
 
+def test_a_node_with_more_on_it_than_it_should_still_takes_a_pod_that_asks_for_nothing() -> None:
+    engine = Engine(cluster_of(gpu_node("none")))
+    for uid in "abc":
+        engine.place(pod_of(uid, Container("app", sized({"cpu": 14}))), "n0")
+    assert engine.decide(pod("free")).node == "n0"
+    assert engine.decide(pod("cpu", 1)).reasons == (("Insufficient cpu", 1),)
+
+
 # Storms
 
 

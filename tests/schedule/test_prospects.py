@@ -20,12 +20,21 @@ def seen(node: Node, asking: Pod, mix: Mix = GPUS) -> list[Prospect] | None:
     return prospects(Standing(cluster_of(node).members[0]), wanted, mix)
 
 
-def test_an_aligned_pod_takes_all_it_owns_from_one_numa_node_or_the_other() -> None:
-    found = seen(gpu_node("single-numa-node", memory=True), pod("a", 4, GI, gpu=1))
+def test_an_aligned_pod_takes_all_it_owns_from_the_lowest_numa_node_that_has_enough() -> None:
+    node = gpu_node("single-numa-node", memory=True)
+    for cpus, expected in ((4, (0, 3)), (8, (1, 0))):
+        found = seen(node, pod("a", cpus, GI, gpu=1))
+        assert found is not None
+        assert [(one.used[0], one.after[0].cpus, one.after[0].gpus) for one in found] == [
+            (*expected, (WHOLE,))
+        ]
+        assert found[0].idle == (4 * WHOLE, 3 * WHOLE)
+
+
+def test_which_numa_node_it_is_cannot_be_told_of_a_pod_that_wants_huge_pages_too() -> None:
+    found = seen(gpu_node("single-numa-node", memory=True), pod("a", 4, GI, huge=1))
     assert found is not None
     assert [one.used for one in found] == [[0], [1]]
-    assert [(zone.cpus, zone.gpus) for one in found for zone in one.after] == [(3, (WHOLE,)), (4, (WHOLE,))]
-    assert {one.idle for one in found} == {(4 * WHOLE, 3 * WHOLE)}
 
 
 def test_there_is_no_prospect_where_no_numa_node_has_enough() -> None:
@@ -60,7 +69,7 @@ def test_a_part_of_a_gpu_may_be_beside_the_cpus_or_not() -> None:
     amounts = sized({"cpu": 2, "memory": GI, SHARE_RESOURCE: 400})
     found = seen(gpu_node("single-numa-node"), pod_of("a", Container("app", amounts, amounts)))
     assert found is not None
-    assert [one.used for one in found] == [[0], [0, 1], [1], [0, 1]]
+    assert [one.used for one in found] == [[0], [0, 1]]
     assert {zone.gpus for one in found for zone in one.after} == {(WHOLE, WHOLE), (600, WHOLE)}
 
 

@@ -30,6 +30,8 @@ from numaware.workload.pod import Pod
 
 # Answers kept before everything is forgotten; about 1 KB each.
 _MOST_ANSWERS = 1 << 18
+# In place of a score; on a node that has more on it than it should, scores may be below zero.
+REFUSED = -(1 << 62)
 ASTRAY = "node(s) have pods of which nobody knows what they hold"
 
 
@@ -51,7 +53,7 @@ class Evaluation(NamedTuple):
 
 
 class _Answers:
-    """What classes say to one kind of pod, by their numbers; a score below zero stands for a refusal.
+    """What classes say to one kind of pod, by their numbers.
 
     `promises` are what scores can be at most. `moves` says which class a member is of after such a pod was bound to it,
     `takings` what it takes of nodes by the numbers of their kubelets.
@@ -148,7 +150,7 @@ class Evaluator:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def score(self, number: int, member: Member, pod: Pod, kind: Kind) -> int:
-        """How good the best way is to place a pod of a kind on class `number`, below zero if there is none.
+        """How good the best way is to place a pod of a kind on class `number`, `REFUSED` if there is none.
 
         `member` and `pod` stand for all of theirs.
         """
@@ -156,7 +158,7 @@ class Evaluator:
         score = answers.scores.get(number)
         if score is None:
             ways = self._known_fit(answers, number, member, pod, kind).ways
-            score = max([self._weigh(outcome, kind) for _, outcome in ways], default=-1)
+            score = max([self._weigh(outcome, kind) for _, outcome in ways], default=REFUSED)
             answers.scores[number] = score
         return score
 
@@ -184,7 +186,7 @@ class Evaluator:
         if found is None:
             return None
         # Without a prospect the twin will refuse; it is asked when nobody else is left to ask.
-        return max([self._weigh(prospect, answers.kind) for prospect in found], default=0)
+        return max([self._weigh(prospect, answers.kind) for prospect in found], default=REFUSED + 1)
 
     def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Evaluation:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.evaluation import Evaluation, Evaluator
+from numaware.schedule.evaluation import REFUSED, Evaluation, Evaluator
 from numaware.schedule.kinds import Kind
 from numaware.workload.pod import Pod
 
@@ -105,14 +105,14 @@ class Pool:
             some = self._classes.get(number)
             if some is not None and some.first == name == named.get(number):
                 member = self.cluster.by_name[name]
-                kept = -self.evaluator.score(number, member, pod, kind)
-                if kept == score:
+                kept = self.evaluator.score(number, member, pod, kind)
+                if kept == -score:
                     return member, self.evaluator.evaluate(number, member, pod, kind)
                 heapq.heappop(heap)
-                if kept > 0:
+                if kept == REFUSED:
                     named[number] = _NOBODY
                 else:
-                    heapq.heappush(heap, (kept, name, number))
+                    heapq.heappush(heap, (-kept, name, number))
                 continue
             heapq.heappop(heap)
             if named.get(number) != name:
@@ -161,7 +161,7 @@ class Pool:
                 continue
             name = some.first
             score = self.evaluator.promise(number, self.cluster.by_name[name], pod, kind)
-            if score < 0:
+            if score == REFUSED:
                 named[number] = _NOBODY
             else:
                 named[number] = name

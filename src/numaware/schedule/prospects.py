@@ -18,6 +18,7 @@ from numaware.schedule.stranding import Mix
 from numaware.schedule.zones import WHOLE, Room, Site, Zone, gpu_resource, room, site
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
+from numaware.twin.topology.merge import narrower
 from numaware.workload.demand import ContainerDemand, demand
 from numaware.workload.pod import Pod
 
@@ -50,7 +51,7 @@ class Prospect(msgspec.Struct, frozen=True, gc=False):
 class Standing:
     """How the members of a class stand: what kind of machine they are, and what is free on them."""
 
-    __slots__ = ("capped", "gpus", "milli", "room", "site", "whole")
+    __slots__ = ("capped", "gpus", "grouped", "milli", "room", "site", "whole")
 
     def __init__(self, member: Member) -> None:
         node, used, shares, _, _ = member.load
@@ -60,6 +61,8 @@ class Standing:
         self.capped = self.room.capped
         self.whole = self.room.whole
         self.gpus = self.room.gpus
+        # A NUMA node that shares its memory with others takes no pod of its own, whatever is free there.
+        self.grouped = any(part.cells & (part.cells - 1) for part in node.state.memory.nodes)
 
 
 def prospects(standing: Standing, taking: Taking, mix: Mix) -> list[Prospect] | None:
@@ -87,12 +90,17 @@ def prospects(standing: Standing, taking: Taking, mix: Mix) -> list[Prospect] | 
             Room(tuple(left), cpus, memory).capped,
             idle,
         )
-        for used, left in _placed(zones, taking)
+        for used, left in _placed(zones, taking, lowest=taking.lowest and not standing.grouped)
     ]
 
 
-def _placed(zones: tuple[Zone, ...], taking: Taking) -> Iterator[tuple[list[int], list[Zone]]]:
-    """Every choice of a zone for the pod, and of a GPU if it wants a part of one; equal choices may come twice."""
+def _placed(
+    zones: tuple[Zone, ...], taking: Taking, *, lowest: bool
+) -> Iterator[tuple[list[int], list[Zone]]]:
+    """Every choice of a zone for the pod, and of a GPU if it wants a part of one; equal choices may come twice.
+
+    `lowest` says that the kubelet takes the first zone with enough of everything.
+    """
     cpus, memory, gpus = taking.cpus, taking.memory, taking.gpus
     for index, zone in enumerate(zones):
         if zone.cpus < cpus or zone.memory < memory or len(zone.gpus) < gpus:
@@ -101,21 +109,30 @@ def _placed(zones: tuple[Zone, ...], taking: Taking) -> Iterator[tuple[list[int]
         if gpus and zone.gpus[-gpus] < WHOLE:
             continue
         here = Zone(zone.cpus - cpus, zone.memory - memory, kept)
-        if not taking.share:
+        if taking.share:
+            yield from _shared(zones, index, here, taking)
+        else:
             yield [index], [here]
-            continue
-        for left in _left(here.gpus, taking):
-            yield [index], [Zone(here.cpus, here.memory, left)]
-        for other, there in enumerate(zones):
-            if other != index:
-                for left in _left(there.gpus, taking):
-                    shared = Zone(there.cpus, there.memory, left)
-                    if here == zone:
-                        yield [other], [shared]
-                    elif other < index:
-                        yield [other, index], [shared, here]
-                    else:
-                        yield [index, other], [here, shared]
+        if lowest:
+            return
+
+
+def _shared(
+    zones: tuple[Zone, ...], index: int, here: Zone, taking: Taking
+) -> Iterator[tuple[list[int], list[Zone]]]:
+    """Every choice of a GPU to have a part of, for a pod that leaves `here` of a zone."""
+    for left in _left(here.gpus, taking):
+        yield [index], [Zone(here.cpus, here.memory, left)]
+    for other, there in enumerate(zones):
+        if other != index:
+            for left in _left(there.gpus, taking):
+                shared = Zone(there.cpus, there.memory, left)
+                if here == zones[index]:
+                    yield [other], [shared]
+                elif other < index:
+                    yield [other, index], [shared, here]
+                else:
+                    yield [index, other], [here, shared]
 
 
 def _left(gpus: tuple[int, ...], taking: Taking) -> Iterator[tuple[int, ...]]:
@@ -139,8 +156,9 @@ def _left(gpus: tuple[int, ...], taking: Taking) -> Iterator[tuple[int, ...]]:
 class Taking(msgspec.Struct, frozen=True, gc=False):
     """CPUs, bytes, whole GPUs, and thousandths of one GPU that pods of a kind take of zones on nodes of a kind.
 
-    `together` says that all but the last come from one zone, whatever else is on the node. A pod wants whole GPUs or a
-    part of one, never both. What is requested counts for the node as a whole.
+    `together` says that all but the last come from one zone, whatever else is on the node, `lowest` that it is the first
+    zone that has enough. A pod wants whole GPUs or a part of one, never both. What is requested counts for the node as a
+    whole.
     """
 
     cpus: int
@@ -148,6 +166,7 @@ class Taking(msgspec.Struct, frozen=True, gc=False):
     gpus: int
     share: int
     together: bool
+    lowest: bool
     requested_milli: int
     requested_memory: int
 
@@ -167,12 +186,14 @@ def taking(node: Node, pod: Pod) -> Taking | None:
         if strange or (whole and (share or one is None)):
             return None
     requests = dict(pod_requests(pod))
+    together = not owners or (one is not None and _stays_together(kubelet, one))
     return Taking(
         cpus=one.cpus if one and kubelet.cpus else 0,
         memory=dict(one.memory).get("memory", 0) if one and kubelet.memory else 0,
         gpus=dict(one.devices).get(gpu or "", 0) if one else 0,
         share=share,
-        together=not owners or (one is not None and _stays_together(kubelet, one)),
+        together=together,
+        lowest=together and one is not None and _goes_lowest(kubelet, one, gpu),
         requested_milli=requests.get("cpu", 0),
         requested_memory=requests.get("memory", 0),
     )
@@ -208,4 +229,16 @@ def _stays_together(kubelet: Kubelet, part: ContainerDemand) -> bool:
         inventories[name].has_topology and inventories[name].smallest(count, nodes) == 1
         for name, count in part.devices
         if count and name in inventories
+    )
+
+
+def _goes_lowest(kubelet: Kubelet, part: ContainerDemand, gpu: str | None) -> bool:
+    """Whether the lowest NUMA node with enough is chosen, and zones tell what is enough: no huge pages, no other devices."""
+    kinds = {kind for kind, size in part.memory if size} if kubelet.memory else set()
+    devices = {name for name, count in part.devices if count and name in kubelet.devices.inventories}
+    return (
+        kubelet.policy is not None
+        and kubelet.policy.better is narrower
+        and kinds <= {"memory"}
+        and devices <= {gpu}
     )
