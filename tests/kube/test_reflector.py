@@ -293,6 +293,17 @@ def test_failures_are_followed_by_longer_and_longer_waits_and_told_once() -> Non
     run(story)
 
 
+def test_where_listing_is_allowed_and_watching_is_not_the_waits_grow_too() -> None:
+    async def story(server: FakeApiServer) -> None:
+        server.watch_refusals += [Refusal(403, "Forbidden")] * 12
+        async with reflecting(server) as (_, told):
+            await server.watched()
+            assert len(told.waits) == 12
+            assert max(told.waits) > 8
+
+    run(story)
+
+
 def test_a_server_that_comes_back_without_its_history_at_the_same_address_is_found_again() -> None:
     async def play() -> None:
         async with fake_api_server() as before:

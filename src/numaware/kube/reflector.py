@@ -199,7 +199,10 @@ class Reflector(Generic[T]):
             )
         ) as pages:
             async for page in pages:
-                self._contact()
+                # Failures stay counted: where listing is allowed and watching is not, this would go round at full speed.
+                self.last_contact = self._clock()
+                self._missing = 0
+                self.problems.pop(self._address, None)
                 for raw in page.items:
                     metadata = self._head(raw)
                     if metadata is not None:
