@@ -35,7 +35,10 @@ def test_the_example_can_be_repeated(
     assert capsys.readouterr().out == answer
 
 
-def test_the_pod_that_never_fits_is_told_as_shown(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_pod_that_never_fits_is_told_as_shown(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     text = (files / "pod.yaml").read_text().replace("7500m", '"20"').replace("trainer", "large")
     (files / "large.yaml").write_text(text)
     assert main(["lint", "large.yaml", "--against", "cluster.yaml"]) == 1
