@@ -28,8 +28,8 @@ from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
-# Answers kept before everything is forgotten; about 1 KB each.
-_MOST_ANSWERS = 1 << 18
+# Classes, fits and promises kept before everything is forgotten; at most about 1 KB each.
+_MOST_ANSWERS = 1 << 19
 # In place of a score; on a node that has more on it than it should, scores may be below zero.
 REFUSED = -(1 << 62)
 ASTRAY = "node(s) have pods of which nobody knows what they hold"
@@ -82,7 +82,8 @@ class Evaluator:
         self._numbered: dict[str, tuple[int, Load, NodeFacts]] = {}
         self._standings: dict[int, Standing] = {}
         self._answers: dict[Kind, _Answers] = {}
-        self._fits = 0
+        # How many fits and promises there are, or were.
+        self._kept = 0
         self._hints: dict[tuple[Hint, ...], tuple[Hint, ...]] = {}
 
     def learn(self, mix: Mix) -> None:
@@ -95,7 +96,7 @@ class Evaluator:
     @property
     def full(self) -> bool:
         """Whether so many classes were seen that it is time to start afresh."""
-        return self._fits > _MOST_ANSWERS
+        return self._kept + len(self._numbers) > _MOST_ANSWERS
 
     def emptied(self) -> Evaluator:
         """The same evaluator without a memory of the past."""
@@ -175,6 +176,7 @@ class Evaluator:
         if promise is None:
             return self.score(number, member, pod, kind)
         answers.promises[number] = promise
+        self._kept += 1
         return promise
 
     def _promise(self, answers: _Answers, number: int, member: Member, pod: Pod) -> int | None:
@@ -215,7 +217,7 @@ class Evaluator:
         fit = answers.fits.get(number)
         if fit is None:
             fit = answers.fits[number] = self._fit(number, member, pod, kind)
-            self._fits += 1
+            self._kept += 1
         return fit
 
     def _fit(self, number: int, member: Member, pod: Pod, kind: Kind) -> Fit:
