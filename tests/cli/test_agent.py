@@ -3,8 +3,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,11 +44,18 @@ def test_a_token_file_without_a_token_is_refused(capsys: pytest.CaptureFixture[s
     assert f"{token}: holds no token" in capsys.readouterr().err
 
 
-def test_it_answers_until_it_is_told_to_stop_and_ends_well(tmp_path: Path) -> None:
-    made_sysfs.write(tmp_path, synthetic.read("2x4"))
+@pytest.fixture
+def short_root() -> Iterator[Path]:
+    """A folder whose sockets have names of fewer than 108 characters, which is all that Unix sockets take."""
+    with tempfile.TemporaryDirectory(prefix="n-") as folder:
+        yield Path(folder)
+
+
+def test_it_answers_until_it_is_told_to_stop_and_ends_well(short_root: Path) -> None:
+    made_sysfs.write(short_root, synthetic.read("2x4"))
     command = [str(Path(sys.executable).with_name("numaware")), "agent", "--node=here", "--no-publish"]
     agent = subprocess.Popen(
-        [*command, "--log=json", f"--root={tmp_path}", "--listen=127.0.0.1:0"],
+        [*command, "--log=json", f"--root={short_root}", "--listen=127.0.0.1:0"],
         stderr=subprocess.PIPE,
         text=True,
     )
