@@ -80,5 +80,5 @@ def test_an_engine_that_only_judges_does_not_remember_without_end(monkeypatch: p
     seen = []
     for cpus in range(1, 9):
         assert len(engine.judge(pod("p", cpus), ["n0"])) == 1
-        seen.append(engine._evaluators[""]._fits)
-    assert max(seen) == 4
+        seen.append(engine._evaluators[""]._kept)
+    assert max(seen) == 3
