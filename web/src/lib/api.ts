@@ -33,8 +33,9 @@ export async function call<T>(path: string, init: RequestInit = {}): Promise<T> 
     let problem: Problem = { title: answer.statusText, status: answer.status };
     try {
       problem = { ...problem, ...(await answer.json()) };
-    } catch {
-      // Not JSON: the status alone has to do.
+    } catch (error) {
+      // Nobody waits for it any more; or it is not JSON, and the status alone has to do.
+      if (init.signal?.aborted) throw error;
     }
     throw new ApiError(problem);
   }
