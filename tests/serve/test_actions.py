@@ -31,7 +31,8 @@ class FakeClient:
         self.patched: list[tuple[str, Mapping[str, Any]]] = []
         self.fails_to_patch = 0
 
-    async def bind(self, *_: object) -> None:
+    async def bind(self, *_: object, within: float) -> None:
+        assert within < 10, "a leader may be without its lease by then"
         if self.refuses is not None:
             raise self.refuses
 

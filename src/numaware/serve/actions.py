@@ -25,6 +25,9 @@ from numaware.serve.scheduler import Bound
 _log = structlog.get_logger(__name__)
 
 _UNSCHEDULABLE = "Unschedulable"
+# Shorter than a leader may go without renewing its lease: a process that was stopped for a while and wakes up gives the call
+# up before it is sent, and does not bind what another has given away meanwhile.
+_BIND_SECONDS = 8.0
 # Seconds between two looks at a pod of which nobody knows whether it was bound.
 _LOOKS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 # Pods that wait for a word on them; beyond that the oldest word is not said.
@@ -53,7 +56,7 @@ class KubeActions:
     async def bind(self, pod: LivePod, node: str, annotations: dict[str, str]) -> Bound:
         """Bind, and if the answer leaves it open whether that happened, look until it is known."""
         try:
-            await self._client.bind(pod.namespace, pod.name, pod.uid, node, annotations)
+            await self._client.bind(pod.namespace, pod.name, pod.uid, node, annotations, within=_BIND_SECONDS)
         except ApiError as error:
             if error.not_found:
                 return "gone"
