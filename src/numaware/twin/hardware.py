@@ -57,11 +57,23 @@ class PluginResource(msgspec.Struct, frozen=True):
     prefers: bool = False
 
 
+class DeviceLink(msgspec.Struct, frozen=True):
+    """Two devices, each as (resource, id), that are closer than their NUMA nodes tell: PIX, PXB, PHB, or NV4 and the like."""
+
+    a: tuple[str, str]
+    b: tuple[str, str]
+    kind: str
+
+
 class Hardware(msgspec.Struct, frozen=True):
-    """All that the kubelet is told; the managers see it as `checked` leaves it, everything ascending by id or name."""
+    """All that the kubelet is told; the managers see it as `checked` leaves it, everything ascending by id or name.
+
+    Of `links` no kubelet hears; they are kept for those who look at the machine.
+    """
 
     numa: tuple[NumaHardware, ...]
     resources: tuple[PluginResource, ...] = ()
+    links: tuple[DeviceLink, ...] = ()
 
 
 def checked(hardware: Hardware) -> Hardware:
@@ -98,6 +110,7 @@ def checked(hardware: Hardware) -> Hardware:
             )
             for resource in sorted(hardware.resources, key=lambda resource: resource.name)
         ),
+        hardware.links,
     )
 
 

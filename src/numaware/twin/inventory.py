@@ -12,6 +12,7 @@ from numaware.machine.codec import page_size_name
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine, PciDevice
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
+from numaware.twin.links import links_between
 from numaware.twin.state.device import DeviceCheckpoint
 
 # The resource under which each vendor's plugin offers whole GPUs (PCI vendor id -> resource).
@@ -49,7 +50,8 @@ def hardware_of(machine: Machine, resources: Sequence[PluginResource] | None = N
         )
         for node in machine.numa
     )
-    return Hardware(nodes, tuple(gpu_resources(machine) if resources is None else resources))
+    offered = tuple(gpu_resources(machine) if resources is None else resources)
+    return Hardware(nodes, offered, links_between(machine, offered))
 
 
 def gpu_resources(machine: Machine) -> list[PluginResource]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Annotated
 
 import msgspec
 
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.twin.config import Amounts, KubeletConfig, MemoryReservation, Options
-from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
+from numaware.twin.hardware import CpuPlace, DeviceLink, Hardware, NumaHardware, PluginDevice, PluginResource
 from numaware.twin.kubelet import Kubelet, start
 
 # Resource -> the position of each device by its name.
@@ -53,11 +54,23 @@ def decode(machine: str, config: str) -> tuple[Kubelet, DeviceNames]:
         )
         for node in found.numa
     )
-    return start(Hardware(numa, tuple(resources)), _config(msgspec.json.decode(config, type=_Config))), names
+    everything = _devices(resources)
+    try:
+        links = tuple(DeviceLink(everything[link.a], everything[link.b], link.kind) for link in found.links)
+    except IndexError:
+        raise ValueError("a link to a device that is not listed") from None
+    hardware = Hardware(numa, tuple(resources), links)
+    return start(hardware, _config(msgspec.json.decode(config, type=_Config))), names
+
+
+def _devices(resources: Sequence[PluginResource]) -> list[tuple[str, str]]:
+    """All devices in the order that links count them in."""
+    return sorted((resource.name, device.id) for resource in resources for device in resource.devices)
 
 
 def encode_hardware(hardware: Hardware) -> str:
     """A machine as text; equal machines give equal bytes."""
+    position = {device: index for index, device in enumerate(_devices(hardware.resources))}
     wire = _Machine(
         tuple(
             _Numa(
@@ -77,6 +90,7 @@ def encode_hardware(hardware: Hardware) -> str:
             )
             for resource in hardware.resources
         ),
+        tuple(_Link(position[link.a], position[link.b], link.kind) for link in hardware.links),
     )
     return _text(wire)
 
@@ -173,9 +187,16 @@ class _Resource(_Wire):
     prefers: bool = False
 
 
+class _Link(msgspec.Struct, array_like=True):
+    a: Annotated[int, msgspec.Meta(ge=0)]
+    b: Annotated[int, msgspec.Meta(ge=0)]
+    kind: Annotated[str, msgspec.Meta(max_length=8)]
+
+
 class _Machine(_Wire):
     numa: tuple[_Numa, ...]
     resources: tuple[_Resource, ...] = ()
+    links: tuple[_Link, ...] = ()
 
 
 class _Reservation(_Wire):

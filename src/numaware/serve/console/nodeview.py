@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -14,6 +14,8 @@ from numaware.schedule.zones import WHOLE, room
 from numaware.serve.console.census import Census, Largest, Refusals, Strip, pool_of
 from numaware.serve.console.world import Event, Source
 from numaware.simulate.measure import numa_nodes
+from numaware.twin.hardware import Hardware
+from numaware.twin.links import MOST_DEVICES
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from numaware.workload.qos import qos_class
@@ -44,11 +46,11 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Core(msgspec.Struct, frozen=True, array_like=True):
-    """A core and its threads, as the kernel numbers them, with the package and the last-level cache they are under."""
+    """A core and its threads, as the kernel numbers them, with their package and last-level cache (None: not told)."""
 
     cpus: tuple[int, ...]
     package: int
-    cache: int
+    cache: int | None
 
 
 class NodeDevice(msgspec.Struct, frozen=True, rename="camel"):
@@ -116,7 +118,11 @@ class Kubelet(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeView(msgspec.Struct, frozen=True, rename="camel"):
-    """All that is known of a node."""
+    """All that is known of a node.
+
+    `links` has a row for each of `devices` and says how close it is to each of them, in nvidia-smi's words: X is the device
+    itself, the empty word not known. It is empty where there are too many devices for a table.
+    """
 
     summary: Summary
     kubelet: Kubelet
@@ -127,6 +133,7 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     shared_cpus: str
     reserved_cpus: str
     devices: tuple[NodeDevice, ...]
+    links: tuple[tuple[str, ...], ...]
     pods: tuple[PodOnNode, ...]
     largest: tuple[Largest, ...]
     events: tuple[Event, ...]
@@ -184,6 +191,7 @@ def view_of(census: Census, letters: Letters, member: Member) -> NodeView:
     kubelet, config = node.kubelet, node.kubelet.config
     slots = letters.of(member)
     recent = [event for event in world.events if event.node == member.name and event.kind != "left"]
+    devices = tuple(_devices(member))
     return NodeView(
         summary=summary_of(census, member, census.refusals()),
         kubelet=Kubelet(
@@ -202,7 +210,8 @@ def view_of(census: Census, letters: Letters, member: Member) -> NodeView:
         numa=tuple(_numa(node, position) for position in range(len(kubelet.layout.ids))),
         shared_cpus=list_form(node.effective_shared() if kubelet.cpus else kubelet.layout.all_cpus),
         reserved_cpus=list_form(kubelet.cpus.reserved) if kubelet.cpus else "",
-        devices=tuple(_devices(member)),
+        devices=devices,
+        links=_links(kubelet.hardware, devices),
         pods=tuple(_pod(census, member, pod, slots.get(uid)) for uid, pod in member.pods.items()),
         largest=tuple(largest_on(member)),
         events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),
@@ -233,10 +242,9 @@ def name_of(pod: Pod | None, uid: str) -> str:
 def _numa(node: Node, position: int) -> NumaView:
     kubelet = node.kubelet
     hardware = kubelet.hardware.numa[position]
-    cores: dict[tuple[int, int, int], list[int]] = {}
+    cores: dict[tuple[int, int | None, int], list[int]] = {}
     for cpu in hardware.cpus:
-        cache = cpu.socket if cpu.uncore is None else cpu.uncore
-        cores.setdefault((cpu.socket, cache, cpu.core), []).append(cpu.id)
+        cores.setdefault((cpu.socket, cpu.uncore, cpu.core), []).append(cpu.id)
     memory = kubelet.memory
     free, reserved = hardware.memory_bytes, 0
     held: dict[str, int] = {}
@@ -286,6 +294,22 @@ def _devices(member: Member) -> Iterator[NodeDevice]:
                 owners.get(index, ""),
                 member.load.shares.get(index) if "gpu" in name else None,
             )
+
+
+def _links(hardware: Hardware, devices: Sequence[NodeDevice]) -> tuple[tuple[str, ...], ...]:
+    if len(devices) > MOST_DEVICES:
+        return ()
+    told = {frozenset((link.a, link.b)): link.kind for link in hardware.links}
+
+    def word(one: NodeDevice, other: NodeDevice) -> str:
+        if one is other:
+            return "X"
+        link = told.get(frozenset(((one.resource, one.id), (other.resource, other.id))))
+        if link is not None or not one.numa or not other.numa:
+            return link or ""
+        return "NODE" if set(one.numa) & set(other.numa) else "SYS"
+
+    return tuple(tuple(word(one, other) for other in devices) for one in devices)
 
 
 def _pod(census: Census, member: Member, pod: Pod, slot: int | None) -> PodOnNode:
