@@ -43,7 +43,7 @@ from numaware.serve.console.shape import Rules, Shape, pod_of, workload_of
 from numaware.serve.console.simulation import Simulation, Simulations, SimulationWish, Simulator
 from numaware.serve.console.stream import Changed, Stream, TooManyReadersError
 from numaware.serve.console.whatif import NodeAnswer, WhatIf, asked, headroom, rooms, tally, told
-from numaware.serve.console.world import World
+from numaware.serve.console.world import SwitchError, World
 from numaware.workload.pod import Pod
 
 # Explanations worked out at the same time, on threads of their own.
@@ -224,18 +224,21 @@ class Console:
         return self.recorder.series(query.node, query.minutes * 60_000)
 
     async def policies(self, _: Call) -> switching.Policies:
-        return switching.policies_of(self.world)
+        return await switching.policies_of(self.world)
 
     async def switch(self, call: Call) -> switching.SwitchAnswer:
         wish: switching.SwitchWish = call.body
-        switch = switching.find(self.world, call.path["id"])
+        switch = await switching.find(self.world, call.path["id"])
         if switch is None:
             raise ProblemError(404, f"there is no switch {printable(call.path['id'], 40)!r}")
-        if switch.missing:
-            raise ProblemError(409, switch.missing)
-        if wish.dry_run:
-            return switching.preview(self.world, switch, wish)
-        return switching.move(self.world, switch, wish, _who(call))
+        if switch.missing or switch.broken:
+            raise ProblemError(409, switch.missing or switch.broken)
+        try:
+            if wish.dry_run:
+                return switching.preview(self.world, switch, wish)
+            return await switching.move(self.world, switch, wish, _who(call))
+        except SwitchError as error:
+            raise ProblemError(409, str(error)) from None
 
     async def try_policy(self, call: Call) -> switching.PolicyAnswer:
         async with self._busy:

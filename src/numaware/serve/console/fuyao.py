@@ -1,7 +1,7 @@
 """openFuyao's own endpoints, as its console calls them: `{"code", "msg", "data"}` around every answer.
 
 What their service leaves open is decided here: the status may come in the query or in the body, and a status that is none
-is the caller's mistake (400), not a busy server.
+is the caller's mistake (400), not a busy server. Where their service only says that it is busy (500), `data.reason` says why.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from starlette.routing import BaseRoute, Route
 
 from numaware.serve.console import policies
 from numaware.serve.console.api import Console
-from numaware.serve.console.world import Switch
+from numaware.serve.console.world import Switch, SwitchError
 
 _PLUGINS = {"numaaware": "numa-aware", "numadistance": "numa-distance", "podaffinity": "pod-affinity"}
 _BASE = "/rest/scheduling/v1"
+# What their service says of everything that goes wrong behind it; the reason stands in our data.
+_BUSY = "remote server busy"
 
 
 class _Wish(msgspec.Struct):
@@ -30,12 +32,12 @@ def routes(console: Console) -> list[BaseRoute]:
 
     def endpoint(name: str) -> Any:
         async def handle(request: Request) -> Response:
-            switch = policies.find(console.world, name)
+            switch = await policies.find(console.world, name)
             if switch is None:
                 return envelope(404, "resource not found")
             if request.method == "PUT":
                 return await _put(console, switch, request)
-            return envelope(200, "success", _data(switch))
+            return _told(switch)
 
         return handle
 
@@ -56,18 +58,34 @@ async def _put(console: Console, switch: Switch, request: Request) -> Response:
         return envelope(400, "bad request")
     if switch.missing:
         return envelope(409, f"not installed: {switch.missing}", _data(switch))
+    if switch.broken:
+        return _told(switch)
     by = request.client.host if request.client else ""
     wish = policies.SwitchWish("open" if status == "open" else "close")
-    answer = policies.move(console.world, switch, wish, by)
-    return envelope(200, "success", _data(answer.switch))
+    try:
+        answer = await policies.move(console.world, switch, wish, by)
+    except SwitchError as error:
+        await console.world.read_switches()
+        now = next(one for one in console.world.switches if one.id == switch.id)
+        if error.busy:
+            return envelope(409, str(error), _data(now))
+        return envelope(500, _BUSY, _data(now, str(error)))
+    return _told(answer.switch)
 
 
-def _data(switch: Switch) -> dict[str, Any]:
+def _told(switch: Switch) -> Response:
+    if switch.broken:
+        return envelope(500, _BUSY, _data(switch))
+    return envelope(200, "success", _data(switch))
+
+
+def _data(switch: Switch, reason: str = "") -> dict[str, Any]:
+    reason = reason or switch.missing or switch.broken
     return {
         "plugin": _PLUGINS[switch.id],
         "status": switch.status,
         "installed": not switch.missing,
-        **({"reason": switch.missing} if switch.missing else {}),
+        **({"reason": reason} if reason else {}),
     }
 
 

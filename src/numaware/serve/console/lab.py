@@ -17,7 +17,17 @@ from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.schedule.ledger import Placement, placement_of
 from numaware.serve.console.living import SECOND, Coming, coming
-from numaware.serve.console.world import Change, Event, Happening, Source, Status, Story, Switch, Waiting
+from numaware.serve.console.world import (
+    Change,
+    Event,
+    Happening,
+    Source,
+    Status,
+    Story,
+    Switch,
+    SwitchError,
+    Waiting,
+)
 from numaware.simulate import labfile
 from numaware.simulate.clusters import ClusterSpec, build
 from numaware.simulate.policies import POLICIES, Ours, Policy, Setting
@@ -132,7 +142,7 @@ class LabWorld:
                 case _Leaving():
                     self._leave(what.uid)
                 case _Opening():
-                    self.set_switch(AFFINITY, "open", "lab")
+                    self._switch("open", "lab")
         self.now = max(self.now, now)
 
     def _push(self, what: Coming) -> None:
@@ -224,16 +234,24 @@ class LabWorld:
         found = next(one for one in self.switches if one.id == switch)
         return _conf(status) if not found.missing else found.conf
 
-    def set_switch(self, switch: str, status: Status, by: str) -> Switch:
+    async def read_switches(self) -> None:
+        """The lab knows how they stand."""
+
+    async def set_switch(self, switch: str, status: Status, by: str) -> Switch:
         found = next(one for one in self.switches if one.id == switch)
         if found.missing:
-            raise ValueError(found.missing)
-        if found.status != status:
-            self.changes.append(Change(self.now, switch, found.status, status, by))
-            self._status = status
-            self._policy = self._scheduler()
-            self._tell("switched", message=f"{switch}: {found.status} → {status}", owner=by)
+            raise SwitchError(found.missing)
+        self._switch(status, by)
         return next(one for one in self.switches if one.id == switch)
+
+    def _switch(self, status: Status, by: str) -> None:
+        """Change schedulers, if that is one."""
+        if self._status == status:
+            return
+        self.changes.append(Change(self.now, AFFINITY, self._status, status, by))
+        self._tell("switched", message=f"{AFFINITY}: {self._status} → {status}", owner=by)
+        self._status = status
+        self._policy = self._scheduler()
 
     def _scheduler(self) -> Policy:
         if self._status == "open":

@@ -13,7 +13,17 @@ from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.ledger import Placement
-from numaware.serve.console.world import Change, Event, Happening, Source, Status, Story, Switch, Waiting
+from numaware.serve.console.world import (
+    Change,
+    Event,
+    Happening,
+    Source,
+    Status,
+    Story,
+    Switch,
+    SwitchError,
+    Waiting,
+)
 from numaware.serve.truth import Truth
 
 _MOST_EVENTS = 20_000
@@ -68,8 +78,11 @@ class LiveCluster:
     def switched_conf(self, switch: str, status: Status) -> str:  # noqa: ARG002 - nothing can be switched
         return ""
 
-    def set_switch(self, switch: str, status: Status, by: str) -> Switch:  # noqa: ARG002 - as above
-        raise ValueError(_READ_ONLY)
+    async def read_switches(self) -> None:
+        """There are none to read."""
+
+    async def set_switch(self, switch: str, status: Status, by: str) -> Switch:  # noqa: ARG002 - as above
+        raise SwitchError(_READ_ONLY)
 
     # News
 

@@ -14,7 +14,7 @@ from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
 from numaware.serve.console.census import pool_of
 from numaware.serve.console.shape import Policy, Scope
-from numaware.serve.console.world import Change, Status, Switch, World
+from numaware.serve.console.world import Change, Status, Switch, SwitchError, World
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.node import Node
 
@@ -92,8 +92,9 @@ class PolicyAnswer(msgspec.Struct, frozen=True, rename="camel"):
     refused: int
 
 
-def policies_of(world: World) -> Policies:
+async def policies_of(world: World) -> Policies:
     """All there is to switch; the newest change first."""
+    await world.read_switches()
     pools: dict[str, Counter[tuple[str, str]]] = {}
     for member in world.cluster:
         config = member.node.kubelet.config
@@ -105,7 +106,9 @@ def policies_of(world: World) -> Policies:
     return Policies(tuple(world.switches), tuple(found), tuple(reversed(world.changes)))
 
 
-def find(world: World, name: str) -> Switch | None:
+async def find(world: World, name: str) -> Switch | None:
+    """The switch as it stands now."""
+    await world.read_switches()
     return next((switch for switch in world.switches if switch.id == name), None)
 
 
@@ -114,10 +117,15 @@ def preview(world: World, switch: Switch, wish: SwitchWish) -> SwitchAnswer:
     return _answer(switch, switch.conf, world.switched_conf(switch.id, wish.status))
 
 
-def move(world: World, switch: Switch, wish: SwitchWish, by: str) -> SwitchAnswer:
-    """Move it; every such change is written to the log."""
-    after = world.set_switch(switch.id, wish.status, by)
-    _log.info("switched", switch=switch.id, before=switch.status, after=after.status, by=by)
+async def move(world: World, switch: Switch, wish: SwitchWish, by: str) -> SwitchAnswer:
+    """Move it; every such wish is written to the log, with what became of it."""
+    told = {"switch": switch.id, "before": switch.status, "wanted": wish.status, "by": by}
+    try:
+        after = await world.set_switch(switch.id, wish.status, by)
+    except SwitchError as error:
+        _log.warning("not switched", **told, problem=str(error))
+        raise
+    _log.info("switched", **told, changed=switch.conf != after.conf)
     return _answer(after, switch.conf, after.conf)
 
 

@@ -19,6 +19,8 @@ from numaware.workload.pod import Pod
 Source = Literal["measured", "reported", "modelled", "inferred"]
 Happening = Literal["admitted", "refused", "waiting", "left", "gave-up", "switched"]
 Status = Literal["open", "close"]
+# What a switch that is being moved is at: writing it down, restarting who reads it, or putting both back.
+Stage = Literal["writing", "restarting", "undoing"]
 
 
 class Event(msgspec.Struct, frozen=True, rename="camel"):
@@ -53,24 +55,45 @@ class Waiting(msgspec.Struct, frozen=True):
     message: str
 
 
+class Progress(msgspec.Struct, frozen=True):
+    """How far a switch that is being moved has come."""
+
+    stage: Stage
+    message: str = ""
+
+
 class Switch(msgspec.Struct, frozen=True, rename="camel"):
-    """One of openFuyao's policies: what it is, or why it cannot be switched here. `conf` is what it is written in."""
+    """One of openFuyao's policies. `conf` is what it is written in.
+
+    `missing` says which part of it is not here at all, `broken` why a part that should be here cannot be used as it is.
+    """
 
     id: str
     status: Status
     missing: str = ""
     place: str = ""
     conf: str = ""
+    broken: str = ""
+    progress: Progress | None = None
 
 
 class Change(msgspec.Struct, frozen=True, rename="camel"):
-    """A switch that was moved: when, by whom, from what to what."""
+    """A switch that was moved: when, by whom, from what to what; with a `problem` it was put back."""
 
     time: int
     switch: str
     before: Status
     after: Status
     by: str
+    problem: str = ""
+
+
+class SwitchError(Exception):
+    """A switch that stands as it stood: why. `busy` if somebody else is moving it just now."""
+
+    def __init__(self, message: str, *, busy: bool = False) -> None:
+        self.busy = busy
+        super().__init__(message)
 
 
 class World(Protocol):
@@ -101,7 +124,8 @@ class World(Protocol):
     def waiting(self) -> Mapping[str, Waiting]: ...
 
     @property
-    def switches(self) -> Sequence[Switch]: ...
+    def switches(self) -> Sequence[Switch]:
+        """As they were when last read."""
 
     @property
     def changes(self) -> Sequence[Change]:
@@ -116,5 +140,11 @@ class World(Protocol):
     def switched_conf(self, switch: str, status: Status) -> str:
         """What the switch's configuration would be; `KeyError` where there is no such switch."""
 
-    def set_switch(self, switch: str, status: Status, by: str) -> Switch:
-        """Move a switch that is not `missing`; one that stands there already is left as it is."""
+    async def read_switches(self) -> None:
+        """Look how they stand where they are written down."""
+
+    async def set_switch(self, switch: str, status: Status, by: str) -> Switch:
+        """Move a switch, and return when all that follows from it is done; one that stands there already is left alone.
+
+        `SwitchError` if it could not be moved, or had to be put back.
+        """
