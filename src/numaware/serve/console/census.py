@@ -26,6 +26,7 @@ STALE_AFTER = 30_000
 STORM = 5
 _GPU_STEPS = (0, 1, 2, 4, 8)
 _MOST_SHAPES = 32
+_PLACES = {verdict: place for place, verdict in enumerate(VERDICTS)}
 
 
 class Strip(msgspec.Struct, frozen=True, array_like=True):
@@ -113,6 +114,7 @@ class Numbers(msgspec.Struct, frozen=True, rename="camel"):
 class _Row(msgspec.Struct, frozen=True):
     """What is counted of one node, whatever the question."""
 
+    pool: str
     strips: tuple[Strip, ...]
     pods: int
     pinned: int
@@ -158,6 +160,7 @@ class Census:
                 self._rows.pop(name, None)
             else:
                 self._rows[name] = self._row(member)
+                self.judge.learn(member)
         if len(self._aligned) > 2 * len(self.cluster.where) + 1000:
             self._aligned = {uid: told for uid, told in self._aligned.items() if uid in self.cluster.where}
         return names
@@ -179,6 +182,7 @@ class Census:
         owning = [pod for pod in member.pods.values() if owns_something(pod) and numa_nodes(member, pod)]
         here = room(load.node, load.shares, member.allocatable, load.used)
         return _Row(
+            pool_of(member),
             _strips(member),
             len(member.pods),
             len(owning),
@@ -209,12 +213,15 @@ class Census:
             changed = (
                 self.cluster.changed_since(seen) if seen >= 0 else [member.name for member in self.cluster]
             )
+            members = []
             for name in changed:
                 member = self.cluster.by_name.get(name)
                 if member is None:
                     known.pop(name, None)
                 else:
-                    known[name] = self.judge.judge(member, pod)
+                    members.append(member)
+            for member, found in zip(members, self.judge.judge(members, pod), strict=True):
+                known[member.name] = found
         self._judged[shape] = serial, known
         if len(self._judged) > _MOST_SHAPES:
             del self._judged[next(iter(self._judged))]
@@ -222,16 +229,17 @@ class Census:
 
     def _tile(self, member: Member, judged: Judgement, refusals: Refusals) -> Tile:
         name = member.name
+        row = self._rows[name]
         return Tile(
             name,
-            pool_of(member),
+            row.pool,
             member.facts.topology_policy or "",
-            VERDICTS.index(judged.verdict),
+            _PLACES[judged.verdict],
             judged.stranded,
-            refusals.by_node[name],
+            refusals.by_node.get(name, 0),
             name in refusals.storms,
             self.is_stale(name),
-            self._rows[name].strips,
+            row.strips,
         )
 
     def is_stale(self, name: str) -> bool:

@@ -6,7 +6,7 @@ next change of one node one more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -69,20 +69,30 @@ class Judge:
         self.cluster = cluster
         self._classes = Evaluator(DEFAULT_PROFILE)
         self._numbers: dict[str, tuple[int, int]] = {}
-        self._known: dict[tuple[object, ...], Judgement] = {}
+        # Questions by number, and the answers of classes to them.
+        self._questions: dict[tuple[object, ...], int] = {}
+        self._known: dict[tuple[int, int], Judgement] = {}
 
-    def judge(self, member: Member, pod: Pod, rules: Rules = AS_THEY_ARE) -> Judgement:
-        """What the node says to a pod about which no other pod matters (see `judge_all`)."""
-        outside = static_reason(pod.scheduling, member.facts)
-        if outside:
-            return Judgement("never", (), (Reason("outside", text=outside),), (outside,))
-        key = self._number(member), pod.shape, pod.overhead, rules
-        found = self._known.get(key)
-        if found is None:
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            found = self._known[key] = _judged(member, pod, rules)
-        return found
+    def learn(self, member: Member) -> None:
+        """Find out which class a changed node belongs to, so that the next question need not wait for that."""
+        self._number(member)
+
+    def judge(self, members: Iterable[Member], pod: Pod, rules: Rules = AS_THEY_ARE) -> Iterator[Judgement]:
+        """What nodes say to a pod about which no other pod matters (see `judge_all`)."""
+        if len(self._known) >= _MOST:
+            self._questions.clear()
+            self._known.clear()
+        question = self._questions.setdefault((pod.shape, pod.overhead, rules), len(self._questions))
+        for member in members:
+            outside = static_reason(pod.scheduling, member.facts)
+            if outside:
+                yield Judgement("never", (), (Reason("outside", text=outside),), (outside,))
+                continue
+            key = self._number(member), question
+            found = self._known.get(key)
+            if found is None:
+                found = self._known[key] = _judged(member, pod, rules)
+            yield found
 
     def judge_all(self, pod: Pod, rules: Rules = AS_THEY_ARE) -> list[Judgement]:
         """Every node in order of name, other pods considered where the pod asks for that."""
@@ -91,13 +101,13 @@ class Judge:
             told = Judgement("never", (), (Reason("outside", text=hindrance),), (hindrance,))
             return [told] * len(self.cluster)
         question = self._question(pod)
-        return [self._judge(member, pod, rules, question) for member in self.cluster]
-
-    def _judge(self, member: Member, pod: Pod, rules: Rules, question: Question | None) -> Judgement:
-        outside = question.reason(member.name) if question else None
-        if outside:
-            return Judgement("full", (), (Reason("outside", text=outside),), (outside,))
-        return self.judge(member, pod, rules)
+        found = list(self.judge(self.cluster, pod, rules))
+        if question is not None:
+            for place, member in enumerate(self.cluster):
+                outside = question.reason(member.name)
+                if outside:
+                    found[place] = Judgement("full", (), (Reason("outside", text=outside),), (outside,))
+        return found
 
     def _question(self, pod: Pod) -> Question | None:
         """What the pod has to do with others; looking them all up is worth it only for a pod that asks."""
