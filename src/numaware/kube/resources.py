@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 import msgspec
 
 from numaware.errors import InputError
+
+_PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -37,6 +40,9 @@ class Resource(msgspec.Struct, frozen=True):
 
 
 def _segment(name: str) -> str:
+    # Names of objects are nearly always like this, and escaping them would be a good part of a bind.
+    if _PLAIN.fullmatch(name):
+        return name
     if name in {".", ".."}:
         raise InputError(repr(name), "is no name of an object")
     return quote(name, safe="")
@@ -50,6 +56,10 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 # The newer of the two doors to the same events, and the one kube-scheduler uses: a repeat is a series with its own
 # count, which the old one only has as a deprecated field, and an event can name a second object it relates to.
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
 NODE_RESOURCE_TOPOLOGIES = Resource(
     "topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology", namespaced=False
 )

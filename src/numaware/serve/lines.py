@@ -7,8 +7,8 @@ node before it has been bound, or has not and everything was worked out anew.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import deque
+from types import TracebackType
 
 # More calls at once do not make an API server faster.
 CALLS = 16
@@ -19,19 +19,62 @@ class Lines:
 
     def __init__(self, calls: int = CALLS) -> None:
         self._slots = asyncio.Semaphore(calls)
-        self._last: dict[str, asyncio.Event] = {}
+        # Nodes whose turn somebody has, and who waits for it.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
-    @asynccontextmanager
-    async def turn(self, node: str) -> AsyncIterator[None]:
-        """Wait for one's turn; the place in the line is that of the moment this is entered."""
-        before, done = self._last.get(node), asyncio.Event()
-        self._last[node] = done
+    def turn(self, node: str) -> Turn:
+        """To be entered with `async with`; the place in the line is that of the moment this is entered."""
+        return Turn(self, node)
+
+    async def enter(self, node: str) -> None:
+        """Wait for one's turn."""
+        waiting = self._waiting.get(node)
+        if waiting is None:
+            self._waiting[node] = deque()
+        else:
+            turn = asyncio.get_running_loop().create_future()
+            waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                # The turn may have come in the same moment: then it is the next one's.
+                if not turn.cancelled():
+                    self._next(node)
+                raise
         try:
-            if before is not None:
-                await before.wait()
-            async with self._slots:
-                yield
-        finally:
-            done.set()
-            if self._last.get(node) is done:
-                del self._last[node]
+            await self._slots.acquire()
+        except asyncio.CancelledError:
+            self._next(node)
+            raise
+
+    def leave(self, node: str) -> None:
+        """Let the next one through."""
+        self._slots.release()
+        self._next(node)
+
+    def _next(self, node: str) -> None:
+        waiting = self._waiting[node]
+        while waiting:
+            turn = waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        del self._waiting[node]
+
+
+class Turn:
+    """A place in a line. A class of its own because a generator costs several times as much, for every pod."""
+
+    __slots__ = ("_lines", "_node")
+
+    def __init__(self, lines: Lines, node: str) -> None:
+        self._lines = lines
+        self._node = node
+
+    async def __aenter__(self) -> None:
+        await self._lines.enter(self._node)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lines.leave(self._node)

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Collection, Hashable
 from typing import Literal, Protocol
 
+from numaware.diagnose.texts import say
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.engine import GATED, Decision
@@ -29,6 +30,9 @@ from numaware.workload.scheduling import PodRules
 
 # Pods that are decided on and not bound yet: the more, the more is in vain when something fails.
 _AHEAD = 256
+# Decisions in a row before everybody else has a turn. The watches must hear what later ones may depend on, but each turn
+# asks the kernel about every connection, which costs as much as a small decision.
+_AT_A_STRETCH = 8
 
 _NO_RULES = PodRules()
 
@@ -75,6 +79,7 @@ class Scheduler:
         self._actions = actions
         self._names = frozenset(names)
         self._metrics = metrics
+        self._count_scheduled = metrics.attempts.labels("scheduled").inc
         self._clock = clock
         self._may_act = may_act
         self._on_sent = on_sent
@@ -116,17 +121,21 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled; calls that are under way then are waited for."""
+        made = 0
         try:
             while True:
                 await self._ahead.acquire()
                 pod = self.queue.take(self._clock())
-                if pod is None or not self._schedule(self._pods[pod.uid]):
+                sent = pod is not None and self._schedule(self._pods[pod.uid])
+                if not sent:
                     self._ahead.release()
                 if pod is None:
                     await self._wait()
                     continue
-                # The watches must hear what this decision may depend on.
-                await asyncio.sleep(0)
+                made += 1
+                # To put a refusal into words may take long.
+                if not sent or made % _AT_A_STRETCH == 0:
+                    await asyncio.sleep(0)
         finally:
             if self._calls:
                 await asyncio.wait(self._calls)
@@ -179,7 +188,7 @@ class Scheduler:
                 bound = await self._actions.bind(live, node, annotations)
                 self._metrics.binding.observe(self._clock() - began)
         if bound == "bound":
-            self._metrics.attempts.labels("scheduled").inc()
+            self._count_scheduled()
             self._drop(live.uid)
             self._actions.scheduled(live, node)
             return
@@ -212,7 +221,7 @@ class Scheduler:
         key = group_of(decision.pod)
         if self._refusal[:2] != (key, cluster.serial):
             nearest = nearest_miss(self.truth.engine, decision.pod)
-            self._refusal = key, cluster.serial, refusal(decision, len(cluster), nearest)
+            self._refusal = key, cluster.serial, say(refusal(decision, len(cluster), nearest))
         return self._refusal[2]
 
 
