@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from numaware.serve.console.api import Console
 from numaware.serve.console.app import Access, serving_console
+from numaware.serve.console.guards import Gate
 
 _Answer = TypeVar("_Answer")
 
@@ -41,7 +42,7 @@ class RunningConsole:
 
 
 @contextlib.contextmanager
-def running(make: Callable[[], Console], token: str | None = None) -> Iterator[RunningConsole]:
+def running(make: Callable[[], Console], gate: Gate | None = None) -> Iterator[RunningConsole]:
     """Serve the console that `make` gives while the block runs."""
     loop = asyncio.new_event_loop()
     ready = threading.Event()
@@ -51,7 +52,7 @@ def running(make: Callable[[], Console], token: str | None = None) -> Iterator[R
 
     async def serve() -> None:
         server = RunningConsole(make(), loop)
-        async with serving_console(server.console, Access("127.0.0.1:0", token)) as url:
+        async with serving_console(server.console, Access("127.0.0.1:0", gate)) as url:
             server.url = url
             found.append(server)
             ready.set()

@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 
 from numaware.serve.console.api import Console
 from numaware.serve.console.app import application
-from numaware.serve.console.guards import LOOPBACK
+from numaware.serve.console.gates import TokenGate
+from numaware.serve.console.guards import LOOPBACK, Gate
 from numaware.serve.console.lab import HOUR, LabWorld, lab_cluster
 
 NOW = 1_800_000_000_000
@@ -37,9 +38,11 @@ def shared_console() -> Console:
     return console()
 
 
-def client(found: Console | None = None, *, token: str | None = None) -> TestClient:
+def client(found: Console | None = None, *, token: str | None = None, gate: Gate | None = None) -> TestClient:
     """A client of the console; whatever it answers with, it raises nothing."""
-    app = application(found or shared_console(), names=LOOPBACK, token=token)
+    app = application(
+        found or shared_console(), names=LOOPBACK, gate=gate if token is None else TokenGate(token)
+    )
     return TestClient(app, base_url="http://127.0.0.1:8080", raise_server_exceptions=False)
 
 

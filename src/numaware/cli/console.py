@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Annotated, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from numaware.cli.console_input import (
     Host,
@@ -17,16 +18,18 @@ from numaware.cli.console_input import (
     milliseconds,
     serve_until_cancelled,
 )
-from numaware.cli.live_input import Context, Kubeconfig, run_until_signal
+from numaware.cli.live_input import Context, Kubeconfig, TlsCert, TlsKey, run_until_signal
 from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.config import connect
 from numaware.kube.errors import ApiError
+from numaware.kube.reviews import Caller, Reviews
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.serve import logs
 from numaware.serve.console.api import Console
 from numaware.serve.console.app import Access
+from numaware.serve.console.gates import PATHS, SECONDS_TO_ASK, ClusterGate
 from numaware.serve.console.livecluster import LiveCluster
 from numaware.serve.live import Live
 from numaware.serve.truth import Truth
@@ -41,7 +44,16 @@ def console(
     context: Context = None,
     port: Port = 8080,
     host: Host = "127.0.0.1",
+    auth: Annotated[
+        Literal["kubernetes"] | None,
+        Parameter(
+            show_default=False,
+            help="Callers send a token of the cluster, and its roles say what each may do.",
+        ),
+    ] = None,
     token_file: TokenFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     prometheus: Prometheus = None,
     no_browser: NoBrowser = False,
 ) -> int:
@@ -51,6 +63,11 @@ def console(
     reports, by counts where another publisher does, by totals elsewhere. The
     account needs to list and watch nodes, pods and NodeResourceTopologies.
 
+    With --auth kubernetes a caller sends a token of the cluster (the page asks for
+    it; `kubectl create token` makes one for an account), and may do what a
+    ClusterRole grants: get, post and put on nonResourceURLs /numaware/console/*.
+    deploy/rbac has a viewer, an operator, and what the console's own account needs.
+
     Exit code: 0 ended by Ctrl-C or SIGTERM, 2 bad input.
 
     For example:
@@ -58,19 +75,26 @@ def console(
       numaware console
       numaware console --kubeconfig ~/.kube/config --context prod --port 0
       numaware console --host 0.0.0.0 --token-file token --prometheus http://127.0.0.1:9090
+      numaware console --host 0.0.0.0 --auth kubernetes --tls-cert tls.crt --tls-key tls.key
     """
-    access = access_of(host, port, token_file, prometheus)
+    if auth is not None and token_file is not None:
+        raise InputError("--token-file", "does not go with --auth", hint="give one of them")
+    access = access_of(host, port, token_file=token_file, tls=(tls_cert, tls_key), prometheus=prometheus)
     logs.set_up("text")
-    run_until_signal(_serve(kubeconfig, context, access, no_browser=no_browser))
+    run_until_signal(_serve(kubeconfig, context, access, auth=auth is not None, no_browser=no_browser))
     return 0
 
 
-async def _serve(kubeconfig: str | None, context: str | None, access: Access, *, no_browser: bool) -> None:
+async def _serve(
+    kubeconfig: str | None, context: str | None, access: Access, *, auth: bool, no_browser: bool
+) -> None:
     async with Client(await connect(kubeconfig, context)) as client:
         try:
             await client.server_version()
         except ApiError as error:
             raise InputError("the cluster", f"cannot be read: {error}") from None
+        if auth:
+            access = access._replace(gate=await _cluster_gate(client))
         truth = Truth(Engine(Cluster(())), time.monotonic)
         world = LiveCluster(context or "cluster", truth, time.monotonic, milliseconds())
         live = Live(client, truth, (world,), time.monotonic)
@@ -79,3 +103,18 @@ async def _serve(kubeconfig: str | None, context: str | None, access: Access, *,
             await live.synced()
             world.begin()
             await serve_until_cancelled(Console(world, milliseconds), access, no_browser=no_browser)
+
+
+async def _cluster_gate(client: Client) -> ClusterGate:
+    """Both questions are asked once now, so that whoever starts it learns that they may not be asked, and not every caller."""
+    reviews = Reviews(client, SECONDS_TO_ASK)
+    try:
+        await reviews.bearer("nobody")
+        await reviews.may(Caller("nobody"), "get", PATHS)
+    except ApiError as error:
+        raise InputError(
+            "--auth kubernetes",
+            f"the cluster cannot be asked who callers are: {error}",
+            hint="kubectl apply -f deploy/rbac/console-auth.yaml lets the console's account ask",
+        ) from None
+    return ClusterGate(reviews)

@@ -12,12 +12,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from numaware.cli.live_input import tls_of
 from numaware.errors import InputError
 from numaware.serve.console.api import Console
 from numaware.serve.console.app import Access, serving_console
+from numaware.serve.console.gates import TokenGate
 
 Port = Annotated[int, Parameter(help="Port to listen on; 0 lets the system choose.")]
-Host = Annotated[str, Parameter(help="Address to listen on; beyond loopback a token is needed.")]
+Host = Annotated[str, Parameter(help="Address to listen on; beyond loopback callers need a token.")]
 TokenFile = Annotated[
     Path | None, Parameter(show_default=False, help="File with the token that callers have to send.")
 ]
@@ -29,18 +31,24 @@ NoBrowser = Annotated[
 ]
 
 
-def access_of(host: str, port: int, token_file: Path | None, prometheus: str | None) -> Access:
+def access_of(
+    host: str,
+    port: int,
+    *,
+    token_file: Path | None,
+    tls: tuple[Path | None, Path | None],
+    prometheus: str | None,
+) -> Access:
     """Where to listen and who may call; `InputError` for what makes no sense."""
     if not 0 <= port <= 65535:
         raise InputError("--port", f"{port} is not from 0 to 65535")
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return Access(address, _token(token_file), prometheus)
+    gate = None if token_file is None else TokenGate(_token(token_file))
+    return Access(address, gate, prometheus, tls_of(*tls))
 
 
-def _token(path: Path | None) -> str | None:
+def _token(path: Path) -> str:
     """The token in a file; one line that is not empty."""
-    if path is None:
-        return None
     with path.open(encoding="utf-8", errors="replace") as stream:
         token = stream.read(4097).strip()
     if not 16 <= len(token) <= 4096 or not token.isascii() or not token.isprintable() or " " in token:

@@ -16,7 +16,7 @@ from numaware.cli.console_input import (
     milliseconds,
     serve_until_cancelled,
 )
-from numaware.cli.live_input import run_until_signal
+from numaware.cli.live_input import TlsCert, TlsKey, run_until_signal
 from numaware.serve import logs
 from numaware.serve.console.api import Console
 from numaware.serve.console.app import Access
@@ -33,6 +33,8 @@ def up(
     port: Port = 8080,
     host: Host = "127.0.0.1",
     token_file: TokenFile = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     prometheus: Prometheus = None,
     no_browser: NoBrowser = False,
     seed: Annotated[int, Parameter(help="Which life the lab leads.")] = 1,
@@ -50,7 +52,7 @@ def up(
       numaware up --port 0 --no-browser
       numaware up --host 0.0.0.0 --token-file token
     """
-    access = access_of(host, port, token_file, prometheus)
+    access = access_of(host, port, token_file=token_file, tls=(tls_cert, tls_key), prometheus=prometheus)
     logs.set_up("text")
     run_until_signal(_serve(access, no_browser=no_browser, seed=seed))
     return 0

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -16,32 +17,38 @@ from starlette.responses import Response
 from numaware.errors import InputError
 from numaware.serve.console import fuyao, prometheus, site
 from numaware.serve.console.api import Console
-from numaware.serve.console.guards import LOOPBACK, Guard, Rate
+from numaware.serve.console.guards import LOOPBACK, Gate, Guard, Rate
 from numaware.serve.console.operations import Call, Operation, openapi, packed, route
 from numaware.serve.console.problems import ProblemError, answer
-from numaware.web import host_and_port, serving
+from numaware.web import Tls, host_and_port, serving
+
+_log = structlog.get_logger(__name__)
 
 LOOK_EVERY = 0.25
 
 
 class Access(NamedTuple):
-    """Where the console is served, the token that callers have to send, and the Prometheus it may ask."""
+    """Where the console is served, the gate that callers have to pass, the Prometheus it may ask, and its certificate."""
 
     address: str
-    token: str | None = None
+    gate: Gate | None = None
     prometheus: str | None = None
+    tls: Tls | None = None
 
 
 def application(
     console: Console,
     *,
     names: frozenset[str] = LOOPBACK,
-    token: str | None = None,
+    gate: Gate | None = None,
     metrics: str | None = None,
 ) -> Starlette:
     """The ASGI application; `names` are the hosts it answers to, empty for all; `metrics` is a Prometheus."""
-    operations = console.operations()
+    operations = (*console.operations(), *prometheus.operations(metrics))
     document = packed(openapi(operations))
+    # Whoever is to give a token needs a page to give it on, and what looks after the process has none.
+    health = [route(operation) for operation in operations if operation.path == "/healthz"]
+    page = site.routes()
 
     async def described(_: Call) -> object:
         return document
@@ -61,9 +68,9 @@ def application(
             route(Operation("GET", "/openapi.json", "This document", described, dict)),
             *fuyao.routes(console),
             *prometheus.routes(metrics),
-            *site.routes(),
+            *page,
         ],
-        middleware=[Middleware(Guard, names=names, token=token, rate=Rate(500, 2000))],
+        middleware=[Middleware(Guard, names=names, gate=gate, public=[*health, *page], rate=Rate(500, 2000))],
         exception_handlers={ProblemError: problem, HTTPException: problem, 500: problem},
     )
 
@@ -73,14 +80,18 @@ async def serving_console(console: Console, access: Access) -> AsyncIterator[str
     """Serve the console while the block runs, its world alive; gives the address."""
     host, _ = host_and_port(access.address)
     local = host in LOOPBACK
-    if not local and access.token is None:
+    if not local and access.gate is None:
         raise InputError(
-            access.address, "can be reached by others", hint="give --token-file, or stay on 127.0.0.1"
+            access.address,
+            "can be reached by others",
+            hint="give --token-file (or, on a cluster, --auth kubernetes), or stay on 127.0.0.1",
         )
+    if not local and access.tls is None:
+        _log.warning("tokens and answers go over the network unencrypted: give --tls-cert and --tls-key")
     url = prometheus.checked(access.prometheus) if access.prometheus else None
     names = LOOPBACK if local else frozenset[str]()
-    app = application(console, names=names, token=access.token, metrics=url)
-    async with serving(app, access.address) as address:
+    app = application(console, names=names, gate=access.gate, metrics=url)
+    async with serving(app, access.address, access.tls) as address:
         task = asyncio.create_task(_live(console))
         try:
             yield address

@@ -2,18 +2,20 @@
 
 A page on another site must not be able to use a console that only listens on loopback. So the Host has to be one of ours
 (a name that was bound to 127.0.0.1 by somebody else is not), and what changes something must not come from another origin.
-There are no cookies: a token travels in a header, which no other site can make a browser send.
+There are no cookies: a token travels in a header, which no other site can make a browser send. Whose token it has to be is
+the business of the gate (`gates.py`); where there is one, all is closed but what is named as open.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from starlette.requests import Request
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from numaware.serve.console.problems import ProblemError, answer
@@ -37,10 +39,13 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 MOST_BYTES = 1 << 20
 # Logs and bundles for diagnosis.
 MOST_UPLOAD = 64 << 20
+# How long a body may take, and how much of it buys a second more: who sends byte by byte is not waited for.
 _SECONDS_FOR_BODY = 30
+_BYTES_A_SECOND = 16 << 10
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_OPEN = ("/healthz", "/readyz", "/openapi.json")
 _MOST_CLIENTS = 4096
+# How long a stream goes on before its reader is looked at again.
+_SECONDS_OF_TRUST = 10
 
 
 class Rate:
@@ -63,64 +68,119 @@ class Rate:
         return 0.0 if left >= 1 else (1 - left) / self.per_second
 
 
-class Guard:
-    """Stands before the whole application. `names` are the hosts it answers to, empty for any (a token guards it then)."""
+class Ask(NamedTuple):
+    """What a caller wants: verb and path as Kubernetes' API server would call them, the token sent, and from where."""
 
-    def __init__(self, app: ASGIApp, *, names: frozenset[str], token: str | None, rate: Rate) -> None:
+    token: str
+    verb: str
+    path: str
+    client: str
+
+
+class Gate(Protocol):
+    """Knows callers by their token."""
+
+    async def admit(self, ask: Ask) -> str:
+        """The caller's name, "" for one without; `ProblemError` 401, 403, or 503 where that cannot be found out."""
+
+
+class _NoLongerAdmittedError(Exception):
+    """Ends a stream whose reader may not read on."""
+
+
+class Guard:
+    """Stands before the whole application.
+
+    `names` are the hosts it answers to, empty for any (a gate guards it then); `public` are the routes that need no token.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        names: frozenset[str],
+        gate: Gate | None,
+        public: Sequence[BaseRoute],
+        rate: Rate,
+    ) -> None:
         self.app = app
         self.names = names
-        self.token = token
+        self.gate = gate
+        self.public = public
         self.rate = rate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         request = Request(scope)
+        gate = None if any(route.matches(scope)[0] is Match.FULL for route in self.public) else self.gate
+        trusted_until = time.monotonic() + _SECONDS_OF_TRUST
 
         async def guarded_send(message: Message) -> None:
+            nonlocal trusted_until
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *SECURITY_HEADERS]
+            elif gate is not None and message.get("more_body") and time.monotonic() > trusted_until:
+                try:
+                    await gate.admit(_ask(request))
+                except ProblemError:
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+                    raise _NoLongerAdmittedError from None
+                trusted_until = time.monotonic() + _SECONDS_OF_TRUST
             await send(message)
 
         try:
             self._check(request)
+            if gate is not None:
+                scope.setdefault("state", {})["caller"] = await gate.admit(_ask(request))
         except ProblemError as error:
             await answer(error)(scope, receive, guarded_send)
             return
-        limit = MOST_UPLOAD if scope["path"].startswith("/api/v1/diagnose") else MOST_BYTES
-        bounded = _Bounded(receive, limit)
+        bounded = _Bounded(receive, _limit(scope))
         try:
             await self.app(scope, bounded, guarded_send)
         except ProblemError as error:
             await answer(error)(scope, receive, guarded_send)
+        except _NoLongerAdmittedError:
+            return
 
     def _check(self, request: Request) -> None:
         host = _host(request.headers.get("host", ""))
         if self.names and host not in self.names:
             raise ProblemError(421, "this console does not answer to that Host", "open it by its own address")
-        wait = self.rate.wait(request.client.host if request.client else "")
+        wait = self.rate.wait(_address(request))
         if wait:
             raise ProblemError(429, "too many calls", headers={"retry-after": str(int(wait) + 1)})
         length = request.headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
             raise ProblemError(400, "Content-Length is not a number")
-        limit = MOST_UPLOAD if request.url.path.startswith("/api/v1/diagnose") else MOST_BYTES
+        limit = _limit(request.scope)
         if int(length) > limit:
             raise ProblemError(413, f"the body is larger than {limit >> 20} MiB")
         if request.method not in _SAFE:
             _check_origin(request)
-        path = request.url.path
-        if self.token is not None and path.startswith(("/api/", "/rest/")) and path not in _OPEN:
-            self._check_token(request)
 
-    def _check_token(self, request: Request) -> None:
-        kind, _, given = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not hmac.compare_digest(
-            given.strip().encode(), (self.token or "").encode()
-        ):
-            raise ProblemError(
-                401, "a token is needed", "send it as Authorization: Bearer …", {"www-authenticate": "Bearer"}
-            )
+
+def caller_of(request: Request) -> str:
+    """Who does this: by name where the gate knows one, else the address."""
+    return request.scope.get("state", {}).get("caller") or _address(request) or "somebody"
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _ask(request: Request) -> Ask:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    # Who may read may also ask whether there is something to read.
+    verb = "get" if request.method == "HEAD" else request.method.lower()
+    return Ask(
+        token.strip() if kind.lower() == "bearer" else "", verb, request.scope["path"], _address(request)
+    )
+
+
+def _limit(scope: Scope) -> int:
+    return MOST_UPLOAD if scope["path"].startswith("/api/v1/diagnose") else MOST_BYTES
 
 
 class _Bounded:
@@ -131,14 +191,18 @@ class _Bounded:
         self.limit = limit
         self.got = 0
         self.complete = False
+        self.began = time.monotonic()
 
     async def __call__(self) -> Message:
         if self.complete:
             return await self.receive()
+        left = self.began + _SECONDS_FOR_BODY + self.got / _BYTES_A_SECOND - time.monotonic()
         try:
-            message = await asyncio.wait_for(self.receive(), _SECONDS_FOR_BODY)
+            message = await asyncio.wait_for(self.receive(), left)
         except TimeoutError:
-            raise ProblemError(408, "the body did not come in time") from None
+            raise ProblemError(
+                408, "the body did not come in time", headers={"connection": "close"}
+            ) from None
         self.complete = not message.get("more_body", False)
         self.got += len(message.get("body", b""))
         if self.got > self.limit:
@@ -154,9 +218,14 @@ def _host(header: str) -> str:
 
 
 def _check_origin(request: Request) -> None:
-    """What changes something must come from this very site, or from no site at all (a program)."""
+    """What changes something must come from this very site, or from no site at all (a program).
+
+    Only the host of an origin is compared: behind a proxy that ends TLS the browser's scheme is not the one seen here.
+    """
     site = request.headers.get("sec-fetch-site", "same-origin")
     origin = request.headers.get("origin")
-    here = f"{request.url.scheme}://{request.headers.get('host', '')}"
-    if site not in ("same-origin", "none") or (origin is not None and origin != here):
+    here = request.headers.get("host", "")
+    if site not in ("same-origin", "none") or (
+        origin is not None and origin not in (f"http://{here}", f"https://{here}")
+    ):
         raise ProblemError(403, "another site may not change anything here")
