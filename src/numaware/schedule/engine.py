@@ -108,7 +108,7 @@ class Engine:
 
     def decide(self, pod: Pod) -> Decision:
         """The best node for the pod as things stand; nothing is changed but what the engine has learned."""
-        self._learn(pod)
+        self.learn(pod)
         hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
         if hindrance:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
@@ -315,8 +315,8 @@ class Engine:
 
     # Learning
 
-    def _learn(self, pod: Pod) -> None:
-        """Count the pod's kind.
+    def learn(self, pod: Pod) -> None:
+        """Count the pod's kind; for those who only `judge`, since `decide` does so itself.
 
         The mix that scores use is renewed when the number of pods has doubled, so that scoring everything anew stays
         a small part of all work.
