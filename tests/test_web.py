@@ -3,14 +3,17 @@ from __future__ import annotations
 import asyncio
 import socket
 import subprocess
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from numaware import web
 from numaware.errors import InputError
@@ -110,3 +113,87 @@ def test_connections_are_known_for_tcp_so_that_small_answers_are_sent_at_once() 
             accepted, _ = listener.accept()
             with closing(accepted):
                 assert accepted.proto == socket.IPPROTO_TCP
+
+
+# Clients that do not get on
+
+ANSWER = b"." * (8 << 20)
+
+
+async def long(_: Request) -> Response:
+    return Response(ANSWER)
+
+
+@asynccontextmanager
+async def connected(asked: bytes) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """One connection to a server that is asked this, with as little room for its answer as the system gives."""
+    async with serving(Starlette(routes=[Route("/long", long)]), "127.0.0.1:0") as url:
+        made = socket.socket()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(made, host_and_port(url.removeprefix("http://")))
+        reader, writer = await asyncio.open_connection(sock=made)
+        writer.write(asked)
+        yield reader, writer
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET /heal"])
+def test_a_head_that_comes_byte_by_byte_is_not_waited_for(
+    beginning: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "_SECONDS_FOR_HEAD", 0.3)
+
+    async def run() -> None:
+        async with connected(beginning) as (reader, writer), asyncio.timeout(20):
+            while not writer.is_closing():
+                writer.write(b"x")
+                await asyncio.sleep(0.05)
+            with suppress(ConnectionError):
+                assert await reader.read() == b""
+
+    asyncio.run(run())
+
+
+def test_nor_is_the_next_head_of_a_connection_that_was_quick_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "_SECONDS_FOR_HEAD", 0.3)
+
+    async def run() -> None:
+        async with (
+            connected(b"GET /none HTTP/1.1\r\nhost: x\r\n\r\n") as (reader, writer),
+            asyncio.timeout(20),
+        ):
+            assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 404")
+            while not writer.is_closing():
+                writer.write(b"x")
+                await asyncio.sleep(0.05)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("more", ["", "connection: close\r\n"])
+def test_an_answer_that_nobody_reads_is_not_kept(more: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "_SECONDS_TO_READ", 0.3)
+
+    async def run() -> None:
+        asked = f"GET /long HTTP/1.1\r\nhost: x\r\n{more}\r\n".encode()
+        async with connected(asked) as (_, writer), asyncio.timeout(20):
+            while not writer.is_closing():
+                writer.write(b"x")
+                await asyncio.sleep(0.05)
+
+    asyncio.run(run())
+
+
+def test_a_slow_reader_who_reads_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "_SECONDS_TO_READ", 1.0)
+
+    async def run() -> None:
+        async with connected(b"GET /long HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n") as (reader, _):
+            got = 0
+            while data := await reader.read(1 << 17):
+                got += len(data)
+                await asyncio.sleep(0.02)
+            assert got > len(ANSWER)
+
+    asyncio.run(run())

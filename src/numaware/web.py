@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from pathlib import Path
 from typing import NamedTuple
 
+import h11
 import uvicorn
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -21,12 +22,17 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from numaware.errors import InputError
 
 _SECONDS_TO_FINISH = 5
 # Connections beyond this are turned away, so that slow clients cannot take all there is.
 _MOST_CONNECTIONS = 512
+# How long the head of a request may take to come, and how much of an answer has to be read within what time.
+_SECONDS_FOR_HEAD = 10.0
+_SECONDS_TO_READ = 30.0
+_LEAST_READ = 16 << 10
 
 
 class Tls(NamedTuple):
@@ -35,6 +41,73 @@ class Tls(NamedTuple):
     certificate: Path
     key: Path
     clients: Path | None = None
+
+
+class _ImpatientProtocol(H11Protocol):
+    """A connection that is given up when the other side does not get on: uvicorn would wait for ever.
+
+    The body of a request is read by who asked for one, and waited for as long as they see fit.
+    """
+
+    _coming: asyncio.TimerHandle | None = None
+    _leaving: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.our_state in (h11.SEND_RESPONSE, h11.SEND_BODY):
+            self._head_is_here()
+        else:
+            self._await_head()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._reader_is_fine()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        # What little is left below the mark at which writing pauses would keep a connection from closing, too.
+        if self.transport.get_write_buffer_size():
+            self._await_reader()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_here()
+        self._reader_is_fine()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        if self._coming is None:
+            self._coming = self.loop.call_later(_SECONDS_FOR_HEAD, self.transport.abort)
+
+    def _head_is_here(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+            self._coming = None
+
+    def _await_reader(self) -> None:
+        if self._leaving is None:
+            unread = self.transport.get_write_buffer_size()
+            self._leaving = self.loop.call_later(_SECONDS_TO_READ, self._look_after_reader, unread)
+
+    def _look_after_reader(self, unread: int) -> None:
+        self._leaving = None
+        left = self.transport.get_write_buffer_size()
+        if left and unread - left < _LEAST_READ:
+            self.transport.abort()
+        elif left:
+            self._await_reader()
+
+    def _reader_is_fine(self) -> None:
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
 
 
 class _Server(uvicorn.Server):
@@ -64,6 +137,7 @@ async def serving(app: Starlette, address: str, tls: Tls | None = None) -> Async
     listener = _listen(host, port, address)
     config = uvicorn.Config(
         app,
+        http=_ImpatientProtocol,
         lifespan="off",
         log_level="warning",
         access_log=False,
