@@ -133,6 +133,37 @@ def test_the_best_place_gets_ten_points_and_a_refused_one_none() -> None:
     Scene(gpu_node("single-numa-node").admit(pod("x", 7)).node, gpu_node(), full).play(story)
 
 
+def test_scores_are_for_the_pods_that_come() -> None:
+    async def story(ask: Ask) -> None:
+        async def scores() -> dict[str, int]:
+            _, told = await ask("/extender/prioritize", {"Pod": wire("p", 3), "NodeNames": ["n0", "n1"]})
+            return {entry["Host"]: entry["Score"] for entry in told}
+
+        assert await scores() == {"n0": 10, "n1": 10}
+        for number in range(4):
+            await ask("/extender/filter", {"Pod": wire(f"large-{number}", 8), "NodeNames": ["n0"]})
+        assert await scores() == {"n0": 0, "n1": 10}
+
+    # On n0 the pod would have to go where eight CPUs are still free beside each other.
+    Scene(gpu_node("single-numa-node").admit(pod("x", 5)).node, gpu_node("single-numa-node")).play(story)
+
+
+def test_a_pod_that_is_asked_about_again_has_come_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(gpu_node())
+    learned: list[str] = []
+    monkeypatch.setattr(scene.truth.engine, "learn", lambda pod: learned.append(pod.name))
+
+    async def story(ask: Ask) -> None:
+        for name in ("a", "a", "b", "a"):
+            await ask("/extender/filter", {"Pod": wire(name, 4), "NodeNames": ["n0"]})
+        node = {"Name": "n0"}
+        for name in ("b", "c", "c"):
+            await ask("/volcano/predicate", {"task": {"Pod": wire(name, 4)}, "node": node})
+
+    scene.play(story)
+    assert learned == ["a", "b", "c"]
+
+
 def test_a_bind_carries_the_prediction_and_the_next_question_knows_of_it() -> None:
     scene = Scene(gpu_node("single-numa-node"))
     for name in "ab":

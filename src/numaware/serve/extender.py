@@ -42,6 +42,8 @@ _SECONDS_TO_BIND = 60.0
 # For a pod that the watch has not brought yet, together well within the timeout that `config` gives kube-scheduler.
 _LOOKS = 20
 _SECONDS_BETWEEN_LOOKS = 0.05
+# Pods in mind so that each is counted once; who is asked about again after so many others counts anew.
+_MOST_MET = 10_000
 
 _encode = msgspec.json.Encoder().encode
 _Fields = Mapping[str, msgspec.Raw]
@@ -89,6 +91,8 @@ class Extender:
         self._flying: dict[str, tuple[str, asyncio.Task[str]]] = {}
         # Pods that others said they gave a node, until the watch shows them bound: uid -> when to give up.
         self._promised: dict[str, float] = {}
+        # Pods that the engine has learned of, newest last.
+        self._met: dict[str, None] = {}
 
     def routes(self) -> list[BaseRoute]:
         """`/extender/…` for kube-scheduler, `/volcano/…` for Volcano."""
@@ -120,6 +124,7 @@ class Extender:
         taken, failed = [], {}
         # Thousands of nodes have a few answers between them.
         refusals: dict[tuple[str, ...], str] = {}
+        self._meet(pod)
         for name, found in zip(names, self._truth.engine.judge(pod.pod, names), strict=True):
             refusal = refusals.get(found.reasons)
             if refusal is None:
@@ -205,6 +210,7 @@ class Extender:
 
     async def _predicate(self, fields: _Fields) -> Any:
         pod, node = _task(fields)[0], _named(fields, "node")
+        self._meet(pod)
         (found,) = self._truth.engine.judge(pod.pod, [node])
         refusal = self._refusal(found.reasons)
         return {"status": refusal, "code": _UNSCHEDULABLE if refusal else 0}
@@ -230,6 +236,14 @@ class Extender:
         return {"errorMessage": ""}
 
     # What they share
+
+    def _meet(self, pod: LivePod) -> None:
+        """Scores are for the pods that come; one that is asked about again and again has come once."""
+        if pod.uid not in self._met:
+            if len(self._met) >= _MOST_MET:
+                del self._met[next(iter(self._met))]
+            self._met[pod.uid] = None
+            self._truth.engine.learn(pod.pod)
 
     def _refusal(self, reasons: tuple[str, ...]) -> str:
         """Why a node is not to be had, in words; empty if it takes the pod, or nobody can tell and that is let pass."""
