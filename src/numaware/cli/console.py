@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -13,6 +14,7 @@ from numaware.cli.console_input import (
     NoBrowser,
     Port,
     Prometheus,
+    Record,
     TokenFile,
     access_of,
     milliseconds,
@@ -30,6 +32,7 @@ from numaware.serve import logs
 from numaware.serve.console.api import Console
 from numaware.serve.console.app import Access
 from numaware.serve.console.gates import PATHS, SECONDS_TO_ASK, ClusterGate
+from numaware.serve.console.history.travel import History
 from numaware.serve.console.livecluster import LiveCluster
 from numaware.serve.live import Live
 from numaware.serve.truth import Truth
@@ -55,6 +58,7 @@ def console(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     prometheus: Prometheus = None,
+    record: Record = None,
     no_browser: NoBrowser = False,
 ) -> int:
     """Open the console on a live cluster; it looks and changes nothing.
@@ -75,18 +79,27 @@ def console(
       numaware console
       numaware console --kubeconfig ~/.kube/config --context prod --port 0
       numaware console --host 0.0.0.0 --token-file token --prometheus http://127.0.0.1:9090
+      numaware console --record prod.db
       numaware console --host 0.0.0.0 --auth kubernetes --tls-cert tls.crt --tls-key tls.key
     """
     if auth is not None and token_file is not None:
         raise InputError("--token-file", "does not go with --auth", hint="give one of them")
     access = access_of(host, port, token_file=token_file, tls=(tls_cert, tls_key), prometheus=prometheus)
     logs.set_up("text")
-    run_until_signal(_serve(kubeconfig, context, access, auth=auth is not None, no_browser=no_browser))
+    run_until_signal(
+        _serve(kubeconfig, context, access, record, auth=auth is not None, no_browser=no_browser)
+    )
     return 0
 
 
 async def _serve(
-    kubeconfig: str | None, context: str | None, access: Access, *, auth: bool, no_browser: bool
+    kubeconfig: str | None,
+    context: str | None,
+    access: Access,
+    record: Path | None,
+    *,
+    auth: bool,
+    no_browser: bool,
 ) -> None:
     async with Client(await connect(kubeconfig, context)) as client:
         try:
@@ -98,11 +111,13 @@ async def _serve(
         truth = Truth(Engine(Cluster(())), time.monotonic)
         world = LiveCluster(context or "cluster", truth, time.monotonic, milliseconds())
         live = Live(client, truth, (world,), time.monotonic)
+        history = History(record) if record else None
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(live.run())
             await live.synced()
             world.begin()
-            await serve_until_cancelled(Console(world, milliseconds), access, no_browser=no_browser)
+            console = Console(world, milliseconds, history)
+            await serve_until_cancelled(console, access, no_browser=no_browser)
 
 
 async def _cluster_gate(client: Client) -> ClusterGate:

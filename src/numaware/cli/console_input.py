@@ -26,6 +26,13 @@ TokenFile = Annotated[
 Prometheus = Annotated[
     str | None, Parameter(show_default=False, help="Prometheus that may be asked through this console.")
 ]
+Record = Annotated[
+    Path | None,
+    Parameter(
+        show_default=False,
+        help="File to keep history in, so that the page can go back in time: seven days, at most 1 GiB.",
+    ),
+]
 NoBrowser = Annotated[
     bool, Parameter(negative="", show_default=False, help="Do not open the page in a browser.")
 ]

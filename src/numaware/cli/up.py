@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -11,6 +12,7 @@ from numaware.cli.console_input import (
     NoBrowser,
     Port,
     Prometheus,
+    Record,
     TokenFile,
     access_of,
     milliseconds,
@@ -20,6 +22,7 @@ from numaware.cli.live_input import TlsCert, TlsKey, run_until_signal
 from numaware.serve import logs
 from numaware.serve.console.api import Console
 from numaware.serve.console.app import Access
+from numaware.serve.console.history.travel import History
 from numaware.serve.console.lab import HOUR, LabWorld
 
 app = App(name="up", usage="Usage: numaware up [OPTIONS]")
@@ -36,6 +39,7 @@ def up(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     prometheus: Prometheus = None,
+    record: Record = None,
     no_browser: NoBrowser = False,
     seed: Annotated[int, Parameter(help="Which life the lab leads.")] = 1,
 ) -> int:
@@ -51,18 +55,19 @@ def up(
       numaware up
       numaware up --port 0 --no-browser
       numaware up --host 0.0.0.0 --token-file token
+      numaware up --record lab.db
     """
     access = access_of(host, port, token_file=token_file, tls=(tls_cert, tls_key), prometheus=prometheus)
     logs.set_up("text")
-    run_until_signal(_serve(access, no_browser=no_browser, seed=seed))
+    run_until_signal(_serve(access, record, no_browser=no_browser, seed=seed))
     return 0
 
 
-async def _serve(access: Access, *, no_browser: bool, seed: int) -> None:
+async def _serve(access: Access, record: Path | None, *, no_browser: bool, seed: int) -> None:
     begin = milliseconds()
     world = LabWorld(begin - HOUR, seed=seed)
-    console = Console(world, milliseconds)
+    console = Console(world, milliseconds, History(record) if record else None)
     for moment in range(begin - HOUR, begin, _STEP):
         world.advance(moment)
-        console.recorder.record()
+        console.write_down(wait=True)
     await serve_until_cancelled(console, access, no_browser=no_browser)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
+import msgspec
 from starlette.responses import StreamingResponse
 
 from numaware.errors import InputError
@@ -13,20 +15,24 @@ from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
 from numaware.serve.console import nodeview, podview
 from numaware.serve.console import policies as switching
-from numaware.serve.console.census import Census, Numbers, pool_of
+from numaware.serve.console.census import Numbers, pool_of
 from numaware.serve.console.diagnosing import Diagnosis, diagnosed
 from numaware.serve.console.explaining import Explained, explained
-from numaware.serve.console.judging import VERDICTS, judged_apart, under
-from numaware.serve.console.nodeview import Letters, NodeView
-from numaware.serve.console.operations import Call, Operation, Packed, packed
+from numaware.serve.console.guards import caller_of
+from numaware.serve.console.history.travel import History, Kept, not_kept
+from numaware.serve.console.judging import judged_apart, under
+from numaware.serve.console.nodeview import NodeView
+from numaware.serve.console.operations import Call, Operation, Packed
 from numaware.serve.console.podview import PodView
 from numaware.serve.console.problems import ProblemError
 from numaware.serve.console.questions import (
+    AtQuery,
     DiagnoseQuery,
     EventPage,
     EventQuery,
     ExplainQuery,
     Health,
+    HistoryQuery,
     MonitorQuery,
     NodePage,
     NodeQuery,
@@ -39,6 +45,7 @@ from numaware.serve.console.questions import (
     Wall,
 )
 from numaware.serve.console.recorder import Recorder, Series
+from numaware.serve.console.scene import Scene
 from numaware.serve.console.shape import Rules, Shape, pod_of, workload_of
 from numaware.serve.console.simulation import Simulation, Simulations, SimulationWish, Simulator
 from numaware.serve.console.stream import Changed, Stream, TooManyReadersError
@@ -53,22 +60,36 @@ _AT_ONCE = 4
 class Console:
     """A world, looked at. `clock` tells the time in milliseconds since 1970."""
 
-    def __init__(self, world: World, clock: Callable[[], int]) -> None:
+    def __init__(self, world: World, clock: Callable[[], int], history: History | None = None) -> None:
         self.world = world
         self.clock = clock
-        self.census = Census(world)
-        self.letters = Letters()
+        self.now = Scene(world)
+        self.census = self.now.census
+        self.history = history
         self.recorder = Recorder(self.census)
         self.stream = Stream(self.census)
         self.simulator = Simulator(world.cluster)
         self._busy = asyncio.Semaphore(_AT_ONCE)
-        self._walls: dict[Shape, tuple[int, int, Packed]] = {}
 
     def look(self) -> None:
         """Let time pass, write down what is, and tell those who listen."""
         self.world.advance(self.clock())
-        self.recorder.record()
+        self.write_down()
         self.stream.publish()
+
+    def write_down(self, *, wait: bool = False) -> None:
+        """For charts, and where history is kept, for whoever comes back; see `Keeper.look` for `wait`."""
+        self.recorder.record()
+        if self.history is not None:
+            self.history.keeper.look(self.census, self.now.letters, self.recorder, wait=wait)
+
+    async def _scene(self, at: datetime | None) -> Scene:
+        """What is asked about: now, or a moment that is over."""
+        if at is None:
+            return self.now
+        if self.history is None:
+            raise not_kept()
+        return await self.history.scene(at)
 
     # Lists
 
@@ -76,43 +97,38 @@ class Console:
         return Health("ok")
 
     async def cluster(self, call: Call) -> Numbers:
-        return self.census.numbers(_shape(call.query))
+        scene = await self._scene(call.query.at)
+        return scene.census.numbers(_shape(call.query))
 
     async def wall(self, call: Call) -> Packed:
-        """Kept until a node changes or a second has passed: ages and refusals move without a change."""
-        shape = _shape(call.query)
-        self.census.refresh()
-        serial, second = self.census.serial, self.world.now // 1000
-        known = self._walls.get(shape)
-        if known is None or known[:2] != (serial, second):
-            if len(self._walls) > 16:
-                self._walls.clear()
-            wall = Wall(serial, second * 1000, VERDICTS, self.census.tiles(shape))
-            known = self._walls[shape] = serial, second, packed(wall)
-        return known[2]
+        scene = await self._scene(call.query.at)
+        return scene.wall(_shape(call.query))
 
     async def nodes(self, call: Call) -> NodePage:
         query: NodeQuery = call.query
-        self.census.refresh()
+        scene = await self._scene(query.at)
+        scene.census.refresh()
         wanted = query.q.lower()
-        members = self.world.cluster.members
+        members = scene.world.cluster.members
         found = [member for member in members if _matches(member, wanted)] if wanted else members
         page, last = _page(found, query, lambda member: member.name)
-        refusals = self.census.refusals()
-        items = tuple(nodeview.summary_of(self.census, member, refusals) for member in page)
+        refusals = scene.census.refusals()
+        items = tuple(nodeview.summary_of(scene.census, member, refusals) for member in page)
         return NodePage(items, len(found), last)
 
     async def node(self, call: Call) -> NodeView:
-        self.census.refresh()
-        return nodeview.view_of(self.census, self.letters, self._member(call.path["name"]))
+        scene = await self._scene(call.query.at)
+        scene.census.refresh()
+        return nodeview.view_of(scene.census, scene.letters, scene.member(call.path["name"]))
 
     async def pods(self, call: Call) -> PodPage:
         query: PodQuery = call.query
+        scene = await self._scene(query.at)
         wanted = query.q.lower()
         found = sorted(
             (
                 pod
-                for pod in podview.summaries(self.census)
+                for pod in podview.summaries(scene.census)
                 if wanted in f"{pod.namespace}/{pod.name}"
                 and query.node in ("", pod.node)
                 and query.phase in ("", pod.phase)
@@ -123,22 +139,24 @@ class Console:
         return PodPage(tuple(page), len(found), last)
 
     async def pod(self, call: Call) -> PodView:
-        pod, member = self._pod(call.path["namespace"], call.path["name"])
-        return podview.view_of(self.census, pod, member)
+        scene = await self._scene(call.query.at)
+        pod, member = scene.pod(call.path["namespace"], call.path["name"])
+        return podview.view_of(scene.census, pod, member)
 
     # Questions
 
     async def explain_get(self, call: Call) -> Explained:
         query: ExplainQuery = call.query
         shape = Shape(query.cpu, query.memory, query.gpu, query.gpu_resource)
-        return await self._explain(Question(shape, "", query.pod, query.node, query.policy, query.scope))
+        question = Question(shape, "", query.pod, query.node, query.policy, query.scope)
+        return await self._explain(question, await self._scene(query.at))
 
     async def explain_post(self, call: Call) -> Explained:
-        return await self._explain(call.body)
+        return await self._explain(call.body, await self._scene(call.query.at))
 
-    async def _explain(self, question: Question) -> Explained:
-        pod, _, path = self._asked(question)
-        member = self._member(question.node)
+    async def _explain(self, question: Question, scene: Scene) -> Explained:
+        pod, _, path = _asked(question, scene)
+        member = scene.member(question.node)
         node = under(member.node, Rules(question.policy, question.scope))
         if node is None:
             raise InputError("policy", f"the kubelet of {member.name} would not start with it")
@@ -147,12 +165,13 @@ class Console:
 
     async def whatif(self, call: Call) -> WhatIf:
         question: Question = call.body
-        pod, home, _ = self._asked(question)
+        scene = await self._scene(call.query.at)
+        pod, home, _ = _asked(question, scene)
         rules = Rules(question.policy, question.scope)
-        self.census.refresh()
-        judged = self.census.judge.judge_all(pod, rules)
+        scene.census.refresh()
+        judged = scene.census.judge.judge_all(pod, rules)
         answers = []
-        for place, member in enumerate(self.world.cluster):
+        for place, member in enumerate(scene.world.cluster):
             if member is home:
                 judged[place] = judged_apart(member, pod, rules)
             found, config = judged[place], member.node.kubelet.config
@@ -165,46 +184,26 @@ class Console:
                     found.numa,
                     found.reasons,
                     found.stranded,
-                    self.census.strips(member.name),
+                    scene.census.strips(member.name),
                 )
             )
-        return WhatIf(asked(pod), told(judged), tally(judged), tuple(answers), self.census.serial)
+        return WhatIf(asked(pod), told(judged), tally(judged), tuple(answers), scene.census.serial)
 
     async def headroom(self, call: Call) -> Room:
+        scene = await self._scene(call.query.at)
         pod = pod_of(_shape(call.query))
-        numbers = self.census.numbers(_shape(call.query))
+        numbers = scene.census.numbers(_shape(call.query))
         async with self._busy:
-            found = await asyncio.to_thread(headroom, rooms(self.world.cluster), pod)
+            found = await asyncio.to_thread(headroom, rooms(scene.world.cluster), pod)
         return Room(found, numbers.largest)
-
-    def _asked(self, question: Question) -> tuple[Pod, Member | None, str]:
-        """The pod in question, the node it is on already, and where its spec stands in the manifest."""
-        if question.pod:
-            namespace, _, name = question.pod.partition("/")
-            return *self._pod(namespace, name), "spec"
-        if question.manifest:
-            workload = workload_of(question.manifest)
-            return workload.pod, None, workload.spec_path
-        return pod_of(question.shape or Shape()), None, "spec"
-
-    def _member(self, name: str) -> Member:
-        member = self.world.cluster.by_name.get(name)
-        if member is None:
-            raise ProblemError(404, f"there is no node {printable(name, 80)!r}")
-        return member
-
-    def _pod(self, namespace: str, name: str) -> tuple[Pod, Member | None]:
-        found = podview.find(self.world, namespace, name)
-        if found is None:
-            raise ProblemError(404, f"there is no pod {printable(f'{namespace}/{name}', 160)!r}")
-        return found
 
     # Live, past and policies
 
     async def events(self, call: Call) -> Any:
         query: EventQuery = call.query
-        if "text/event-stream" not in call.request.headers.get("accept", ""):
-            recent = list(self.world.events)[: -query.limit - 1 : -1]
+        scene = await self._scene(query.at)
+        if scene is not self.now or "text/event-stream" not in call.request.headers.get("accept", ""):
+            recent = list(scene.world.events)[: -query.limit - 1 : -1]
             return EventPage(tuple(recent))
         try:
             lines = self.stream.subscribe(_shape(query))
@@ -217,14 +216,28 @@ class Console:
         )
 
     async def monitoring(self, call: Call) -> Series:
+        """The last hours are at hand; what goes back further is in the file, where there is one."""
         query: MonitorQuery = call.query
+        scene = await self._scene(query.at)
         if query.node:
-            self._member(query.node)
+            scene.member(query.node)
         self.recorder.record()
-        return self.recorder.series(query.node, query.minutes * 60_000)
+        span, end = query.minutes * 60_000, scene.world.now
+        if self.history is None:
+            return self.recorder.series(query.node, span)
+        if scene is not self.now or end - span < self.recorder.kept_from(query.node):
+            return await self.history.series(query.node, end - span, end)
+        kept_from = await self.history.kept_from()
+        found = self.recorder.series(query.node, span)
+        return msgspec.structs.replace(found, kept_from_ms=min(found.kept_from_ms, kept_from or end))
 
-    async def policies(self, _: Call) -> switching.Policies:
-        return await switching.policies_of(self.world)
+    async def kept(self, call: Call) -> Kept:
+        query: HistoryQuery = call.query
+        return Kept() if self.history is None else await self.history.kept(query.at, query.node)
+
+    async def policies(self, call: Call) -> switching.Policies:
+        scene = await self._scene(call.query.at)
+        return await switching.policies_of(scene.world)
 
     async def switch(self, call: Call) -> switching.SwitchAnswer:
         wish: switching.SwitchWish = call.body
@@ -236,7 +249,7 @@ class Console:
         try:
             if wish.dry_run:
                 return switching.preview(self.world, switch, wish)
-            return await switching.move(self.world, switch, wish, _who(call))
+            return await switching.move(self.world, switch, wish, caller_of(call.request))
         except SwitchError as error:
             raise ProblemError(409, str(error)) from None
 
@@ -274,6 +287,7 @@ class Console:
                 self.cluster,
                 Numbers,
                 ShapeQuery,
+                missing=(404,),
             ),
             Operation(
                 "GET",
@@ -282,16 +296,30 @@ class Console:
                 self.wall,
                 Wall,
                 ShapeQuery,
+                missing=(404,),
             ),
-            Operation("GET", f"{v1}/nodes", "Nodes, page by page", self.nodes, NodePage, NodeQuery),
-            Operation("GET", f"{v1}/nodes/{{name}}", "One node in full", self.node, NodeView, missing=(404,)),
-            Operation("GET", f"{v1}/pods", "Pods, page by page", self.pods, PodPage, PodQuery),
+            Operation(
+                "GET", f"{v1}/nodes", "Nodes, page by page", self.nodes, NodePage, NodeQuery, missing=(404,)
+            ),
+            Operation(
+                "GET",
+                f"{v1}/nodes/{{name}}",
+                "One node in full",
+                self.node,
+                NodeView,
+                AtQuery,
+                missing=(404,),
+            ),
+            Operation(
+                "GET", f"{v1}/pods", "Pods, page by page", self.pods, PodPage, PodQuery, missing=(404,)
+            ),
             Operation(
                 "GET",
                 f"{v1}/pods/{{namespace}}/{{name}}",
                 "One pod in full",
                 self.pod,
                 PodView,
+                AtQuery,
                 missing=(404,),
             ),
             Operation(
@@ -309,6 +337,7 @@ class Console:
                 "The same for a manifest",
                 self.explain_post,
                 Explained,
+                AtQuery,
                 body=Question,
                 missing=(404,),
             ),
@@ -318,6 +347,7 @@ class Console:
                 "What every node says to a pod",
                 self.whatif,
                 WhatIf,
+                AtQuery,
                 body=Question,
                 missing=(404,),
             ),
@@ -328,6 +358,7 @@ class Console:
                 self.headroom,
                 Room,
                 ShapeQuery,
+                missing=(404,),
             ),
             Operation(
                 "GET",
@@ -337,6 +368,7 @@ class Console:
                 EventPage,
                 EventQuery,
                 streams=Changed,
+                missing=(404,),
             ),
             Operation(
                 "GET",
@@ -348,7 +380,22 @@ class Console:
                 missing=(404,),
             ),
             Operation(
-                "GET", f"{v1}/policies", "Switches, pools and history", self.policies, switching.Policies
+                "GET",
+                f"{v1}/history",
+                "What is kept of the past, and when something changed",
+                self.kept,
+                Kept,
+                HistoryQuery,
+                missing=(404,),
+            ),
+            Operation(
+                "GET",
+                f"{v1}/policies",
+                "Switches, pools and history",
+                self.policies,
+                switching.Policies,
+                AtQuery,
+                missing=(404,),
             ),
             Operation(
                 "PUT",
@@ -397,6 +444,17 @@ class Console:
         )
 
 
+def _asked(question: Question, scene: Scene) -> tuple[Pod, Member | None, str]:
+    """The pod in question, the node it is on already, and where its spec stands in the manifest."""
+    if question.pod:
+        namespace, _, name = question.pod.partition("/")
+        return *scene.pod(namespace, name), "spec"
+    if question.manifest:
+        workload = workload_of(question.manifest)
+        return workload.pod, None, workload.spec_path
+    return pod_of(question.shape or Shape()), None, "spec"
+
+
 def _shape(query: Shape) -> Shape:
     """A query without what is not part of the shape, so that equal shapes share their answers."""
     return Shape(query.cpu, query.memory, query.gpu, query.gpu_resource)
@@ -412,8 +470,3 @@ def _page(found: list[Any], paging: Paging, name: Callable[[Any], str]) -> tuple
     rest = [one for one in found if name(one) > paging.after] if paging.after else found
     page = rest[: paging.limit]
     return page, name(page[-1]) if len(rest) > len(page) else ""
-
-
-def _who(call: Call) -> str:
-    client = call.request.client
-    return client.host if client else "somebody"

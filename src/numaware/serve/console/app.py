@@ -91,7 +91,10 @@ async def serving_console(console: Console, access: Access) -> AsyncIterator[str
     url = prometheus.checked(access.prometheus) if access.prometheus else None
     names = LOOPBACK if local else frozenset[str]()
     app = application(console, names=names, gate=access.gate, metrics=url)
-    async with serving(app, access.address, access.tls) as address:
+    async with contextlib.AsyncExitStack() as ending:
+        if console.history is not None:
+            ending.push_async_callback(console.history.close)
+        address = await ending.enter_async_context(serving(app, access.address, access.tls))
         task = asyncio.create_task(_live(console))
         try:
             yield address

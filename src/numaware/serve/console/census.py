@@ -183,7 +183,7 @@ class Census:
         here = room(load.node, load.shares, member.allocatable, load.used)
         return _Row(
             pool_of(member),
-            _strips(member),
+            strips_of(member),
             len(member.pods),
             len(owning),
             sum(self.is_aligned(member, pod) for pod in owning),
@@ -393,7 +393,8 @@ def _stranded(judged: Collection[Judgement], pod: Pod) -> Stranded:
     )
 
 
-def _strips(member: Member) -> tuple[Strip, ...]:
+def strips_of(member: Member) -> tuple[Strip, ...]:
+    """What the NUMA nodes of a node hold."""
     node = member.node
     kubelet, state = node.kubelet, node.state
     layout = kubelet.layout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -143,8 +143,8 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
 class Letters:
     """Which letter each pod of a node has: the first that was free when it came, kept until it leaves."""
 
-    def __init__(self) -> None:
-        self._slots: dict[str, dict[str, int]] = {}
+    def __init__(self, slots: Mapping[str, dict[str, int]] | None = None) -> None:
+        self._slots: dict[str, dict[str, int]] = dict(slots or {})
 
     def of(self, member: Member) -> dict[str, int]:
         known = self._slots.get(member.name, {})

@@ -86,7 +86,9 @@ def route(operation: Operation) -> Route:
             raise ProblemError(422, f"{error.source}: {error.problem}", error.hint) from None
         if isinstance(found, Response):
             return found
-        return _answer(request, found if isinstance(found, Packed) else packed(found))
+        # What was does not change, so whoever asked once need not ask again for a while.
+        kept = "private, max-age=3600" if getattr(call.query, "at", None) else "no-cache"
+        return _answer(request, found if isinstance(found, Packed) else packed(found), kept)
 
     return Route(operation.path, endpoint, methods=[operation.method])
 
@@ -118,8 +120,8 @@ async def _body(operation: Operation, request: Request) -> Any:
         raise ProblemError(400, f"body: {error}") from None
 
 
-def _answer(request: Request, found: Packed) -> Response:
-    headers = {"etag": found.tag, "cache-control": "no-cache", "vary": "accept-encoding"}
+def _answer(request: Request, found: Packed, kept: str) -> Response:
+    headers = {"etag": found.tag, "cache-control": kept, "vary": "accept-encoding"}
     if request.method in ("GET", "HEAD") and found.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if found.zipped and "gzip" in request.headers.get("accept-encoding", ""):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,8 +21,19 @@ Limit = Annotated[int, msgspec.Meta(ge=1, le=_LARGEST_PAGE)]
 Text = Annotated[str, msgspec.Meta(max_length=400)]
 
 
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class AtQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """`at` asks about a moment that is over (RFC 3339) instead of now; that takes a console that records."""
+
+    at: Moment | None = None
+
+
 class ShapeQuery(Shape, frozen=True, rename="camel"):
-    """A shape as a query."""
+    """A shape as a query; `at` as everywhere."""
+
+    at: Moment | None = None
 
 
 class Paging(msgspec.Struct, frozen=True, rename="camel"):
@@ -29,6 +41,7 @@ class Paging(msgspec.Struct, frozen=True, rename="camel"):
 
     limit: Limit = _PAGE
     after: Text = msgspec.field(default="", name="continue")
+    at: Moment | None = None
 
 
 class NodeQuery(Paging, frozen=True, rename="camel"):
@@ -89,6 +102,7 @@ class ExplainQuery(Shape, frozen=True, rename="camel"):
     pod: Text = ""
     policy: Policy | None = None
     scope: Scope | None = None
+    at: Moment | None = None
 
 
 class Question(msgspec.Struct, frozen=True, rename="camel"):
@@ -117,6 +131,13 @@ class MonitorQuery(msgspec.Struct, frozen=True, rename="camel"):
 
     node: Text = ""
     minutes: Annotated[int, msgspec.Meta(ge=1, le=10_080)] = 60
+    at: Moment | None = None
+
+
+class HistoryQuery(AtQuery, frozen=True, rename="camel"):
+    """A moment, and a node whose changes before and after it are looked for instead of all."""
+
+    node: Text = ""
 
 
 class DiagnoseQuery(msgspec.Struct, frozen=True, rename="camel"):

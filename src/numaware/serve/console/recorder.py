@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -46,6 +47,8 @@ class Series(msgspec.Struct, frozen=True, rename="camel"):
     node: str
     from_ms: int
     to_ms: int
+    # How far back anything is kept, whatever was asked for.
+    kept_from_ms: int
     step_ms: int
     times: tuple[int, ...]
     cluster: tuple[Point | None, ...]
@@ -100,44 +103,59 @@ class Recorder:
             )
         )
 
+    def kept_from(self, node: str) -> int:
+        """How far back the cluster, and the node if there is one of that name, are remembered."""
+        first = self.samples[0].time if self.samples else self.census.world.now
+        entries = self._entries.get(node)
+        return max(first, entries[0].time) if entries else first
+
     def series(self, node: str, span: int) -> Series:
         """The last `span` milliseconds of the cluster and, if there is one of that name, of a node."""
         now = self.census.world.now
-        step = max(EVERY, -(-span // MOST_POINTS // EVERY) * EVERY)
-        first = (now - span) // step + 1
-        times = tuple(moment * step for moment in range(first, now // step + 1))
+        step, times = steps(now - span, now)
         entries = list(self._entries.get(node, ()))
         starts = [entry.time for entry in entries]
         at = [entries[place - 1].strips if (place := bisect_right(starts, time)) else None for time in times]
-        ids = [(strip.id, strip.cpus) for strip in entries[-1].strips] if entries else []
         return Series(
             node=node,
             from_ms=now - span,
             to_ms=now,
+            kept_from_ms=self.kept_from(node),
             step_ms=step,
             times=times,
-            cluster=self._cluster(times, step),
-            numa=tuple(
-                NumaSeries(
-                    numa,
-                    cpus,
-                    tuple(
-                        None if strips is None else strips[place].exclusive + strips[place].shared
-                        for strips in at
-                    ),
-                    tuple(None if strips is None else strips[place].memory for strips in at),
-                )
-                for place, (numa, cpus) in enumerate(ids)
-            ),
+            cluster=by_step(self.samples, times, step),
+            numa=by_numa(at),
             source="built-in recorder",
         )
 
-    def _cluster(self, times: tuple[int, ...], step: int) -> tuple[Point | None, ...]:
-        """The last sample of each step with the refusals of all of them; None where nothing was recorded."""
-        by_step: dict[int, Point] = {}
-        for sample in self.samples:
-            moment = -(-sample.time // step) * step
-            known = by_step.get(moment)
-            refusals = sample.refusals + (known.refusals if known else 0)
-            by_step[moment] = msgspec.structs.replace(sample, refusals=refusals)
-        return tuple(by_step.get(time) for time in times)
+
+def steps(begin: int, end: int) -> tuple[int, tuple[int, ...]]:
+    """The moments that a series tells of, and how far they are apart: round ones, and not too many."""
+    step = max(EVERY, -(-(end - begin) // MOST_POINTS // EVERY) * EVERY)
+    return step, tuple(moment * step for moment in range(begin // step + 1, end // step + 1))
+
+
+def by_step(samples: Iterable[Point], times: Sequence[int], step: int) -> tuple[Point | None, ...]:
+    """The last sample of each step with the refusals of all of them; None where nothing was recorded."""
+    found: dict[int, Point] = {}
+    for sample in samples:
+        moment = -(-sample.time // step) * step
+        known = found.get(moment)
+        refusals = sample.refusals + (known.refusals if known else 0)
+        found[moment] = msgspec.structs.replace(sample, refusals=refusals)
+    return tuple(found.get(time) for time in times)
+
+
+def by_numa(at: Sequence[tuple[Strip, ...] | None]) -> tuple[NumaSeries, ...]:
+    """What a node held at every moment, told by NUMA node; those that it had last are told of."""
+    last = next((strips for strips in reversed(at) if strips is not None), ())
+    here = [{strip.id: strip for strip in strips or ()} for strips in at]
+    return tuple(
+        NumaSeries(
+            strip.id,
+            strip.cpus,
+            tuple(one.exclusive + one.shared if (one := strips.get(strip.id)) else None for strips in here),
+            tuple(one.memory if (one := strips.get(strip.id)) else None for strips in here),
+        )
+        for strip in last
+    )

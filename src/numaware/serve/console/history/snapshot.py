@@ -1,0 +1,280 @@
+"""One moment of a node, and of what is not on any node, as bytes and back.
+
+Everything is decoded by its type, so that a file can bring no more than values. What many snapshots have in common, the
+machine with its kubelet's settings and the templates that pods are made from, is kept once and called by a number: how
+the two functions that find it are made is the file's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from numaware.schedule.cluster import Load
+from numaware.schedule.counts import Counts
+from numaware.schedule.facts import NodeFacts
+from numaware.schedule.guesses import Guess, guesses
+from numaware.schedule.knowledge import PartialNode
+from numaware.serve.console.world import Change, Event, Happening, Source, Story, Switch, Waiting
+from numaware.twin.config import KubeletConfig
+from numaware.twin.cpu.static import CpuState
+from numaware.twin.device.manager import DeviceState
+from numaware.twin.hardware import Hardware
+from numaware.twin.kubelet import Kubelet, start
+from numaware.twin.memory.static import Block, MemoryState, NodeMemory
+from numaware.twin.node import Node, NodeState
+from numaware.workload.pod import Pod
+
+
+class Ground(msgspec.Struct, frozen=True, array_like=True):
+    """A machine and its kubelet's settings."""
+
+    hardware: Hardware
+    config: KubeletConfig
+
+
+class Heard(NamedTuple):
+    """How a node is known, since when, and whether that was lately: then its age stays what it was, else it grows."""
+
+    source: Source
+    at: int
+    age: int
+    lately: bool
+
+
+class NodeMoment(NamedTuple):
+    """A node as it was: facts, load, the letters of its pods, how these came there, and how all of it is known."""
+
+    facts: NodeFacts
+    load: Load
+    letters: Mapping[str, int]
+    stories: Mapping[str, Story]
+    heard: Heard
+
+
+class ClusterMoment(NamedTuple):
+    """What is on no node: pods that wait, switches, and those that were moved."""
+
+    waiting: Mapping[str, Waiting]
+    switches: tuple[Switch, ...]
+    changes: tuple[Change, ...]
+
+
+class _Pod(msgspec.Struct, frozen=True, array_like=True):
+    uid: str
+    name: str
+    namespace: str
+    template: int
+    letter: int | None = None
+    story: Story | None = None
+
+
+class _Waits(msgspec.Struct, frozen=True, array_like=True):
+    pod: _Pod
+    owner: str
+    since: int
+    message: str
+
+
+class _Books(msgspec.Struct, frozen=True, array_like=True):
+    """What the managers remember. `file` is None where it says what `devices` says."""
+
+    cpus: CpuState
+    memory: tuple[NodeMemory, ...]
+    blocks: dict[str, dict[str, tuple[Block, ...]]]
+    memory_reuse: tuple[str, tuple[tuple[int, str, int], ...]]
+    devices: dict[str, dict[str, dict[str, int]]]
+    file: dict[str, dict[str, dict[str, int]]] | None
+    taken: dict[str, int]
+    device_reuse: tuple[str, dict[str, int]]
+
+
+class _Node(msgspec.Struct, frozen=True, array_like=True):
+    """A node that is known by counts has those and the books of every guess, any other its ground and one book."""
+
+    facts: NodeFacts
+    heard: Heard
+    ground: int | None
+    counts: Counts | None
+    exact: bool
+    books: tuple[_Books, ...]
+    pods: tuple[_Pod, ...]
+    used: dict[str, int]
+    shares: dict[int, int]
+    sharers: dict[str, int]
+    astray: tuple[str, ...]
+
+
+class _Cluster(msgspec.Struct, frozen=True, array_like=True):
+    waiting: tuple[_Waits, ...]
+    switches: tuple[Switch, ...]
+    changes: tuple[Change, ...]
+
+
+class _Event(msgspec.Struct, frozen=True, array_like=True):
+    """What happened, without its number and time."""
+
+    kind: Happening
+    pod: str
+    node: str
+    owner: str
+    reason: str
+    message: str
+
+
+_NODE, _CLUSTER = msgspec.json.Decoder(_Node), msgspec.json.Decoder(_Cluster)
+_EVENT = msgspec.json.Decoder(_Event)
+_TEMPLATE, _GROUND = msgspec.json.Decoder(Pod), msgspec.json.Decoder(Ground)
+
+
+def packed_event(event: Event) -> str:
+    told = _Event(event.kind, event.pod, event.node, event.owner, event.reason, event.message)
+    return msgspec.json.encode(told).decode()
+
+
+def event_of(number: int, time: int, data: str) -> Event:
+    return Event(number, time, *msgspec.structs.astuple(_EVENT.decode(data)))
+
+
+class Packer:
+    """Moments to bytes; `number_of` keeps what it is given and tells its number, the same for the same bytes."""
+
+    def __init__(self, number_of: Callable[[bytes], int]) -> None:
+        self._number_of = number_of
+
+    def node(self, moment: NodeMoment) -> bytes:
+        node, used, shares, sharers, astray = moment.load
+        partial = isinstance(node, PartialNode)
+        return msgspec.json.encode(
+            _Node(
+                moment.facts,
+                moment.heard,
+                None if partial else self._ground(node.kubelet),
+                node.counts if isinstance(node, PartialNode) else None,
+                node.exact if isinstance(node, PartialNode) else True,
+                tuple(_books(guess.node.state) for guess in node.guesses)
+                if isinstance(node, PartialNode)
+                else (_books(node.state),),
+                tuple(
+                    self._pod(uid, pod, moment.letters.get(uid), moment.stories.get(uid))
+                    for uid, pod in node.state.pods.items()
+                ),
+                dict(used),
+                dict(shares),
+                dict(sharers),
+                tuple(sorted(astray)),
+            )
+        )
+
+    def cluster(self, moment: ClusterMoment) -> bytes:
+        waiting = tuple(
+            _Waits(self._pod(uid, one.pod), one.owner, one.since, one.message)
+            for uid, one in moment.waiting.items()
+        )
+        return msgspec.json.encode(_Cluster(waiting, moment.switches, moment.changes))
+
+    def _pod(self, uid: str, pod: Pod, letter: int | None = None, story: Story | None = None) -> _Pod:
+        template = msgspec.structs.replace(pod, name="", namespace="", uid="")
+        number = self._number_of(msgspec.json.encode(template))
+        return _Pod(uid, pod.name, pod.namespace, number, letter, story)
+
+    def _ground(self, kubelet: Kubelet) -> int:
+        return self._number_of(msgspec.json.encode(Ground(kubelet.hardware, kubelet.config)))
+
+
+class Unpacker:
+    """Bytes to moments; `value_of` gives back what has a number. Kubelets and templates are made once."""
+
+    def __init__(self, value_of: Callable[[int], bytes]) -> None:
+        self._value_of = value_of
+        self._kubelets: dict[int, Kubelet] = {}
+        self._templates: dict[int, Pod] = {}
+
+    def node(self, data: bytes) -> NodeMoment:
+        """`ValueError` for what is no node."""
+        found = _NODE.decode(data)
+        pods = {one.uid: self._pod(one) for one in found.pods}
+        return NodeMoment(
+            found.facts,
+            Load(self._node(found, pods), found.used, found.shares, found.sharers, frozenset(found.astray)),
+            {one.uid: one.letter for one in found.pods if one.letter is not None},
+            {one.uid: one.story for one in found.pods if one.story is not None},
+            found.heard,
+        )
+
+    def cluster(self, data: bytes) -> ClusterMoment:
+        found = _CLUSTER.decode(data)
+        return ClusterMoment(
+            {
+                one.pod.uid: Waiting(self._pod(one.pod), one.owner, one.since, one.message)
+                for one in found.waiting
+            },
+            found.switches,
+            found.changes,
+        )
+
+    def _node(self, found: _Node, pods: dict[str, Pod]) -> Node:
+        if found.counts is not None:
+            made = guesses(found.counts)
+            after = tuple(
+                Guess(guess.assumed, Node(guess.node.kubelet, _state(books, pods)))
+                for guess, books in zip(made, found.books, strict=True)
+            )
+            return PartialNode(found.counts, after, exact=found.exact)
+        if found.ground is None or len(found.books) != 1:
+            raise ValueError("a node without its machine")
+        return Node(self._kubelet(found.ground), _state(found.books[0], pods))
+
+    def _pod(self, one: _Pod) -> Pod:
+        template = self._templates.get(one.template)
+        if template is None:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            template = self._templates[one.template] = _TEMPLATE.decode(self._value_of(one.template))
+        return msgspec.structs.replace(template, name=one.name, namespace=one.namespace, uid=one.uid)
+
+    def _kubelet(self, number: int) -> Kubelet:
+        known = self._kubelets.get(number)
+        if known is None:
+            if len(self._kubelets) >= _MOST_KUBELETS:
+                self._kubelets.clear()
+            ground = _GROUND.decode(self._value_of(number))
+            known = self._kubelets[number] = start(ground.hardware, ground.config)
+        return known
+
+
+_MOST_TEMPLATES = 50_000
+_MOST_KUBELETS = 5_000
+
+
+def _books(state: NodeState) -> _Books:
+    cpu, memory, device, _ = state
+    uid, again = memory.reuse
+    return _Books(
+        cpu,
+        memory.nodes,
+        memory.blocks,
+        (uid, tuple((nodes, kind, size) for (nodes, kind), size in again.items())),
+        device.owned,
+        # Written like this because the order in which pods came is part of both.
+        None if list(device.file.items()) == list(device.owned.items()) else device.file,
+        device.taken,
+        device.reuse,
+    )
+
+
+def _state(books: _Books, pods: dict[str, Pod]) -> NodeState:
+    uid, again = books.memory_reuse
+    return NodeState(
+        books.cpus,
+        MemoryState(books.memory, books.blocks, (uid, {(nodes, kind): size for nodes, kind, size in again})),
+        DeviceState(
+            books.devices,
+            books.devices if books.file is None else books.file,
+            books.taken,
+            books.device_reuse,
+        ),
+        pods,
+    )

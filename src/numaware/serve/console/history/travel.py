@@ -1,0 +1,153 @@
+"""Going back in time: scenes of moments that are over, and what can be said of the time that is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from numaware.serve.console.history.file import KEPT_FOR, MOST_BYTES
+from numaware.serve.console.history.keeper import Keeper
+from numaware.serve.console.history.past import Archive, NotKeptError, Span
+from numaware.serve.console.nodeview import Letters
+from numaware.serve.console.problems import ProblemError
+from numaware.serve.console.recorder import Series, by_numa, by_step, steps
+from numaware.serve.console.scene import Scene
+from numaware.twin.errors import StartError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_SCENES = 3
+_HOW = "start the console with --record FILE to look back"
+
+_Answer = TypeVar("_Answer")
+
+
+class Kept(msgspec.Struct, frozen=True, rename="camel"):
+    """What is kept of the past: nothing without a `file`. `problem` says why nothing is added just now.
+
+    `previous` and `next` are the moments of change around the one that was asked about.
+    """
+
+    file: str = ""
+    problem: str = ""
+    spans: tuple[Span, ...] = ()
+    bytes: int = 0
+    most_bytes: int = MOST_BYTES
+    keeps_ms: int = KEPT_FOR
+    previous: int | None = None
+    next: int | None = None
+
+
+def milliseconds(moment: datetime) -> int:
+    """A moment as the console counts."""
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def written(time: int) -> str:
+    """The same for people, to the second."""
+    return (_EPOCH + timedelta(milliseconds=time)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class History:
+    """A keeper and what it has kept. Reading is done on threads, one question after the other."""
+
+    def __init__(self, path: Path) -> None:
+        """`InputError` for a file that is not ours."""
+        self.keeper = Keeper(path)
+        self._scenes: OrderedDict[int, Scene] = OrderedDict()
+        self._one = asyncio.Lock()
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.keeper.close)
+
+    async def scene(self, moment: datetime) -> Scene:
+        """The world at that moment; a problem for a time of which nothing is kept."""
+        time = milliseconds(moment)
+        async with self._one:
+            known = self._scenes.get(time)
+            if known is None:
+                known = self._scenes[time] = await self._read(lambda archive: _scene(archive, time))
+                if len(self._scenes) > _MOST_SCENES:
+                    self._scenes.popitem(last=False)
+            self._scenes.move_to_end(time)
+            return known
+
+    async def kept(self, moment: datetime | None, node: str) -> Kept:
+        """What there is, and which moments of change are around this one, the last one for none."""
+        keeper = self.keeper
+        if keeper.archive is None:
+            return Kept(keeper.path.name, keeper.problem)
+
+        def ask(archive: Archive) -> Kept:
+            spans = archive.spans()
+            now = max((span.to_ms for span in spans), default=0) + 1
+            before, after = archive.around(now if moment is None else milliseconds(moment), node)
+            return Kept(keeper.path.name, keeper.problem, spans, archive.size(), previous=before, next=after)
+
+        async with self._one:
+            return await self._read(ask)
+
+    async def kept_from(self) -> int | None:
+        """The oldest moment of which anything is kept."""
+        async with self._one:
+            spans = await self._read(lambda archive: archive.spans())
+        return min((span.from_ms for span in spans), default=None)
+
+    async def series(self, node: str, begin: int, end: int) -> Series:
+        """What was recorded in that time."""
+
+        def ask(archive: Archive) -> Series:
+            step, times = steps(begin, end)
+            spans = archive.spans()
+            return Series(
+                node=node,
+                from_ms=begin,
+                to_ms=end,
+                kept_from_ms=min((span.from_ms for span in spans), default=end),
+                step_ms=step,
+                times=times,
+                cluster=by_step(archive.points(begin - step, end), times, step),
+                numa=by_numa(archive.strips(node, times)) if node else (),
+                source="history file",
+            )
+
+        async with self._one:
+            return await self._read(ask)
+
+    async def _read(self, ask: Callable[[Archive], _Answer]) -> _Answer:
+        archive = self.keeper.archive
+        if archive is None:
+            raise ProblemError(404, "nothing is kept of that time", self.keeper.problem)
+        try:
+            return await asyncio.to_thread(ask, archive)
+        except NotKeptError:
+            raise ProblemError(404, await asyncio.to_thread(_told, archive)) from None
+        except (sqlite3.Error, msgspec.MsgspecError, ValueError, StartError) as error:
+            raise ProblemError(404, "what is kept of that time cannot be read", str(error)) from None
+
+
+def not_kept() -> ProblemError:
+    """The answer of a console that keeps nothing."""
+    return ProblemError(404, "nothing is kept of that time", _HOW)
+
+
+def _told(archive: Archive) -> str:
+    spans = archive.spans()
+    if not spans:
+        return "nothing is kept yet"
+    kept = ", ".join(f"from {written(span.from_ms)} to {written(span.to_ms)}" for span in spans[-5:])
+    return f"nothing is kept of that time; kept {kept}"
+
+
+def _scene(archive: Archive, time: int) -> Scene:
+    world = archive.world(time)
+    found = Scene(world, Letters(world.letters))
+    # The long part of the work, here where it keeps nobody waiting.
+    found.census.refresh()
+    return found
