@@ -8,6 +8,7 @@ import pytest
 
 from console_world import NOW, client, console, get, post, shared_console
 from numaware.machine.cpuset import CpuSet
+from numaware.serve.console import prometheus
 
 GIB = 1 << 30
 
@@ -256,7 +257,8 @@ def test_the_document_describes_every_operation() -> None:
     document = get("/openapi.json")
     assert document["openapi"] == "3.1.0"
     described = {(path, method.upper()) for path, methods in document["paths"].items() for method in methods}
-    assert described == {(one.path, one.method) for one in shared_console().operations()}
+    operations = (*shared_console().operations(), *prometheus.operations(None))
+    assert described == {(one.path, one.method) for one in operations}
 
 
 def test_the_past_is_recorded_with_its_storm_and_its_calm() -> None:
