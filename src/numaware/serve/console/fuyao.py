@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from numaware.serve.console import policies
 from numaware.serve.console.api import Console
+from numaware.serve.console.guards import caller_of
 from numaware.serve.console.world import Switch, SwitchError
 
 _PLUGINS = {"numaaware": "numa-aware", "numadistance": "numa-distance", "podaffinity": "pod-affinity"}
@@ -60,10 +61,9 @@ async def _put(console: Console, switch: Switch, request: Request) -> Response:
         return envelope(409, f"not installed: {switch.missing}", _data(switch))
     if switch.broken:
         return _told(switch)
-    by = request.client.host if request.client else ""
     wish = policies.SwitchWish("open" if status == "open" else "close")
     try:
-        answer = await policies.move(console.world, switch, wish, by)
+        answer = await policies.move(console.world, switch, wish, caller_of(request))
     except SwitchError as error:
         await console.world.read_switches()
         now = next(one for one in console.world.switches if one.id == switch.id)
