@@ -245,6 +245,10 @@ class FakeApiServer:
             if body.get("metadata", {}).get("uid", now["metadata"]["uid"]) != now["metadata"]["uid"]:
                 return refused(409, "Conflict", "the UID in the precondition does not match")
             now = merged(now, body)
+        else:
+            now = edited(now, body)
+            if now["metadata"]["resourceVersion"] != self.objects[path]["metadata"]["resourceVersion"]:
+                return refused(409, "Conflict", "the object has been modified")
         return web.json_response(self._write(path, now))
 
     def _bind(self, path: str, body: Object) -> web.Response:
@@ -277,6 +281,21 @@ def merged(now: Object, change: Object) -> Object:
     return made
 
 
+def edited(now: Object, steps: list[Object]) -> Object:
+    """A JSON patch, as far as it replaces what is there."""
+    made = copy.deepcopy(now)
+    for step in steps:
+        if step["op"] != "replace":
+            continue
+        *way, last = [name.replace("~1", "/").replace("~0", "~") for name in step["path"].split("/")[1:]]
+        place = made
+        for name in way:
+            place = place[name]
+        assert last in place
+        place[last] = step["value"]
+    return made
+
+
 def refused(
     status: int,
     reason: str,
@@ -306,9 +325,11 @@ def _is_collection(path: str) -> bool:
 
 
 @asynccontextmanager
-async def fake_api_server(port: int = 0) -> AsyncGenerator[FakeApiServer, None]:
-    """A server on loopback, at a port of its own unless told."""
-    server = FakeApiServer()
+async def fake_api_server(
+    port: int = 0, server: FakeApiServer | None = None
+) -> AsyncGenerator[FakeApiServer, None]:
+    """A server on loopback, at a port of its own unless told; `server` for one that does more than keep objects."""
+    server = server or FakeApiServer()
     application = web.Application(client_max_size=64 << 20)
     application.router.add_route("*", "/{path:.*}", server.answer)
     server.runner = runner = web.AppRunner(application, shutdown_timeout=0.1)

@@ -34,6 +34,7 @@ from numaware.serve.console.app import Access
 from numaware.serve.console.gates import PATHS, SECONDS_TO_ASK, ClusterGate
 from numaware.serve.console.history.travel import History
 from numaware.serve.console.livecluster import LiveCluster
+from numaware.serve.console.volcano import Volcano
 from numaware.serve.live import Live
 from numaware.serve.truth import Truth
 
@@ -61,11 +62,13 @@ def console(
     record: Record = None,
     no_browser: NoBrowser = False,
 ) -> int:
-    """Open the console on a live cluster; it looks and changes nothing.
+    """Open the console on a live cluster.
 
     Nodes are shown as well as they are known: completely where numaware's agent
     reports, by counts where another publisher does, by totals elsewhere. The
-    account needs to list and watch nodes, pods and NodeResourceTopologies.
+    account needs to list and watch nodes, pods and NodeResourceTopologies. It changes
+    nothing but what is switched on the Policies page, and that only where the account
+    may: deploy/rbac/optional/console-switch.yaml is for Volcano's configuration.
 
     With --auth kubernetes a caller sends a token of the cluster (the page asks for
     it; `kubectl create token` makes one for an account), and may do what a
@@ -109,7 +112,8 @@ async def _serve(
         if auth:
             access = access._replace(gate=await _cluster_gate(client))
         truth = Truth(Engine(Cluster(())), time.monotonic)
-        world = LiveCluster(context or "cluster", truth, time.monotonic, milliseconds())
+        volcano = Volcano(client)
+        world = LiveCluster(context or "cluster", truth, time.monotonic, milliseconds(), volcano)
         live = Live(client, truth, (world,), time.monotonic)
         history = History(record) if record else None
         async with asyncio.TaskGroup() as tasks:

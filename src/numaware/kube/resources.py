@@ -51,6 +51,7 @@ def _segment(name: str) -> str:
 PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 # The newer of the two doors to the same events, and the one kube-scheduler uses: a repeat is a series with its own

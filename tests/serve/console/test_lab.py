@@ -6,8 +6,9 @@ from itertools import islice
 
 from console_world import NOW
 from numaware.schedule.facts import pod_requests
-from numaware.serve.console.lab import AFFINITY, HOUR, LabWorld
+from numaware.serve.console.lab import HOUR, LabWorld
 from numaware.serve.console.living import coming
+from numaware.serve.console.world import AFFINITY
 
 
 def life(seed: int, steps: int) -> list[tuple[object, ...]]:

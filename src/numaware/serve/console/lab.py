@@ -18,6 +18,9 @@ from numaware.machine.topology import Machine
 from numaware.schedule.ledger import Placement, placement_of
 from numaware.serve.console.living import SECOND, Coming, coming
 from numaware.serve.console.world import (
+    AFFINITY,
+    DISTANCE,
+    RUNTIME,
     Change,
     Event,
     Happening,
@@ -34,7 +37,6 @@ from numaware.simulate.policies import POLICIES, Ours, Policy, Setting
 from numaware.workload.pod import Pod
 
 HOUR = 3600 * SECOND
-AFFINITY, DISTANCE, RUNTIME = "numaaware", "numadistance", "podaffinity"
 SPEC = Path(__file__).with_name("lab.yaml")
 
 _CLOSED_FOR = HOUR * 2 // 3

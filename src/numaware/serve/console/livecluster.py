@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Collection
 from datetime import datetime
@@ -13,7 +14,11 @@ from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.ledger import Placement
+from numaware.serve.console.volcano import Volcano
 from numaware.serve.console.world import (
+    AFFINITY,
+    DISTANCE,
+    RUNTIME,
     Change,
     Event,
     Happening,
@@ -28,27 +33,36 @@ from numaware.serve.truth import Truth
 
 _MOST_EVENTS = 20_000
 _READ_ONLY = "this console only looks at the cluster; nothing is switched from here"
+_ON_NODES = (
+    "kubelets are configured on their nodes (prefer-closest-numa-nodes); nothing in this cluster edits them"
+)
+_NO_PLUGIN = "no agent with its runtime plug-in runs in this cluster"
 
 
 class LiveCluster:
     """What a console shows of a cluster. It hears of pods from `serve.live.Live` (it is a listener there).
 
     `clock` is the one that `truth` goes by, in seconds. Until `begin` is called, pods are those that were there before:
-    they are shown, but have not just happened.
+    they are shown, but have not just happened. Without `volcano` nothing is switched.
     """
 
     kind: Literal["cluster"] = "cluster"
-    changes: tuple[Change, ...] = ()
-    switches = tuple(
-        Switch(name, "close", missing=_READ_ONLY) for name in ("numaaware", "numadistance", "podaffinity")
-    )
 
-    def __init__(self, name: str, truth: Truth, clock: Callable[[], float], now: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        truth: Truth,
+        clock: Callable[[], float],
+        now: int,
+        volcano: Volcano | None = None,
+    ) -> None:
         self.name = name
         self.now = now
         self.events: deque[Event] = deque(maxlen=_MOST_EVENTS)
         self.stories: dict[str, Story] = {}
         self.waiting: dict[str, Waiting] = {}
+        self.changes: list[Change] = []
+        self._volcano = volcano
         self._truth = truth
         self._clock = clock
         self._ids = count(1)
@@ -75,14 +89,49 @@ class LiveCluster:
             return "reported", self.now
         return "reported", self.now - int(1000 * (self._clock() - known.reported_at))
 
-    def switched_conf(self, switch: str, status: Status) -> str:  # noqa: ARG002 - nothing can be switched
-        return ""
+    # Switches
+
+    @property
+    def switches(self) -> tuple[Switch, ...]:
+        return (
+            self._volcano.switch if self._volcano else Switch(AFFINITY, "close", missing=_READ_ONLY),
+            Switch(DISTANCE, "close", missing=_ON_NODES),
+            Switch(RUNTIME, "close", missing=_NO_PLUGIN),
+        )
+
+    def switched_conf(self, switch: str, status: Status) -> str:
+        if self._volcano is None or switch != AFFINITY:
+            return ""
+        return self._volcano.switched(status)
 
     async def read_switches(self) -> None:
-        """There are none to read."""
+        if self._volcano is not None:
+            await self._volcano.read()
 
-    async def set_switch(self, switch: str, status: Status, by: str) -> Switch:  # noqa: ARG002 - as above
-        raise SwitchError(_READ_ONLY)
+    async def set_switch(self, switch: str, status: Status, by: str) -> Switch:
+        found = next(one for one in self.switches if one.id == switch)
+        if self._volcano is None or found.missing:
+            raise SwitchError(found.missing)
+        # Who asked may hang up; what was begun is brought to an end all the same.
+        await asyncio.shield(asyncio.create_task(self._move(self._volcano, status, by)))
+        return self._volcano.switch
+
+    async def _move(self, volcano: Volcano, status: Status, by: str) -> None:
+        """Move it, and remember whatever was changed on the way."""
+        problem = ""
+        try:
+            if not await volcano.move(status, by):
+                return
+        except SwitchError as error:
+            if not error.undone:
+                raise
+            problem = str(error)
+        before: Status = "close" if status == "open" else "open"
+        self.changes.append(Change(self.now, AFFINITY, before, status, by, problem))
+        told = f"{AFFINITY}: {before} → {status}{f', put back: {problem}' if problem else ''}"
+        self.events.append(Event(next(self._ids), self.now, "switched", owner=by, message=told))
+        if problem:
+            raise SwitchError(problem, undone=True)
 
     # News
 

@@ -19,6 +19,7 @@ from numaware.workload.pod import Pod
 Source = Literal["measured", "reported", "modelled", "inferred"]
 Happening = Literal["admitted", "refused", "waiting", "left", "gave-up", "switched"]
 Status = Literal["open", "close"]
+AFFINITY, DISTANCE, RUNTIME = "numaaware", "numadistance", "podaffinity"
 # What a switch that is being moved is at: writing it down, restarting who reads it, or putting both back.
 Stage = Literal["writing", "restarting", "undoing"]
 
@@ -89,10 +90,11 @@ class Change(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SwitchError(Exception):
-    """A switch that stands as it stood: why. `busy` if somebody else is moving it just now."""
+    """A switch that stands as it stood: why. `busy` if it is being moved just now, `undone` if it was, and put back."""
 
-    def __init__(self, message: str, *, busy: bool = False) -> None:
+    def __init__(self, message: str, *, busy: bool = False, undone: bool = False) -> None:
         self.busy = busy
+        self.undone = undone
         super().__init__(message)
 
 
