@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from numaware.cli import main
+from numaware.diagnose.texts import english
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
 
@@ -43,6 +44,5 @@ def test_the_example_prints_what_the_page_shows(
     ],
 )
 def test_a_phrase_the_page_explains_is_one_the_program_uses(phrase: str) -> None:
-    source = Path(__file__).parents[2] / "src" / "numaware" / "diagnose" / "causes.py"
     assert phrase in PAGE
-    assert phrase in source.read_text(encoding="utf-8")
+    assert any(phrase in text for text in english.LABELS.values())

@@ -8,8 +8,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from numaware.diagnose.causes import Cause
+from in_words import CauseInWords, cause_in_words, causes_of, changes_of
 from numaware.diagnose.explanation import Explanation, explain
+from numaware.diagnose.texts import say
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Container, Pod
 from twin_nodes import GI, GPU, HUGE, NIC, admitted, config, container, machine, pod, pod_of
@@ -18,11 +19,11 @@ FULL_CORES = (("full-pcpus-only", "true"),)
 CLOSEST = (("prefer-closest-numa-nodes", "true"),)
 
 
-def why(node: Node, asked: Pod) -> dict[str, Cause]:
+def why(node: Node, asked: Pod) -> dict[str, CauseInWords]:
     """The causes of a refusal by resource."""
     explanation = refused(node, asked)
     assert len({cause.resource for cause in explanation.why}) == len(explanation.why)
-    return {cause.resource: cause for cause in explanation.why}
+    return {cause.resource: cause_in_words(cause) for cause in explanation.why}
 
 
 def refused(node: Node, asked: Pod) -> Explanation:
@@ -138,13 +139,13 @@ def test_a_container_that_must_follow_its_init_container() -> None:
     first = container("warm-up", {"cpu": 1, "memory": GI})
     main = container("main", {"cpu": 8, "memory": GI})
     explanation = refused(node, pod_of("new", main, init=(first,)))
-    (cause,) = explanation.why
+    (cause,) = causes_of(explanation)
     assert cause.text == (
         "8 CPUs belong on 1 NUMA node by the size of the machine, but now fit only on NUMA 0+1, which "
         "single-numa-node does not accept: NUMA 0 has 7 free (1 short), NUMA 1 has 8 free; "
         "an init container of this pod had its own on NUMA 0, so this one must go there too."
     )
-    assert [change.text for change in explanation.changes] == [
+    assert changes_of(explanation) == [
         "ask for 7 CPUs instead of 8 in container main",
         "ask for 8 CPUs instead of 1 in init container warm-up",
         "set topologyManagerPolicy to best-effort (now single-numa-node)",
@@ -197,7 +198,7 @@ def test_not_enough_memory_is_the_same_under_every_policy(policy: str) -> None:
     node = Node.fresh(machine(), config(policy, memory=True))
     explanation = refused(node, floating("new", 130))
     assert explanation.reason == "UnexpectedAdmissionError"
-    (cause,) = explanation.why
+    (cause,) = causes_of(explanation)
     assert cause.resource == "memory"
     assert cause.text == (
         "130 GiB of memory asked for, 127 GiB free in all: NUMA 0 has 63 GiB free, NUMA 1 has 64 GiB free."
@@ -206,7 +207,7 @@ def test_not_enough_memory_is_the_same_under_every_policy(policy: str) -> None:
 
 def test_the_kind_of_memory_that_is_short_is_named() -> None:
     node = Node.fresh(machine(hugepages=2 * GI), config(memory=True))
-    (cause,) = refused(node, pod("new", 1, GI, huge=5 * GI)).why
+    (cause,) = causes_of(refused(node, pod("new", 1, GI, huge=5 * GI)))
     assert cause.resource == HUGE
     assert cause.text.startswith(f"5 GiB of {HUGE} asked for, 4 GiB free in all")
 
@@ -240,10 +241,10 @@ def test_a_request_that_is_no_whole_number_of_cores() -> None:
     node = Node.fresh(machine(threads=2), config(cpu_options=FULL_CORES))
     explanation = refused(node, pod("new", 3))
     assert explanation.reason == "SMTAlignmentError"
-    assert explanation.why[0].text == (
+    assert causes_of(explanation)[0].text == (
         "3 CPUs cannot be whole cores: a core has 2 threads, and full-pcpus-only gives whole cores only."
     )
-    assert [change.text for change in explanation.changes] == [
+    assert changes_of(explanation) == [
         "ask for 4 CPUs instead of 3 in container app",
         "remove option full-pcpus-only",
     ]
@@ -252,7 +253,7 @@ def test_a_request_that_is_no_whole_number_of_cores() -> None:
 def test_too_few_cores_that_the_system_leaves_alone() -> None:
     node = admitted(Node.fresh(machine(threads=2), config(cpu_options=FULL_CORES)), pod("a", 4))
     # CPU 0 is the system's and spoils CPU 1 too: 16 - 2 - 4 are left.
-    (cause,) = refused(node, pod("new", 12)).why
+    (cause,) = causes_of(refused(node, pod("new", 12)))
     assert cause.text == "12 CPUs asked for, 10 left on cores that the system does not use (full-pcpus-only)."
     assert cause.blocked_by[0] == "default/a (app) holds 4 CPUs on NUMA 0"
 
@@ -260,7 +261,7 @@ def test_too_few_cores_that_the_system_leaves_alone() -> None:
 def test_cores_that_an_earlier_container_of_the_pod_took_are_counted() -> None:
     node = Node.fresh(machine(threads=2), config(cpu_options=FULL_CORES))
     parts = [container(name, {"cpu": 8, "memory": GI}) for name in ("left", "right")]
-    (cause,) = refused(node, pod_of("new", *parts)).why
+    (cause,) = causes_of(refused(node, pod_of("new", *parts)))
     assert cause.text.startswith("8 CPUs asked for, 6 left")
     assert "this pod (left) holds 8 CPUs on NUMA 1" in cause.blocked_by
 
@@ -274,8 +275,8 @@ def test_a_huge_page_size_that_a_node_lacks_crashes_the_kubelet() -> None:
     node = Node.fresh(msgspec.structs.replace(hardware, numa=(first, hardware.numa[1])), config(memory=True))
     explanation = refused(node, pod("new", 1, GI, huge=GI))
     assert explanation.reason == "KubeletPanic"
-    assert explanation.message.startswith("the kubelet itself would crash: runtime error")
-    (cause,) = explanation.why
+    assert say(explanation.message).startswith("the kubelet itself would crash: runtime error")
+    (cause,) = causes_of(explanation)
     assert (cause.resource, cause.wants, cause.blocked_by) == (HUGE, (), ())
     assert cause.text.startswith(f"NUMA 1 has no {HUGE} at all")
     assert explanation.after.state == node.state
@@ -291,10 +292,10 @@ def test_numa_numbers_with_gaps_crash_a_kubelet_that_compares_distances() -> Non
     )
     explanation = refused(node, pod("new", 2))
     assert explanation.reason == "KubeletPanic"
-    (cause,) = explanation.why
+    (cause,) = causes_of(explanation)
     assert cause.resource == "topology"
     assert cause.text.endswith("here they are 0, 2, 5.")
-    assert "remove option prefer-closest-numa-nodes" in [change.text for change in explanation.changes]
+    assert "remove option prefer-closest-numa-nodes" in changes_of(explanation)
 
 
 def test_cpus_that_a_kubelet_deals_forever() -> None:
@@ -304,7 +305,7 @@ def test_cpus_that_a_kubelet_deals_forever() -> None:
     settings = msgspec.structs.replace(settings, reserved_cpus="0,8,16,24", kube_reserved=())
     explanation = refused(Node.fresh(hardware, settings), pod("new", 22))
     assert explanation.reason == "KubeletPanic"
-    (cause,) = explanation.why
+    (cause,) = causes_of(explanation)
     assert (cause.resource, cause.wants) == ("cpu", ())
     assert cause.text.startswith("distribute-cpus-across-numa deals 22 CPUs in whole cores")
-    assert "ask for 20 CPUs instead of 22 in container app" in [change.text for change in explanation.changes]
+    assert "ask for 20 CPUs instead of 22 in container app" in changes_of(explanation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from in_words import warnings_of
 from numaware.diagnose.explanation import explain
 from numaware.machine.quantity import Quantity
 from numaware.twin.node import Merge, Node
@@ -14,7 +15,7 @@ from twin_nodes import GI, GPU, NIC, admitted, config, machine, pod, pod_of
 
 
 def warnings(node: Node, asked: Pod) -> list[str]:
-    return list(explain("n1", node, asked).warnings)
+    return list(warnings_of(explain("n1", node, asked)))
 
 
 def amounts(**given: str) -> Resources:

@@ -8,6 +8,7 @@ import pytest
 from applied_changes import verdict_after
 from numaware.diagnose.change import Change
 from numaware.diagnose.explanation import explain
+from numaware.diagnose.texts import say
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Container, Pod
 from twin_nodes import GI, GPU, HUGE, NIC, admitted, config, container, machine, pod, pod_of
@@ -23,7 +24,7 @@ def proposed(node: Node, asked: Pod) -> list[Change]:
 
 
 def texts(node: Node, asked: Pod, kind: str) -> list[str]:
-    return [change.text for change in proposed(node, asked) if change.kind == kind]
+    return [say(change.text) for change in proposed(node, asked) if change.kind == kind]
 
 
 def floating(uid: str, memory: int) -> Pod:
@@ -34,7 +35,7 @@ def floating(uid: str, memory: int) -> Pod:
 def test_fewer_cpus() -> None:
     node = admitted(Node.fresh(machine(), config("restricted")), pod("a", 4), pod("b", 4))
     (change,) = [change for change in proposed(node, pod("new", 5)) if change.kind == "request"]
-    assert change.text == "ask for 4 CPUs instead of 5 in container app"
+    assert say(change.text) == "ask for 4 CPUs instead of 5 in container app"
     assert change.patch == {
         "containers": [{"name": "app", "resources": {"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}}]
     }
@@ -73,7 +74,7 @@ def test_fewer_devices() -> None:
 def test_less_memory_in_whole_mebibytes() -> None:
     node = Node.fresh(machine(), config(memory=True))
     (change,) = [change for change in proposed(node, floating("new", 130)) if change.kind == "request"]
-    assert change.text == "ask for 127 GiB of memory instead of 130 GiB in container app"
+    assert say(change.text) == "ask for 127 GiB of memory instead of 130 GiB in container app"
     assert change.patch["containers"][0]["resources"] == {
         "requests": {"memory": "127Gi"},
         "limits": {"memory": "127Gi"},
@@ -96,7 +97,7 @@ def test_several_requests_at_once_where_one_is_not_enough() -> None:
     hardware = machine(devices={GPU: {"g0": (0,), "g1": (1,)}})
     node = Node.fresh(hardware, config("single-numa-node"))
     (change,) = [change for change in proposed(node, pod("new", 9, gpu=2)) if change.kind == "request"]
-    assert change.text == (f"ask for 8 CPUs instead of 9, 1 {GPU} instead of 2 in container app")
+    assert say(change.text) == (f"ask for 8 CPUs instead of 9, 1 {GPU} instead of 2 in container app")
     assert change.patch == {
         "containers": [
             {
@@ -113,7 +114,7 @@ def test_requests_of_several_containers_at_once() -> None:
     parts = [container(name, {"cpu": 9, "memory": GI}) for name in ("left", "right")]
     asked = pod_of("new", *parts, init=(container("first", {"cpu": 20, "memory": GI}),))
     (change,) = [change for change in proposed(node, asked) if change.kind == "request"]
-    assert change.text == (
+    assert say(change.text) == (
         "ask for 7 CPUs instead of 20 in init container first and 7 CPUs instead of 9 in container left "
         "and 8 CPUs instead of 9 in container right"
     )
@@ -140,7 +141,7 @@ def test_another_scope() -> None:
     node = Node.fresh(machine(), config("single-numa-node", scope="pod"))
     asked = pod_of("new", *(container(name, {"cpu": 6, "memory": GI}) for name in ("left", "right")))
     (scope,) = [change for change in proposed(node, asked) if "topologyManagerScope" in change.patch]
-    assert scope.text == "set topologyManagerScope to container (now pod)"
+    assert say(scope.text) == "set topologyManagerScope to container (now pod)"
     assert scope.patch == {"topologyManagerScope": "container"}
 
 
@@ -148,7 +149,7 @@ def test_an_option_to_remove() -> None:
     options = (("full-pcpus-only", "true"), ("distribute-cpus-across-numa", "true"))
     node = Node.fresh(machine(threads=2), config(cpu_options=options))
     (change,) = [change for change in proposed(node, pod("new", 3)) if change.kind == "option"]
-    assert change.text == "remove option full-pcpus-only"
+    assert say(change.text) == "remove option full-pcpus-only"
     assert change.patch == {"cpuManagerPolicyOptions": {"distribute-cpus-across-numa": "true"}}
 
 
@@ -164,7 +165,7 @@ def test_an_option_to_add() -> None:
     node = Node.fresh(msgspec.structs.replace(hardware, numa=numa), config("restricted"))
     node = admitted(node, pod("a", 4), pod("b", 4))
     (change,) = [change for change in proposed(node, pod("new", 5)) if change.kind == "option"]
-    assert change.text == "add option align-by-socket"
+    assert say(change.text) == "add option align-by-socket"
     assert change.patch == {"cpuManagerPolicyOptions": {"align-by-socket": "true"}}
 
 
@@ -186,7 +187,7 @@ def test_the_smallest_pod_whose_leaving_helps() -> None:
     node = admitted(node, pod("large", 6), pod("small", 2), pod("tiny", 1))
     # NUMA 0: 1 left, NUMA 1: 5 left (small and tiny are there).
     (change,) = [change for change in proposed(node, pod("new", 7)) if change.kind == "evict"]
-    assert change.text == "remove pod default/small"
+    assert say(change.text) == "remove pod default/small"
     assert change.patch == {"evict": [{"namespace": "default", "name": "small", "uid": "small"}]}
 
 
@@ -215,7 +216,7 @@ def test_a_pod_known_only_from_a_state_file_goes_by_its_uid() -> None:
     nameless = Pod(name="u-1", namespace="", uid="u-1")
     node = Node(node.kubelet, node.state._replace(pods={"u-1": nameless}))
     (change,) = [change for change in proposed(node, pod("new", 5)) if change.kind == "evict"]
-    assert change.text == "remove pod u-1"
+    assert say(change.text) == "remove pod u-1"
     assert change.patch == {"evict": [{"uid": "u-1"}]}
 
 

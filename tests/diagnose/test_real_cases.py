@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from numaware.diagnose.causes import Cause
+from in_words import CauseInWords, causes_of, changes_of, warnings_of
 from numaware.diagnose.explanation import Explanation, explain
+from numaware.diagnose.texts import say
 from numaware.twin.config import KubeletConfig, MemoryReservation
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware
 from numaware.twin.node import Node
@@ -16,8 +17,8 @@ from numaware.workload.pod import NANO, Container, Pod
 from twin_nodes import GI, admitted, config, container, cpus_of, machine, pod, pod_of, quantities
 
 
-def only(explanation: Explanation, resource: str) -> Cause:
-    (cause,) = [cause for cause in explanation.why if cause.resource == resource]
+def only(explanation: Explanation, resource: str) -> CauseInWords:
+    (cause,) = [cause for cause in causes_of(explanation) if cause.resource == resource]
     return cause
 
 
@@ -39,7 +40,7 @@ def test_kubernetes_84597_restricted_refuses_although_cpus_are_free(version: str
     assert (
         "NUMA 0 has 2 free (2 short), NUMA 1 has 2 free (2 short), NUMA 2 has 3 free (1 short)" in cause.text
     )
-    assert "set topologyManagerPolicy to best-effort (now restricted)" in [c.text for c in found.changes]
+    assert "set topologyManagerPolicy to best-effort (now restricted)" in changes_of(found)
 
 
 def hyperthreads() -> Hardware:
@@ -84,7 +85,7 @@ def test_kubernetes_123816_an_init_container_pins_the_pod_to_a_full_node(version
     cause = only(found, "cpu")
     assert "an init container of this pod had its own on NUMA 0, so this one must go there too" in cause.text
     assert "NUMA 1 has 32 free" in cause.text
-    assert "ask for 26 CPUs instead of 1 in init container init-container" in [c.text for c in found.changes]
+    assert "ask for 26 CPUs instead of 1 in init container init-container" in changes_of(found)
 
 
 @pytest.mark.parametrize("version", ["v1.22.9", "v1.35.0"])
@@ -100,7 +101,7 @@ def test_kubernetes_110306_a_small_init_container_dooms_the_pod_on_an_empty_node
     assert found.reason == "TopologyAffinityError"
     assert not found.admitted_when_empty
     assert "NUMA 0 has 13 free (1 short), NUMA 1 has 16 free" in only(found, "cpu").text
-    assert [change.text for change in found.changes][:2] == [
+    assert changes_of(found)[:2] == [
         "ask for 13 CPUs instead of 14 in container container-1",
         "ask for 14 CPUs instead of 1 in init container init-container-1",
     ]
@@ -148,7 +149,7 @@ def test_kubernetes_128669_memory_over_two_nodes_locks_out_small_pods(version: s
     cause = only(found, "memory")
     assert "NUMA 0+1 are one group and serve only requests for all of it" in cause.text
     assert cause.blocked_by[0] == "default/big (app) holds 85 GiB of memory on NUMA 0+1"
-    assert "remove pod default/big" in [change.text for change in found.changes]
+    assert "remove pod default/big" in changes_of(found)
 
 
 @pytest.mark.parametrize("version", ["v1.31.2", "v1.35.0"])
@@ -169,7 +170,7 @@ def test_kubernetes_128708_a_small_pod_locks_out_memory_over_two_nodes(version: 
     node = admitted(node, pod("kube-mgrr-1", 1, 256 << 20))
     found = explain("minikube", node, pod("kube-mgrr-2", 1, 9 * GI))
     assert found.reason == "UnexpectedAdmissionError"
-    assert "failed to find NUMA nodes to extend the current topology hint" in found.message
+    assert "failed to find NUMA nodes to extend the current topology hint" in say(found.message)
     assert only(found, "memory").text.endswith("requests for one node already use NUMA 0, so no group can.")
 
 
@@ -180,7 +181,7 @@ def test_kubernetes_83775_pods_without_requests_are_admitted(policy: str, versio
     node = Node.fresh(machine(), config(policy, version=version))
     found = explain("n1", node, pod_of("kube-dns", Container("dns"), Container("sidecar")))
     assert found.admitted
-    assert found.warnings[0].startswith("no container gets CPUs of its own: the pod is BestEffort")
+    assert warnings_of(found)[0].startswith("no container gets CPUs of its own: the pod is BestEffort")
 
 
 @pytest.mark.parametrize("version", ["v1.18.0", "v1.35.0"])
@@ -193,7 +194,7 @@ def test_kubernetes_102324_one_container_without_limits_unpins_them_all(version:
     found = explain("n1", node, pod_of("yaml2", main, Container("myapp2")))
     assert found.admitted
     assert [placed.cpus for placed in found.placements] == [None, None]
-    assert found.warnings == (
+    assert warnings_of(found) == (
         (
             "no container gets CPUs of its own: the pod is Burstable, and only Guaranteed pods do "
             "(container myapp2 has no cpu limit)"
@@ -207,5 +208,5 @@ def test_node_feature_discovery_816_memory_that_no_hint_can_be_extended_to() -> 
     node = admitted(node, pod("a", 4, 2_000_000_000), pod("b", 4, 2_000_000_000))
     found = explain("n1", node, pod("new", 1, 15_000_000_000))
     assert found.reason == "UnexpectedAdmissionError"
-    assert "failed to find NUMA nodes to extend the current topology hint" in found.message
+    assert "failed to find NUMA nodes to extend the current topology hint" in say(found.message)
     assert "requests for one node already use NUMA 0+1, so no group can" in only(found, "memory").text

@@ -12,7 +12,7 @@ import pytest
 from diagnosed import bundled, diagnosed
 from kubelet_logs import ERAS, Story, journald, written
 from numaware.diagnose.finding import Finding
-from numaware.diagnose.texts import told
+from numaware.diagnose.texts import say, told
 from numaware.twin.state import cpu as cpu_file
 from numaware.twin.state import device as device_file
 from numaware.twin.topology.hints import Hint
@@ -165,7 +165,7 @@ def test_the_twin_of_the_node_confirms_a_refusal_and_knows_what_helps() -> None:
     ]
     assert one.facts["twin"] == "confirmed"
     assert one.facts["requests"] == {"app": {"cpu": "10", "memory": "1Gi"}}
-    assert any("10 CPUs" in text for text in one.facts["why"])
+    assert any("10 CPUs" in say(text) for text in one.facts["why"])
     assert "tried on the twin" in told(one).fix[0]
 
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from numaware.diagnose.finding import Message
+from numaware.diagnose.texts import say
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import GATED, Decision, Engine
 from numaware.schedule.facts import Taint
@@ -19,7 +21,7 @@ def test_a_refusal_reads_as_kube_scheduler_writes_it() -> None:
     """Counts stand before reasons and are sorted with them, as texts: 120 comes before 40, and 40 before 80."""
     numa = "node(s) could not align the pod on NUMA nodes (restricted)"
     reasons = ((numa, 80), ("Insufficient cpu", 40), ("Too many pods", 120))
-    assert refusal(Decision(pod("a"), None, 0, reasons=reasons), 240) == (
+    assert say(refusal(Decision(pod("a"), None, 0, reasons=reasons), 240)) == (
         "0/240 nodes are available: 120 Too many pods, 40 Insufficient cpu, "
         "80 node(s) could not align the pod on NUMA nodes (restricted)."
     )
@@ -27,28 +29,29 @@ def test_a_refusal_reads_as_kube_scheduler_writes_it() -> None:
 
 def test_the_nearest_miss_stands_after_the_full_stop() -> None:
     decision = Decision(pod("a"), None, 0, reasons=(("Insufficient cpu", 2),))
-    assert refusal(decision, 2, "nearest miss: node x is 1 CPU short on NUMA 0") == (
+    nearest = Message("nearest-short", {"node": "x", "missing": [("cpu", 1)], "nodes": (0,)})
+    assert say(refusal(decision, 2, nearest)) == (
         "0/2 nodes are available: 2 Insufficient cpu. nearest miss: node x is 1 CPU short on NUMA 0."
     )
 
 
 def test_a_cluster_without_nodes_has_no_reasons() -> None:
     engine = Engine(Cluster([]))
-    assert refusal(engine.decide(pod("a")), 0) == "0/0 nodes are available:"
+    assert say(refusal(engine.decide(pod("a")), 0)) == "0/0 nodes are available:"
 
 
 def test_a_pod_that_goes_somewhere_is_not_refused() -> None:
     engine = Engine(cluster_of(gpu_node()))
     assert refusal(engine.decide(pod("a", 2)), 1) == ""
-    assert nearest_miss(engine, pod("a", 2)) == ""
+    assert nearest_miss(engine, pod("a", 2)) is None
 
 
 def test_a_pod_that_waits_has_no_counts() -> None:
     engine = Engine(cluster_of(gpu_node(), gpu_node()))
     gated = replace(pod("a", 2), scheduling=Scheduling(gates=("quota",)))
     claiming = replace(pod("a", 2), scheduling=Scheduling(claims=("data",)))
-    assert refusal(engine.decide(gated), 2) == GATED
-    assert refusal(engine.decide(claiming), 2).startswith(
+    assert say(refusal(engine.decide(gated), 2)) == GATED
+    assert say(refusal(engine.decide(claiming), 2)).startswith(
         "0/2 nodes are available: cannot be judged: the pod waits"
     )
 
@@ -58,7 +61,8 @@ def test_a_pod_that_waits_has_no_counts() -> None:
 
 def miss(engine: Engine, asking: Pod) -> str:
     assert engine.decide(asking).node is None
-    return nearest_miss(engine, asking)
+    found = nearest_miss(engine, asking)
+    return f"nearest miss: {say(found)}" if found else ""
 
 
 def test_the_node_with_the_least_missing_is_named() -> None:
@@ -138,7 +142,7 @@ def test_the_whole_message_of_a_cluster(policy: str) -> None:
         engine.cluster.bind(pod(f"{name}-b", 3), name)
         engine.cluster.bind(pod(f"{name}-c", 4), name)
     asking = pod("x", 5)
-    message = refusal(engine.decide(asking), len(engine.cluster), nearest_miss(engine, asking))
+    message = say(refusal(engine.decide(asking), len(engine.cluster), nearest_miss(engine, asking)))
     assert message == (
         "0/4 nodes are available: 1 Insufficient cpu, "
         f"3 node(s) could not align the pod on NUMA nodes ({policy}). "

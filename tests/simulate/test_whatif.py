@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lab_worlds import cluster, guaranteed, trace
+from numaware.diagnose.texts import say
 from numaware.simulate.traces import Trace
 from numaware.simulate.whatif import Trial
 
@@ -14,10 +15,10 @@ def test_pods_are_placed_one_after_the_other_and_the_last_is_told_why_not() -> N
     found = Trial(cluster(2), NO_PODS).ask(pods)
     assert [destiny.node is not None for destiny in found.destinies] == [True, True, True, True, False]
     last = found.destinies[-1]
-    assert last.message.startswith(
+    assert say(last.message).startswith(
         "0/2 nodes are available: 2 node(s) could not align the pod on NUMA nodes (restricted)."
     )
-    assert "nearest miss: node n0 is 2 CPUs short on NUMA 1" in last.message
+    assert "nearest miss: node n0 is 2 CPUs short on NUMA 1" in say(last.message)
 
 
 def test_every_node_says_what_the_pod_would_get_or_why_not() -> None:

@@ -10,9 +10,11 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import lines, paragraph
-from numaware.cli.live_input import AsJson, Context, Kubeconfig
+from numaware.cli.live_input import AsJson, Context, Kubeconfig, Language
 from numaware.cli.node_input import Options, load_node
 from numaware.diagnose.explanation import Explanation, explain, to_builtins
+from numaware.diagnose.finding import Message
+from numaware.diagnose.texts import Lang, label
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
@@ -83,9 +85,8 @@ def explain_pods(
             help="RESOURCE=NODE,NODE,...: one device on each NUMA node listed, - for one on none; repeatable.",
         ),
     ] = (),
-    as_json: Annotated[
-        bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
-    ] = False,
+    lang: Language = "en",
+    as_json: AsJson = False,
 ) -> int:
     """Ask what the kubelet of a node will do with a pod, before it is bound there.
 
@@ -131,9 +132,9 @@ def explain_pods(
     notes = [f"{source}:{problem.line}: {problem}" for problem in found.problems]
     notes += [f"{loaded.name}: {note}" for loaded in nodes for note in loaded.notes]
     if as_json:
-        _write_json(answers, notes)
+        _write_json(answers, notes, lang)
     else:
-        _write_text(answers, notes)
+        _write_text(answers, notes, lang)
     return int(not all(any(one.admitted for one in explanations) for _, explanations in answers))
 
 
@@ -148,29 +149,37 @@ def _read(file: str, source: str) -> bytes:
     return data
 
 
-def _write_json(answers: list[Answer], notes: list[str]) -> None:
+def _write_json(answers: list[Answer], notes: list[str], lang: Lang) -> None:
     pods: list[dict[str, Any]] = [
-        to_builtins(one, workload.spec_path) for workload, explanations in answers for one in explanations
+        to_builtins(one, workload.spec_path, lang)
+        for workload, explanations in answers
+        for one in explanations
     ]
     document = {"pods": pods, "notes": notes}
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
 
-def _write_text(answers: list[Answer], notes: list[str]) -> None:
+def _write_text(answers: list[Answer], notes: list[str], lang: Lang) -> None:
     room = min(terminal.width_of(sys.stdout), _WIDEST)
     page: list[Line] = []
     for workload, explanations in answers:
         if len(explanations) > 1:
             admitting = [one.name for one in explanations if one.admitted]
-            told = f"{workload.namespace}/{workload.pod.name}: {len(admitting)} of {len(explanations)} nodes would admit it"
-            told += f": {', '.join(admitting)}" if admitting else ""
+            facts: dict[str, Any] = {
+                "pod": f"{workload.namespace}/{workload.pod.name}",
+                "count": len(admitting),
+                "nodes": len(explanations),
+            }
+            told = label(
+                Message("explain-several", facts | ({"names": admitting} if admitting else {})), lang
+            )
             page += [*([()] if page else []), *paragraph(told, room, style="bold")]
         for one in explanations:
-            page += [*([()] if page else []), *lines(one, room)]
+            page += [*([()] if page else []), *lines(one, room, lang)]
     if notes:
         page.append(())
     for note in notes:
-        page += paragraph(f"note: {note}", room, hang=2, style="quiet")
+        page += paragraph(label(Message("note", {"note": note}), lang), room, hang=2, style="quiet")
     terminal.write(page, sys.stdout)
 
 
@@ -185,6 +194,7 @@ def explain_pod(
     ] = (),
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    lang: Language = "en",
     as_json: AsJson = False,
 ) -> int:
     """Ask what kubelets of a live cluster would do with a pod of it, if it came now.
@@ -201,4 +211,4 @@ def explain_pod(
     """
     from numaware.cli.why_pending import explain_live  # noqa: PLC0415 - keeps the cluster out of the file verb
 
-    return explain_live(pod, on, kubeconfig, context, as_json=as_json)
+    return explain_live(pod, on, kubeconfig, context, lang, as_json=as_json)

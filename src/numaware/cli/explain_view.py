@@ -6,11 +6,13 @@ Names in it are a stranger's: whatever they hold, no line is wider than the room
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from numaware.diagnose.capacity import Zone, resources, zones
 from numaware.diagnose.explanation import Explanation, Placement
-from numaware.diagnose.wording import amount_of, node_list, quantity_of
+from numaware.diagnose.finding import Message
+from numaware.diagnose.texts import Lang, label, say
 from numaware.machine.drawing.lines import GLUE, Line, Span, clip, width, wrap
 from numaware.machine.words import printable
 from numaware.twin.node import Node
@@ -18,23 +20,40 @@ from numaware.twin.node import Node
 _BAR = 32
 _MARGIN = 11
 _LONGEST = 1_000
+_MOST_NAMES = 5
 _NODE = re.compile(r"\bNUMA (?=\d)")
 _HELD, _SYSTEM, _NEW, _FREE = "■", "▨", "◆", "□"
-_LEGEND = ((_SYSTEM, "reserved"), (_HELD, "held"), (_NEW, "this pod"), (_FREE, "free"))
+_LEGEND = (
+    (_SYSTEM, "explain-reserved"),
+    (_HELD, "explain-held"),
+    (_NEW, "explain-new"),
+    (_FREE, "explain-free"),
+)
 
 
-def lines(explanation: Explanation, room: int) -> Iterator[Line]:
+def lines(explanation: Explanation, room: int, lang: Lang = "en") -> Iterator[Line]:
     """The whole explanation, no line wider than `room`."""
-    yield from _verdict(explanation, room)
-    yield from _picture(explanation, room)
+    yield from _verdict(explanation, room, lang)
+    yield from _picture(explanation, room, lang)
     if explanation.admitted:
-        yield from _placements(explanation, room)
+        yield from _placements(explanation, room, lang)
     else:
-        yield from _why(explanation, room)
-        yield from _fixes(explanation, room)
+        yield from _why(explanation, room, lang)
+        yield from _fixes(explanation, room, lang)
     for warning in explanation.warnings:
         yield ()
-        yield from paragraph(f"⚠ {warning}", room, hang=2, style="warning")
+        yield from paragraph(f"⚠ {say(warning, lang)}", room, hang=2, style="warning")
+
+
+def grouped(groups: Mapping[tuple[str, ...], Sequence[str]], room: int, lang: Lang) -> Iterator[Line]:
+    """Nodes by the reasons they give, those that give none first, then the many before the few."""
+    for reasons, names in sorted(groups.items(), key=lambda item: (item[0] != (), -len(item[1]), item[0])):
+        told = [_told("reason", lang, text=reason) for reason in reasons]
+        said = _told("reasons", lang, reasons=told) if told else label("whatif-takes", lang)
+        yield from paragraph(_told("whatif-group", lang, count=len(names), said=said), room, hang=2)
+        more = {"more": len(names) - _MOST_NAMES} if len(names) > _MOST_NAMES else {}
+        shown = _told("whatif-names", lang, names=names[:_MOST_NAMES], **more)
+        yield from paragraph(shown, room, indent=2, style="quiet")
 
 
 def paragraph(text: str, room: int, *, indent: int = 0, hang: int = 0, style: str = "") -> Iterator[Line]:
@@ -49,33 +68,38 @@ def _safe(text: str) -> str:
     return _NODE.sub(f"NUMA{GLUE}", shown)
 
 
-def _verdict(explanation: Explanation, room: int) -> Iterator[Line]:
+def _verdict(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     pod = f"{explanation.pod.namespace}/{explanation.pod.name}"
+    facts = {"pod": pod, "node": explanation.name, "reason": explanation.reason}
     if explanation.admitted:
-        yield from paragraph(f"✓ {pod} would be admitted by {explanation.name}", room, hang=2, style="bold")
+        yield from paragraph(_told("explain-admitted", lang, **facts), room, hang=2, style="bold")
     else:
-        always = "" if explanation.admitted_when_empty else ", even if nothing else ran there"
-        told = f"✗ {pod} would be refused by {explanation.name}{always}: {explanation.reason}"
-        yield from paragraph(told, room, hang=2, style="warning")
-        yield from paragraph(f"the kubelet says: {explanation.message}", room, indent=2, style="quiet")
-    yield from paragraph(_kubelet(explanation.node), room, indent=2, style="quiet")
+        key = "explain-refused" if explanation.admitted_when_empty else "explain-never"
+        yield from paragraph(_told(key, lang, **facts), room, hang=2, style="warning")
+        said = _told("explain-says", lang, message=explanation.message)
+        yield from paragraph(said, room, indent=2, style="quiet")
+    yield from paragraph(_kubelet(explanation.node, lang), room, indent=2, style="quiet")
 
 
-def _kubelet(node: Node) -> str:
+def _told(key: str, lang: Lang, **facts: Any) -> str:
+    return label(Message(key, facts), lang)
+
+
+def _kubelet(node: Node, lang: Lang) -> str:
     config = node.kubelet.config
     options = [name for name, value in (*config.topology_options, *config.cpu_options) if value != "false"]
-    scope = f", {config.topology_scope} scope" if config.topology_policy != "none" else ""
+    scope = {"scope": config.topology_scope} if config.topology_policy != "none" else {}
     parts = [
         f"kubelet {config.version}",
-        f"topology {config.topology_policy}{scope}",
-        f"CPU manager {config.cpu_policy}",
-        f"memory manager {config.memory_policy}",
+        _told("explain-topology", lang, policy=config.topology_policy, **scope),
+        _told("explain-cpus", lang, policy=config.cpu_policy),
+        _told("explain-memory", lang, policy=config.memory_policy),
         *options,
     ]
     return " · ".join(part.replace(" ", GLUE) for part in parts)
 
 
-def _picture(explanation: Explanation, room: int) -> Iterator[Line]:
+def _picture(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     """One row per NUMA node: its CPUs as a bar, then what is free of everything, before the pod comes."""
     before, after = explanation.node, explanation.after
     everything = {resource: zones(before, resource) for resource in resources(before)}
@@ -87,7 +111,8 @@ def _picture(explanation: Explanation, room: int) -> Iterator[Line]:
     widest = max((zone.total for zone in table.get("cpu", ())), default=0)
     cells = min(_BAR, widest, room - _MARGIN)
     columns = {
-        resource: max(width(_left(resource, zone)) for zone in found) for resource, found in table.items()
+        resource: max(width(_left(resource, zone, lang)) for zone in found)
+        for resource, found in table.items()
     }
     drawn: set[str] = set()
     for index, number in enumerate(before.kubelet.layout.ids):
@@ -97,14 +122,17 @@ def _picture(explanation: Explanation, room: int) -> Iterator[Line]:
             row.append(_bar(zone, zone.free - mine.get(zone.numa, zone.free), widest, cells))
             drawn.update(row[0])
         for resource, found in table.items():
-            text = _left(resource, found[index])
+            text = _left(resource, found[index], lang)
             row.append(text + " " * (columns[resource] - width(text)))
         for place, text in enumerate(_rows(row, room - _MARGIN)):
             head = f"  NUMA {number}" if place == 0 else ""
             yield (Span(head.ljust(_MARGIN), f"numa-{number % 8}"), Span(text))
-    legend = [f"{glyph} {meaning}".replace(" ", GLUE) for glyph, meaning in _LEGEND if glyph in drawn]
+    legend = [
+        f"{glyph} {label(meaning, lang)}".replace(" ", GLUE) for glyph, meaning in _LEGEND if glyph in drawn
+    ]
     if legend:
-        yield from paragraph(f"CPUs: {'  '.join(legend)}", room, indent=_MARGIN, style="quiet")
+        told = _told("explain-legend", lang, legend="  ".join(legend))
+        yield from paragraph(told, room, indent=_MARGIN, style="quiet")
 
 
 def _rows(cells: Sequence[str], room: int) -> Iterator[str]:
@@ -122,11 +150,12 @@ def _rows(cells: Sequence[str], room: int) -> Iterator[str]:
         yield row.rstrip()
 
 
-def _left(resource: str, zone: Zone) -> str:
-    name = "CPUs" if resource == "cpu" else printable(resource)
+def _left(resource: str, zone: Zone, lang: Lang) -> str:
+    name = printable(resource)
     if not zone.total:
-        return f"no {name}"
-    return f"{quantity_of(resource, zone.free)} of {quantity_of(resource, zone.total)} {name} free"
+        return _told("explain-none", lang, resource=name)
+    free, total = (resource, zone.free), (resource, zone.total)
+    return _told("explain-left", lang, resource=name, free=free, total=total)
 
 
 def _bar(zone: Zone, new: int, widest: int, cells: int) -> str:
@@ -139,19 +168,20 @@ def _bar(zone: Zone, new: int, widest: int, cells: int) -> str:
     return (marks[:length] + _FREE * (length - len(marks))).ljust(cells)
 
 
-def _placements(explanation: Explanation, room: int) -> Iterator[Line]:
+def _placements(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     yield ()
     table = [
-        (placed.container, " · ".join(_parts(explanation.node, placed))) for placed in explanation.placements
+        (placed.container, " · ".join(_parts(explanation.node, placed, lang)))
+        for placed in explanation.placements
     ]
     yield from _table(table, room, "bold")
 
 
-def _parts(node: Node, placed: Placement) -> Iterator[str]:
+def _parts(node: Node, placed: Placement, lang: Lang) -> Iterator[str]:
     layout = node.kubelet.layout
     touched: set[int] = set()
     if placed.cpus is None:
-        yield "CPUs from the shared pool"
+        yield label("explain-shared", lang)
     else:
         nodes = [
             number
@@ -159,32 +189,30 @@ def _parts(node: Node, placed: Placement) -> Iterator[str]:
             if cpus & placed.cpus.mask
         ]
         touched.update(nodes)
-        yield f"{'CPU' if len(placed.cpus) == 1 else 'CPUs'} {placed.cpus} on {node_list(nodes)}"
+        yield _told("explain-own", lang, cpus=str(placed.cpus), nodes=nodes)
     for block in placed.memory:
         numbers = layout.node_ids(block.nodes)
         touched.update(numbers)
-        yield f"{amount_of(block.kind, block.size)} on {node_list(numbers)}"
+        yield _told("explain-block", lang, amount=(block.kind, block.size), nodes=numbers)
     for resource, counts in placed.devices.items():
         touched.update(numa for numa in counts if numa >= 0)
-        where = ", ".join(
-            f"{count} on {node_list([numa])}" if numa >= 0 else f"{count} without NUMA node"
-            for numa, count in counts.items()
-        )
-        yield f"{resource}: {where}"
+        yield _told("explain-devices", lang, resource=resource, held=counts)
     if len(touched) == 1:
-        yield "aligned"
+        yield label("explain-aligned", lang)
     elif touched:
-        yield f"spread over {node_list(sorted(touched))}"
+        yield _told("explain-spread", lang, nodes=sorted(touched))
 
 
-def _why(explanation: Explanation, room: int) -> Iterator[Line]:
+def _why(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     yield ()
-    yield (Span("why", "bold"),)
+    yield (Span(label("why", lang), "bold"),)
     for cause in explanation.why:
-        yield from _table([(cause.resource, cause.text)], room, margin=_head_width(explanation, room))
+        yield from _table(
+            [(cause.resource, say(cause.text, lang))], room, margin=_head_width(explanation, room)
+        )
         for blocker in cause.blocked_by:
             indent = _head_width(explanation, room) + 6
-            yield from paragraph(blocker, room, indent=indent, hang=2, style="quiet")
+            yield from paragraph(say(blocker, lang), room, indent=indent, hang=2, style="quiet")
 
 
 def _head_width(explanation: Explanation, room: int) -> int:
@@ -201,13 +229,11 @@ def _table(rows: Sequence[tuple[str, str]], room: int, style: str = "", margin: 
             yield (Span(f"  {left}{' ' * (margin - width(left))}  ", style), Span(line))
 
 
-def _fixes(explanation: Explanation, room: int) -> Iterator[Line]:
+def _fixes(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     yield ()
     if not explanation.changes:
-        told = "no change to requests, policy, options or running pods was found that would admit it here"
-        yield from paragraph(told, room, style="bold")
+        yield from paragraph(label("explain-no-change", lang), room, style="bold")
         return
-    told = "any one of these would admit it (each was tried on the twin)"
-    yield from paragraph(told, room, style="bold")
-    rows = [(f"{number}", change.text) for number, change in enumerate(explanation.changes, 1)]
+    yield from paragraph(label("explain-changes", lang), room, style="bold")
+    rows = [(f"{number}", say(change.text, lang)) for number, change in enumerate(explanation.changes, 1)]
     yield from _table(rows, room)

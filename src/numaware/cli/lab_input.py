@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from cyclopts import Parameter
 
 from numaware.cli.machine_input import load_machine
 from numaware.errors import InputError
@@ -19,6 +20,17 @@ _MOST_BYTES = 64 << 20
 
 KubeletPolicy = Literal["restricted", "single-numa-node", "best-effort", "none"]
 KubeletScope = Literal["pod", "container"]
+
+# Options of every command that asks about such a cluster.
+ClusterName = Annotated[str, Parameter(name="CLUSTER", help="A cluster file, or openb:NODES.csv.")]
+Policy = Annotated[
+    KubeletPolicy | None,
+    Parameter(show_default=False, help="Topology policy of openb: clusters; restricted if not given."),
+]
+Scope = Annotated[
+    KubeletScope | None,
+    Parameter(show_default=False, help="Topology scope of openb: clusters; container if not given."),
+]
 
 
 class Place(msgspec.Struct, frozen=True):

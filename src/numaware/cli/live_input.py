@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
+from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ AsJson = Annotated[
     bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
 ]
 
+Language = Annotated[Lang, Parameter(name="--lang", help="The language of the answer: en or zh.")]
+
 T = TypeVar("T")
 
 
@@ -52,7 +55,7 @@ def look_at(kubeconfig: str | None, context: str | None) -> tuple[Truth, list[st
     from numaware.serve.truth import Truth  # noqa: PLC0415
 
     async def read() -> tuple[Truth, list[str]]:
-        truth = Truth(Engine(Cluster(())), lambda: 0.0)
+        truth = Truth(Engine(Cluster(()), knows_namespaces=False), lambda: 0.0)
         async with Client(await connect(kubeconfig, context)) as client:
             await client.server_version()
             try:

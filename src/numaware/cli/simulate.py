@@ -11,7 +11,8 @@ from typing import Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.lab_input import KubeletPolicy, KubeletScope, load_cluster, load_trace
+from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster, load_trace
+from numaware.cli.live_input import AsJson
 from numaware.cli.output import replacing
 from numaware.cli.simulate_view import table
 from numaware.errors import InputError
@@ -31,7 +32,7 @@ _MOST_ARRIVALS = 100.0
 
 @app.default
 def simulate(
-    cluster: Annotated[str, Parameter(name="CLUSTER", help="A cluster file, or openb:NODES.csv.")],
+    cluster: ClusterName,
     trace: Annotated[str, Parameter(name="TRACE", help="A trace file, Kubernetes YAML, or openb:PODS.csv.")],
     /,
     *,
@@ -55,14 +56,8 @@ def simulate(
             negative="", show_default=False, help="Let pods of an openb: trace come and go as it says."
         ),
     ] = False,
-    kubelet_policy: Annotated[
-        KubeletPolicy | None,
-        Parameter(show_default=False, help="Topology policy of openb: clusters; restricted if not given."),
-    ] = None,
-    scope: Annotated[
-        KubeletScope | None,
-        Parameter(show_default=False, help="Topology scope of openb: clusters; container if not given."),
-    ] = None,
+    kubelet_policy: Policy = None,
+    scope: Scope = None,
     engine: Annotated[
         EngineName, Parameter(help="Play on the cores of this machine, or on a Ray cluster.")
     ] = "local",
@@ -73,9 +68,7 @@ def simulate(
         Path | None, Parameter(help="Keep finished runs in this file, and do not play those in it again.")
     ] = None,
     out: Annotated[Path | None, Parameter(help="Write a report with plots, one HTML file.")] = None,
-    as_json: Annotated[
-        bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Play a trace of pods on a cluster, and compare schedulers.
 

@@ -10,13 +10,15 @@ from typing import Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.explain_view import lines, paragraph
-from numaware.cli.lab_input import KubeletPolicy, KubeletScope, load_cluster
+from numaware.cli.explain_view import grouped, lines, paragraph
+from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster
+from numaware.cli.live_input import AsJson, Language
 from numaware.diagnose.explanation import explain, to_builtins
+from numaware.diagnose.finding import Message
+from numaware.diagnose.texts import Lang, label, say
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
-from numaware.machine.words import count as counted
 from numaware.machine.words import printable
 from numaware.schedule.ledger import Placement
 from numaware.simulate.traces import renamed
@@ -35,7 +37,7 @@ _WIDEST = 120
 
 @app.default
 def whatif(
-    cluster: Annotated[str, Parameter(name="CLUSTER", help="A cluster file, or openb:NODES.csv.")],
+    cluster: ClusterName,
     file: Annotated[Path, Parameter(name="FILE", help="A Pod, or anything with a pod template.")],
     /,
     *,
@@ -46,17 +48,10 @@ def whatif(
         tuple[str, ...],
         Parameter(name="--explain", negative="", help="Explain one node's answer in full; repeatable."),
     ] = (),
-    kubelet_policy: Annotated[
-        KubeletPolicy | None,
-        Parameter(show_default=False, help="Topology policy of openb: clusters; restricted if not given."),
-    ] = None,
-    scope: Annotated[
-        KubeletScope | None,
-        Parameter(show_default=False, help="Topology scope of openb: clusters; container if not given."),
-    ] = None,
-    as_json: Annotated[
-        bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
-    ] = False,
+    kubelet_policy: Policy = None,
+    scope: Scope = None,
+    lang: Language = "en",
+    as_json: AsJson = False,
 ) -> int:
     """Ask where pods would go on a cluster, before they are created.
 
@@ -85,9 +80,9 @@ def whatif(
         raise InputError("--explain", f"the cluster has no node {printable(strange[0], 80)!r}")
     told = [(workload, trial.ask(_pods(workload, count))) for workload in workloads]
     if as_json:
-        _write_json(trial, told, explain_on)
+        _write_json(trial, told, explain_on, lang)
     else:
-        _write_text(trial, told, explain_on)
+        _write_text(trial, told, explain_on, lang)
     return int(any(destiny.node is None for _, found in told for destiny in found.destinies))
 
 
@@ -98,7 +93,9 @@ def _pods(workload: Workload, number: int | None) -> list[Pod]:
     return [renamed(workload.pod, f"{workload.pod.name}-{index}") for index in range(wanted)]
 
 
-def _write_json(trial: Trial, told: Sequence[tuple[Workload, WhatIf]], names: Sequence[str]) -> None:
+def _write_json(
+    trial: Trial, told: Sequence[tuple[Workload, WhatIf]], names: Sequence[str], lang: Lang
+) -> None:
     document = {
         "waiting": [f"{pod.namespace}/{pod.name}" for pod in trial.waiting],
         "workloads": [
@@ -111,7 +108,7 @@ def _write_json(trial: Trial, told: Sequence[tuple[Workload, WhatIf]], names: Se
                         "name": destiny.pod.name,
                         "node": destiny.node,
                         "placement": _zones(destiny.placement),
-                        "message": destiny.message,
+                        "message": say(destiny.message, lang),
                     }
                     for destiny in found.destinies
                 ],
@@ -120,13 +117,15 @@ def _write_json(trial: Trial, told: Sequence[tuple[Workload, WhatIf]], names: Se
                         "node": answer.node,
                         "fits": answer.placement is not None,
                         "placement": _zones(answer.placement),
-                        "reasons": list(answer.reasons),
+                        "reasons": [_reason(reason, lang) for reason in answer.reasons],
                     }
                     for answer in found.answers
                 ],
                 "explanations": [
                     to_builtins(
-                        explain(name, trial.cluster.by_name[name].node, workload.pod), workload.spec_path
+                        explain(name, trial.cluster.by_name[name].node, workload.pod),
+                        workload.spec_path,
+                        lang,
                     )
                     for name in names
                 ],
@@ -146,57 +145,66 @@ def _zones(placement: Placement | None) -> Any:
     ]
 
 
-def _write_text(trial: Trial, told: Sequence[tuple[Workload, WhatIf]], names: Sequence[str]) -> None:
+def _write_text(
+    trial: Trial, told: Sequence[tuple[Workload, WhatIf]], names: Sequence[str], lang: Lang
+) -> None:
     room = min(terminal.width_of(sys.stdout), _WIDEST)
     page: list[Line] = []
     for workload, found in told:
         page += [
             *([()] if page else []),
-            *_summary(workload, found, room),
+            *_summary(workload, found, room, lang),
             (),
-            *_by_answer(found.answers, room),
+            *_by_answer(found.answers, room, lang),
         ]
         for name in names:
-            page += [(), *lines(explain(name, trial.cluster.by_name[name].node, workload.pod), room)]
+            page += [(), *lines(explain(name, trial.cluster.by_name[name].node, workload.pod), room, lang)]
     if trial.waiting:
         first = f"{trial.waiting[0].namespace}/{trial.waiting[0].name}"
-        told_too = f"note: {counted(len(trial.waiting), 'pod')} of the cluster file found no place, the first of them {first}"
-        page += [(), *paragraph(told_too, room, hang=2, style="quiet")]
+        note = Message("whatif-waiting", {"count": len(trial.waiting), "first": first})
+        page += [(), *paragraph(_told("note", lang, note=note), room, hang=2, style="quiet")]
     terminal.write(page, sys.stdout)
 
 
-def _summary(workload: Workload, found: WhatIf, room: int) -> Iterator[Line]:
+def _told(key: str, lang: Lang, **facts: Any) -> str:
+    return label(Message(key, facts), lang)
+
+
+def _reason(text: str, lang: Lang) -> str:
+    return _told("reason", lang, text=text)
+
+
+def _summary(workload: Workload, found: WhatIf, room: int, lang: Lang) -> Iterator[Line]:
     placed = [destiny for destiny in found.destinies if destiny.node is not None]
-    whose = f"{workload.kind} {workload.namespace}/{workload.name}"
-    told = f"{whose}: {len(placed)} of {counted(len(found.destinies), 'pod')} would find a node"
+    told = _told(
+        "whatif-summary",
+        lang,
+        kind=workload.kind,
+        name=f"{workload.namespace}/{workload.name}",
+        placed=len(placed),
+        pods=len(found.destinies),
+    )
     yield from paragraph(told, room, style="bold" if len(placed) == len(found.destinies) else "warning")
     for destiny in found.destinies[:_MOST_NAMES]:
         if destiny.node is not None:
-            yield from paragraph(
-                f"{destiny.pod.name} → {destiny.node}{_where(destiny)}", room, indent=2, hang=2
-            )
+            goes = _told("whatif-goes", lang, pod=destiny.pod.name, node=destiny.node, **_where(destiny))
+            yield from paragraph(goes, room, indent=2, hang=2)
     if len(placed) > _MOST_NAMES:
-        yield from paragraph(f"and {len(placed) - _MOST_NAMES} more", room, indent=2)
+        yield from paragraph(_told("whatif-more", lang, count=len(placed) - _MOST_NAMES), room, indent=2)
     refused = next((destiny for destiny in found.destinies if destiny.node is None), None)
     if refused is not None:
-        yield from paragraph(f"{refused.pod.name}: {refused.message}", room, indent=2, hang=2)
+        told = _told("whatif-none", lang, pod=refused.pod.name, message=refused.message)
+        yield from paragraph(told, room, indent=2, hang=2)
 
 
-def _where(destiny: Destiny) -> str:
+def _where(destiny: Destiny) -> dict[str, Any]:
     zones = destiny.placement.zones if destiny.placement else ()
-    parts = [f"NUMA {zone.numa}{f' (CPUs {zone.cpus})' if zone.cpus else ''}" for zone in zones]
-    return f", on {' and '.join(parts)}" if parts else ""
+    return {"zones": [{"numa": zone.numa, "cpus": zone.cpus} for zone in zones]} if zones else {}
 
 
-def _by_answer(answers: Sequence[Answer], room: int) -> Iterator[Line]:
+def _by_answer(answers: Sequence[Answer], room: int, lang: Lang) -> Iterator[Line]:
     """Nodes that say the same, together."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[tuple[str, ...], list[str]] = {}
     for answer in answers:
-        said = "would take it" if answer.placement is not None else "; ".join(answer.reasons)
-        groups.setdefault(said, []).append(answer.node)
-    for said, nodes in sorted(
-        groups.items(), key=lambda item: (item[0] != "would take it", -len(item[1]), item[0])
-    ):
-        more = f", and {len(nodes) - _MOST_NAMES} more" if len(nodes) > _MOST_NAMES else ""
-        yield from paragraph(f"{counted(len(nodes), 'node')}: {said}", room, hang=2)
-        yield from paragraph(f"{', '.join(nodes[:_MOST_NAMES])}{more}", room, indent=2, style="quiet")
+        groups.setdefault(() if answer.placement is not None else answer.reasons, []).append(answer.node)
+    return grouped(groups, room, lang)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.explain_view import lines, paragraph
-from numaware.cli.live_input import AsJson, Context, Kubeconfig, look_at, split_name
+from numaware.cli.explain_view import grouped, lines, paragraph
+from numaware.cli.live_input import AsJson, Context, Kubeconfig, Language, look_at, split_name
+from numaware.diagnose.finding import Message
+from numaware.diagnose.texts import Lang, Words, label, say
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
-from numaware.machine.words import count, printable
+from numaware.machine.words import printable
 
 if TYPE_CHECKING:
     from numaware.kube.pods import LivePod
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
 app = App(name="why-pending", usage="Usage: numaware why-pending NAMESPACE/NAME [OPTIONS]")
 
-_MOST_NAMES = 5
 _WIDEST = 120
 
 
@@ -32,6 +33,7 @@ def why_pending(
     *,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    lang: Language = "en",
     as_json: AsJson = False,
 ) -> int:
     """Say why a pod waits: what every node says to it, and which one misses it by how much.
@@ -51,7 +53,8 @@ def why_pending(
     truth, _ = look_at(kubeconfig, context)
     live = find(truth, pod)
     if live.node:
-        told = {"pod": live.full_name, "node": live.node, "message": f"{live.full_name} is on {live.node}"}
+        where = {"pod": live.full_name, "node": live.node}
+        told = {**where, "message": label(Message("pending-placed", where), lang)}
         sys.stdout.write((msgspec.json.encode(told).decode() if as_json else str(told["message"])) + "\n")
         return 0
     from numaware.schedule.message import nearest_miss, refusal  # noqa: PLC0415 - needed only now
@@ -62,8 +65,15 @@ def why_pending(
     for member in engine.cluster:
         groups.setdefault(engine.why_not(member, live.pod), []).append(member.name)
     message = (
-        f"{live.full_name} would be taken by {count(len(groups.get((), ())), 'node')}; {decision.node} is the best. "
-        f"It waits for its scheduler, {live.scheduler}."
+        Message(
+            "pending-taken",
+            {
+                "pod": live.full_name,
+                "count": len(groups.get((), ())),
+                "node": decision.node,
+                "scheduler": live.scheduler,
+            },
+        )
         if decision.node is not None
         else refusal(decision, len(engine.cluster), nearest_miss(engine, live.pod))
     )
@@ -72,15 +82,19 @@ def why_pending(
             "pod": live.full_name,
             "node": None,
             "wouldGoTo": decision.node,
-            "message": message,
+            "message": say(message, lang),
             "said": live.scheduled.message if live.scheduled else "",
             "nodes": [
-                {"reasons": list(reasons), "nodes": names} for reasons, names in sorted(groups.items())
+                {
+                    "reasons": [label(Message("reason", {"text": reason}), lang) for reason in reasons],
+                    "nodes": names,
+                }
+                for reasons, names in sorted(groups.items())
             ],
         }
         sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
     else:
-        terminal.write(_page(live, message, groups), sys.stdout)
+        terminal.write(_page(live, message, groups, lang), sys.stdout)
     return int(decision.node is None)
 
 
@@ -97,24 +111,20 @@ def find(truth: Truth, text: str) -> LivePod:
     )
 
 
-def _page(live: LivePod, message: str, groups: dict[tuple[str, ...], list[str]]) -> list[Line]:
+def _page(live: LivePod, message: Words, groups: dict[tuple[str, ...], list[str]], lang: Lang) -> list[Line]:
     room = min(terminal.width_of(sys.stdout), _WIDEST)
-    page: list[Line] = [*paragraph(message, room, style="bold")]
-    if live.scheduled is not None and live.scheduled.message and live.scheduled.message != message:
-        page += paragraph(f"its scheduler said: {live.scheduled.message}", room, hang=2, style="quiet")
-    page.append(())
-    for reasons, names in sorted(groups.items(), key=lambda item: (item[0] != (), -len(item[1]), item[0])):
-        said = "; ".join(reasons) or "would take it"
-        more = f", and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        page += paragraph(f"{count(len(names), 'node')}: {said}", room, hang=2)
-        page += paragraph(f"{', '.join(names[:_MOST_NAMES])}{more}", room, indent=2, style="quiet")
-    page.append(())
-    page += paragraph(f"see also: numaware explain pod {live.full_name} --on NODE", room, style="quiet")
+    page: list[Line] = [*paragraph(say(message, lang), room, style="bold")]
+    said = live.scheduled.message if live.scheduled is not None else ""
+    if said and said != say(message):
+        told = Message("pending-said", {"message": Message("said", {"text": said})})
+        page += paragraph(label(told, lang), room, hang=2, style="quiet")
+    page += [(), *grouped(groups, room, lang), ()]
+    page += paragraph(label(Message("pending-see", {"pod": live.full_name}), lang), room, style="quiet")
     return page
 
 
 def explain_live(
-    pod: str, on: tuple[str, ...], kubeconfig: str | None, context: str | None, *, as_json: bool
+    pod: str, on: tuple[str, ...], kubeconfig: str | None, context: str | None, lang: Lang, *, as_json: bool
 ) -> int:
     """`numaware explain pod`: the kubelet's answer in full, on nodes of the live cluster."""
     from numaware.diagnose.explanation import explain, to_builtins  # noqa: PLC0415 - needed only now
@@ -130,11 +140,13 @@ def explain_live(
     truth.drop_pod(live.uid)
     found = [explain(name, cluster.by_name[name].node, live.pod) for name in chosen]
     if as_json:
-        sys.stdout.write(msgspec.json.encode({"pods": [to_builtins(one) for one in found]}).decode() + "\n")
+        sys.stdout.write(
+            msgspec.json.encode({"pods": [to_builtins(one, lang=lang) for one in found]}).decode() + "\n"
+        )
     else:
         room = min(terminal.width_of(sys.stdout), _WIDEST)
         page: list[Line] = []
         for one in found:
-            page += [*([()] if page else []), *lines(one, room)]
+            page += [*([()] if page else []), *lines(one, room, lang)]
         terminal.write(page, sys.stdout)
     return int(not any(one.admitted for one in found))

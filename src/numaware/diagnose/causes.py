@@ -7,19 +7,21 @@ that each fit, but on different nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from numaware.diagnose.capacity import Zone, fewest_nodes, free_in_all, tied_to, zones
-from numaware.diagnose.wording import amount_of, node_list, quantity_of, some
-from numaware.machine.words import count as counted
+from numaware.diagnose.capacity import THIS_POD, Zone, fewest_nodes, free_in_all, tied_to, zones
+from numaware.diagnose.finding import Message
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.twin.topology.hints import Hints
 from numaware.workload.demand import ContainerDemand, Demand, demand, is_memory
 from numaware.workload.pod import Pod
 
 _MOST_HOLDERS = 6
+# As no pod can be called.
+_SYSTEM = "the system"
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -27,8 +29,8 @@ class Cause(msgspec.Struct, frozen=True):
 
     resource: str
     wants: tuple[tuple[int, ...], ...]
-    blocked_by: tuple[str, ...]
-    text: str
+    blocked_by: tuple[Message, ...]
+    text: Message
 
 
 def causes(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> tuple[Cause, ...]:
@@ -76,8 +78,8 @@ class _Refusal:
         for resource, hints in answers.items():
             here = self._zones(resource)
             if not hints.masks:
-                free = quantity_of(resource, free_in_all(self.node, resource, self.uid))
-                text = f"{self._asked(resource)} cannot be had on any set of NUMA nodes: {free} free in all"
+                free = resource, free_in_all(self.node, resource, self.uid)
+                text = Message("cause-nowhere", {"asked": self._asked(resource), "free": free})
             elif accepted[resource]:
                 text = self._elsewhere(resource, accepted)
             elif hints.preferred:
@@ -85,59 +87,56 @@ class _Refusal:
             else:
                 text = self._fragmented(resource, hints, here)
             wants = tuple(self._ids(mask) for mask in hints.preferred)
-            yield Cause(resource, wants, self._blockers(resource), f"{text}.")
+            yield Cause(resource, wants, self._blockers(resource), text)
 
     def _accepted(self, hints: Hints) -> list[int]:
         """The masks that the policy would take."""
         single = self.policy == "single-numa-node"
         return [mask for mask in hints.preferred if not (single and mask & (mask - 1))]
 
-    def _elsewhere(self, resource: str, accepted: dict[str, list[int]]) -> str:
+    def _elsewhere(self, resource: str, accepted: dict[str, list[int]]) -> Message:
         """It fits by itself; what of the others does not fit there."""
         mine = accepted[resource]
-        text = f"{self._asked(resource)} would fit on {self._some(mine)}"
+        facts = {"asked": self._asked(resource), "on": self._sets(mine)}
         apart = [
-            f"{other} only on {self._some(masks)}"
+            {"resource": other, "on": self._sets(masks)}
             for other, masks in accepted.items()
             if masks and set(mine).isdisjoint(masks)
         ]
         stuck = [other for other, masks in accepted.items() if not masks]
         if apart:
-            return f"{text}, but {' and '.join(apart)}"
+            return Message("cause-apart", {**facts, "apart": apart})
         if stuck:
-            return f"{text} if {' and '.join(stuck)} did too"
-        return f"{text}, but not together with all the others"
+            return Message("cause-stuck", {**facts, "stuck": stuck})
+        return Message("cause-together", facts)
 
-    def _too_wide(self, resource: str, hints: Hints, here: tuple[Zone, ...]) -> str:
+    def _too_wide(self, resource: str, hints: Hints, here: tuple[Zone, ...]) -> Message:
         count = self.requested[resource]
         width = hints.preferred[0].bit_count()
-        needed = f"{counted(width, 'NUMA node')} even on an empty machine"
+        facts: dict[str, Any] = {"asked": self._asked(resource), "width": width}
         if fewest_nodes(self.node, resource, count) < width:
             # All kinds of memory come from the same nodes, so that one can widen the others.
-            wide = [
-                kind
-                for kind, size in self.requested.items()
-                if is_memory(kind) and fewest_nodes(self.node, kind, size) == width
-            ]
-            return f"{self._asked(resource)} come from the same nodes as {' and '.join(wide)}, which takes {needed}"
-        largest = quantity_of(resource, max((zone.most for zone in here), default=0))
-        return (
-            f"{self._asked(resource)} need {needed} (the largest has {largest}), and {self.policy} gives one"
-        )
+            kinds = [kind for kind in self.requested if is_memory(kind)]
+            wide = [kind for kind in kinds if fewest_nodes(self.node, kind, self.requested[kind]) == width]
+            if wide:
+                return Message("cause-widened", {**facts, "by": wide})
+            others = [kind for kind in kinds if kind != resource]
+            return Message("cause-widened-together", {**facts, "by": others})
+        largest = resource, max((zone.most for zone in here), default=0)
+        return Message("cause-wide", {**facts, "largest": largest, "policy": self.policy})
 
-    def _fragmented(self, resource: str, hints: Hints, here: tuple[Zone, ...]) -> str:
+    def _fragmented(self, resource: str, hints: Hints, here: tuple[Zone, ...]) -> Message:
         count = self.requested[resource]
-        fewest = counted(fewest_nodes(self.node, resource, count), "NUMA node")
-        text = (
-            f"{self._asked(resource)} belong on {fewest} by the size of the machine, but now fit only on "
-            f"{self._some(hints.masks)}, which {self.policy} does not accept: {_free(resource, here, count)}"
-        )
+        facts: dict[str, Any] = {
+            "asked": self._asked(resource),
+            "fewest": fewest_nodes(self.node, resource, count),
+            "on": self._sets(hints.masks),
+            "policy": self.policy,
+            "free": _free(resource, here, count),
+            "rules": self._memory_rules(resource, here) if is_memory(resource) else [],
+        }
         tied = tied_to(self.node, resource, self.uid)
-        if tied:
-            text += f"; an init container of this pod had its own on {node_list(tied)}, so this one must go there too"
-        if is_memory(resource):
-            text += self._memory_rules(resource, here)
-        return text
+        return Message("cause-fragmented", {**facts, "tied": tied} if tied else facts)
 
     def broken_cores(self) -> Cause:
         """`full-pcpus-only` gives whole cores, and none that the system uses a thread of."""
@@ -145,23 +144,17 @@ class _Refusal:
         kubelet, shared = self.node.kubelet, self.node.state.cpu.shared
         per_core = kubelet.layout.cpus_per_core
         if count % per_core:
-            text = (
-                f"{self._asked('cpu')} cannot be whole cores: a core has {counted(per_core, 'thread')}, and "
-                "full-pcpus-only gives whole cores only."
-            )
+            text = Message("cause-odd-cores", {"asked": self._asked("cpu"), "threads": per_core})
             return Cause("cpu", (), (), text)
         left = (shared & ~kubelet.cpus.reserved_cores).bit_count() if kubelet.cpus else 0
-        text = f"{self._asked('cpu')} asked for, {left} left on cores that the system does not use (full-pcpus-only)."
+        text = Message("cause-no-cores", {"asked": self._asked("cpu"), "left": left})
         return Cause("cpu", (), self._blockers("cpu"), text)
 
     def crash(self, message: str) -> Cause:
         """The known ways to bring a kubelet down: CPUs it deals forever, a huge page size some node lacks, sparse ids."""
         kubelet = self.node.kubelet
         if "endless loop" in message:
-            text = (
-                f"distribute-cpus-across-numa deals {self._asked('cpu')} in whole cores, no NUMA node has a whole core "
-                "left for the rest, and the kubelet never stops trying."
-            )
+            text = Message("cause-endless", {"asked": self._asked("cpu")})
             return Cause("cpu", (), self._blockers("cpu"), text)
         for kind in filter(is_memory, self.requested):
             without = [
@@ -172,17 +165,9 @@ class _Refusal:
                 if kind not in totals
             ]
             if without:
-                text = (
-                    f"{node_list(without)} has no {kind} at all, not even a pool of 0 pages, "
-                    "and the Memory Manager does not expect that."
-                )
+                text = Message("cause-no-pool", {"without": without, "kind": kind})
                 return Cause(kind, (), (), text)
-        numbers = ", ".join(map(str, kubelet.layout.ids))
-        text = (
-            "prefer-closest-numa-nodes looks up distances by NUMA number and expects 0, 1, 2 and so on; "
-            f"here they are {numbers}."
-        )
-        return Cause("topology", (), (), text)
+        return Cause("topology", (), (), Message("cause-sparse", {"numbers": kubelet.layout.ids}))
 
     def not_enough(self, verdict: Verdict) -> Cause:
         """A manager could not give what it was told to give."""
@@ -196,31 +181,32 @@ class _Refusal:
             )
             resource = next(short, resource)
         here = self._zones(resource)
-        free = free_in_all(self.node, resource, self.uid)
-        text = f"{self._asked(resource)} asked for, {quantity_of(resource, free)} free in all"
+        facts: dict[str, Any] = {
+            "asked": self._asked(resource),
+            "free": (resource, free_in_all(self.node, resource, self.uid)),
+            "rules": self._memory_rules(resource, here) if is_memory(resource) else [],
+        }
         if sum(zone.total > 0 for zone in here) > 1:
-            text += f": {_free(resource, here)}"
-        if is_memory(resource):
-            text += self._memory_rules(resource, here)
-        return Cause(resource, (), self._blockers(resource), f"{text}.")
+            facts["here"] = _free(resource, here)
+        return Cause(resource, (), self._blockers(resource), Message("cause-short", facts))
 
-    def _memory_rules(self, kind: str, here: tuple[Zone, ...]) -> str:
+    def _memory_rules(self, kind: str, here: tuple[Zone, ...]) -> list[Message]:
         """Why memory that is free still cannot be had: groups of nodes, or another kind that goes with it."""
         count = self.requested[kind]
         if sum(zone.free for zone in here) < count:
-            return ""
+            return []
         groups, single = self._memory_groups(kind)
-        told = [f"{node_list(group)} are one group and serve only requests for all of it" for group in groups]
+        told = [Message("rule-group", {"nodes": group}) for group in groups]
         if single:
-            told.append(f"requests for one node already use {node_list(single)}, so no group can")
+            told.append(Message("rule-single", {"nodes": single}))
         short = [
             other
             for other, asked in self.requested.items()
             if is_memory(other) and other != kind and any(zone.free < asked for zone in self._zones(other))
         ]
         if short and all(zone.free >= count for zone in here):
-            told.append(f"all kinds of memory come from the same nodes, and {' and '.join(short)} is short")
-        return "".join(f"; {text}" for text in told)
+            told.append(Message("rule-kinds", {"short": short}))
+        return told
 
     def _memory_groups(self, kind: str) -> tuple[list[tuple[int, ...]], list[int]]:
         """Groups of nodes that serve as one, and nodes that can be in no group because they serve alone.
@@ -242,46 +228,67 @@ class _Refusal:
         ]
         return groups, alone
 
-    def _blockers(self, resource: str) -> tuple[str, ...]:
+    def _blockers(self, resource: str) -> tuple[Message, ...]:
         """Who holds the resource on nodes where the request does not fit, the largest first."""
         count = self.requested.get(resource, 0)
         unusable: set[int] = set()
         if is_memory(resource):
             groups, alone = self._memory_groups(resource)
             unusable.update(alone, *groups)
-        lines: set[tuple[int, str]] = set()
+        found: set[_Hold] = set()
         for zone in self._zones(resource):
             if zone.free >= count and zone.numa not in unusable:
                 continue
             if zone.reserved:
-                text = f"the system keeps {amount_of(resource, zone.reserved)} on NUMA {zone.numa}"
-                lines.add((-zone.reserved, text))
+                found.add(_Hold(-zone.reserved, _SYSTEM, "", (zone.numa,)))
             for holder in zone.holders:
-                what = f"{amount_of(resource, holder.amount)} on {node_list(holder.nodes)}"
-                lines.add((-holder.amount, f"{holder.pod} ({holder.container}) holds {what}"))
-        shown = [text for _, text in sorted(lines)[:_MOST_HOLDERS]]
-        if len(lines) > _MOST_HOLDERS:
-            shown.append(f"and {len(lines) - _MOST_HOLDERS} more")
+                found.add(_Hold(-holder.amount, holder.pod, holder.container, holder.nodes))
+        shown = [_held(resource, hold) for hold in sorted(found, key=_order)[:_MOST_HOLDERS]]
+        if len(found) > _MOST_HOLDERS:
+            shown.append(Message("block-more", {"count": len(found) - _MOST_HOLDERS}))
         return tuple(shown)
 
     def _zones(self, resource: str) -> tuple[Zone, ...]:
         return zones(self.node, resource, self.uid)
 
-    def _asked(self, resource: str) -> str:
-        return amount_of(resource, self.requested.get(resource, 0))
+    def _asked(self, resource: str) -> tuple[str, int]:
+        return resource, self.requested.get(resource, 0)
 
     def _ids(self, mask: int) -> tuple[int, ...]:
         return self.node.kubelet.layout.node_ids(mask)
 
-    def _some(self, masks: list[int]) -> str:
-        return some([self._ids(mask) for mask in masks])
+    def _sets(self, masks: Sequence[int]) -> list[tuple[int, ...]]:
+        return [self._ids(mask) for mask in masks]
 
 
-def _free(resource: str, here: tuple[Zone, ...], count: int = 0) -> str:
+def _free(resource: str, here: tuple[Zone, ...], count: int = 0) -> list[dict[str, Any]]:
     """What is free where; with a `count`, how much is missing there."""
-    return ", ".join(
-        f"NUMA {zone.numa} has {quantity_of(resource, zone.free)} free"
-        + (f" ({quantity_of(resource, count - zone.free)} short)" if zone.free < count else "")
+    return [
+        {"numa": zone.numa, "free": (resource, zone.free)}
+        | ({"short": (resource, count - zone.free)} if zone.free < count else {})
         for zone in here
         if zone.total
-    )
+    ]
+
+
+class _Hold(NamedTuple):
+    """Somebody who has some of a resource; less than nothing, so that the largest sort first."""
+
+    less: int
+    who: str
+    container: str
+    nodes: tuple[int, ...]
+
+
+def _order(hold: _Hold) -> tuple[int, str, str, str]:
+    return hold.less, hold.who, hold.container, "+".join(map(str, hold.nodes))
+
+
+def _held(resource: str, hold: _Hold) -> Message:
+    amount = resource, -hold.less
+    if hold.who == _SYSTEM:
+        return Message("block-system", {"amount": amount, "numa": hold.nodes[0]})
+    facts = {"container": hold.container, "amount": amount, "nodes": hold.nodes}
+    if hold.who == THIS_POD:
+        return Message("block-own", facts)
+    return Message("block-pod", {"pod": hold.who, **facts})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from numaware.diagnose.wording import amount_of, quantity_of
+from numaware.diagnose.finding import Message
 from numaware.machine.quantity import Family, Quantity
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.cost import combinations, kubelet_seconds
@@ -14,20 +15,17 @@ from numaware.workload.qos import peak, qos_class
 from numaware.workload.requirements import is_extended
 
 
-def caveats(node: Node, pod: Pod, merges: list[Merge], *, admitted: bool) -> Iterator[str]:
+def caveats(node: Node, pod: Pod, merges: list[Merge], *, admitted: bool) -> Iterator[Message]:
     """One sentence each, the ones that change the meaning of the verdict first."""
     if pod.uid in node.state.pods:
-        yield (
-            "this pod is on the node already: this is what the kubelet would say of it after a restart, "
-            "given what the pod holds"
-        )
+        yield Message("caveat-here")
     if admitted:
         yield from beyond_the_node(node, pod)
     yield from _not_pinned(node, pod)
     yield from _slow_merges(node, merges)
 
 
-def beyond_the_node(node: Node, pod: Pod) -> Iterator[str]:
+def beyond_the_node(node: Node, pod: Pod) -> Iterator[Message]:
     """What other parts of Kubernetes would stop: the resource managers do not count what is shared."""
     offered = dict(_allocatable(node))
     names = {name for one in pod.in_order for name, _ in one.requests} | {
@@ -36,16 +34,10 @@ def beyond_the_node(node: Node, pod: Pod) -> Iterator[str]:
     for resource in sorted(names):
         nano = _asked_in_all(node, pod, resource)
         if resource in offered and nano > offered[resource]:
-            most = quantity_of(resource, offered[resource] // 10**9)
-            yield (
-                f"the pod asks for {amount_of(resource, units(nano))} and the node offers {most}: no scheduler "
-                f"would send it here, and the kubelet would fail it with OutOf{resource}"
-            )
+            asked, most = (resource, units(nano)), (resource, offered[resource] // 10**9)
+            yield Message("beyond-amount", {"asked": asked, "most": most, "resource": resource})
         elif nano and is_extended(resource) and resource not in node.kubelet.devices.inventories:
-            yield (
-                f"no device plugin here offers {resource}, so the kubelet passes over it; "
-                "a scheduler would not send the pod here"
-            )
+            yield Message("beyond-device", {"resource": resource})
 
 
 def _asked_in_all(node: Node, pod: Pod, resource: str) -> int:
@@ -73,56 +65,48 @@ def _allocatable(node: Node) -> Iterator[tuple[str, int]]:
             yield resource, max(0, total * 10**9 - kept)
 
 
-def _not_pinned(node: Node, pod: Pod) -> Iterator[str]:
+def _not_pinned(node: Node, pod: Pod) -> Iterator[Message]:
     """Which containers the CPU and Memory Managers pass over, and why; silent where neither does anything."""
     kubelet = node.kubelet
     if not kubelet.cpus and not kubelet.memory:
         return
-    what = "CPUs" if kubelet.cpus else "memory"
+    what = "cpu" if kubelet.cpus else "memory"
     if pod.pod_level:
-        yield (
-            f"no container gets {what} of its own: the pod has resources as a whole (spec.resources), "
-            "and the CPU and Memory Managers pass over such pods"
-        )
+        yield Message("caveat-pod-level", {"what": what})
         return
     qos = qos_class(pod)
     if qos != "Guaranteed":
-        yield (
-            f"no container gets {what} of its own: the pod is {qos}, and only Guaranteed pods do"
-            + _missing(pod)
-        )
+        yield Message("caveat-qos", {"what": what, "qos": qos, **_missing(pod)})
         return
     if kubelet.cpus:
         for container in pod.in_order:
             if not exclusive_cpus(container):
-                cpu = Quantity(amount(container.requests, "cpu"))
-                yield (
-                    f"container {container.name} gets no CPUs of its own: it asks for {cpu} CPU, "
-                    "and only whole numbers are pinned"
-                )
+                cpu = str(Quantity(amount(container.requests, "cpu")))
+                yield Message("caveat-fraction", {"container": container.name, "cpu": cpu})
 
 
-def _missing(pod: Pod) -> str:
+def _missing(pod: Pod) -> dict[str, Any]:
     """The first thing that keeps a pod from being Guaranteed."""
     for container in pod.in_order:
         for resource in ("cpu", "memory"):
-            reason = _differs(container, resource)
-            if reason:
-                return f" (container {container.name} {reason})"
-    return ""
+            gap = _differs(container, resource)
+            if gap:
+                return {"container": container.name, "gap": gap}
+    return {}
 
 
-def _differs(container: Container, resource: str) -> str:
+def _differs(container: Container, resource: str) -> Message | None:
     request, limit = amount(container.requests, resource), amount(container.limits, resource)
     if not limit:
-        return f"has no {resource} limit"
+        return Message("gap-no-limit", {"resource": resource})
     if request != limit:
         family: Family = "binary" if is_memory(resource) else "decimal"
-        return f"requests {Quantity(request, family)} {resource} of a limit of {Quantity(limit, family)}"
-    return ""
+        amounts = {"request": str(Quantity(request, family)), "limit": str(Quantity(limit, family))}
+        return Message("gap-differs", {"resource": resource, **amounts})
+    return None
 
 
-def _slow_merges(node: Node, merges: list[Merge]) -> Iterator[str]:
+def _slow_merges(node: Node, merges: list[Merge]) -> Iterator[Message]:
     """Merges that take the twin no time, but would keep a real kubelet busy."""
     single = node.kubelet.config.topology_policy == "single-numa-node"
     for merge in merges:
@@ -130,15 +114,8 @@ def _slow_merges(node: Node, merges: list[Merge]) -> Iterator[str]:
         count = combinations(lists, single_nodes=single)
         seconds = kubelet_seconds(count)
         if seconds:
-            who = f"container {merge.container}" if merge.container else "this pod"
-            yield (
-                f"a real kubelet would try {count:,} combinations of hints for {who}, about {_duration(seconds)}; "
-                "fewer NUMA nodes (BIOS: NPS, SNC) or fewer resources with topology keep it quick"
-            )
-
-
-def _duration(seconds: int) -> str:
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} seconds" if seconds > 1 else "1 second"
+            facts: dict[str, Any] = {"count": count, "seconds": seconds}
+            if merge.container:
+                yield Message("caveat-slow-container", {**facts, "container": merge.container})
+            else:
+                yield Message("caveat-slow", facts)

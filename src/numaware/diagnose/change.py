@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from numaware.diagnose.finding import Message
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
@@ -19,7 +20,7 @@ class Change(msgspec.Struct, frozen=True):
     """What to change. `patch` is what to apply: to the pod spec, to the kubelet's configuration, or the pods to remove."""
 
     kind: Kind
-    text: str
+    text: Message
     patch: Any
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from numaware.diagnose.capacity import pod_name
 from numaware.diagnose.change import Change, admits, tries
+from numaware.diagnose.finding import Message
 from numaware.diagnose.requests import request_changes
 from numaware.twin.config import KubeletConfig, Options
 from numaware.twin.errors import StartError
@@ -47,14 +48,17 @@ def _policies(node: Node, pod: Pod) -> Iterator[Change]:
     if config.topology_policy in _POLICIES:
         for policy in _POLICIES[_POLICIES.index(config.topology_policy) + 1 :]:
             if _admits_with(node, pod, topology_policy=policy):
-                text = f"set topologyManagerPolicy to {policy} (now {config.topology_policy})"
-                yield Change("policy", text, {"topologyManagerPolicy": policy})
+                yield _setting("topologyManagerPolicy", policy, config.topology_policy)
                 break
     if config.topology_policy != "none":
         scope = "pod" if config.topology_scope == "container" else "container"
         if _admits_with(node, pod, topology_scope=scope):
-            text = f"set topologyManagerScope to {scope} (now {config.topology_scope})"
-            yield Change("policy", text, {"topologyManagerScope": scope})
+            yield _setting("topologyManagerScope", scope, config.topology_scope)
+
+
+def _setting(field: str, value: str, current: str) -> Change:
+    told = Message("change-setting", {"field": field, "value": value, "current": current})
+    return Change("policy", told, {field: value})
 
 
 def _options(node: Node, pod: Pod) -> Iterator[Change]:
@@ -73,7 +77,8 @@ def _options(node: Node, pod: Pod) -> Iterator[Change]:
             others = tuple(pair for pair in current if pair[0] != name)
             options = others if on else tuple(sorted((*others, (name, "true"))))
             if _admits_with(node, pod, **{field: options}):
-                yield Change("option", f"{'remove' if on else 'add'} option {name}", {key: dict(options)})
+                told = Message("change-remove" if on else "change-add", {"option": name})
+                yield Change("option", told, {key: dict(options)})
 
 
 def _admits_with(node: Node, pod: Pod, **changed: Any) -> bool:
@@ -95,12 +100,8 @@ def _evictions(node: Node, pod: Pod) -> Iterator[Change]:
     victims = _smallest_eviction(node, pod)
     if victims:
         names = [pod_name(node, uid) for uid in victims]
-        pods = "pod" if len(names) == 1 else "pods"
-        yield Change(
-            "evict",
-            f"remove {pods} {', '.join(names)}",
-            {"evict": [_reference(node, uid) for uid in victims]},
-        )
+        leaving = [_reference(node, uid) for uid in victims]
+        yield Change("evict", Message("change-evict", {"pods": names}), {"evict": leaving})
 
 
 def _smallest_eviction(node: Node, pod: Pod) -> tuple[str, ...]:

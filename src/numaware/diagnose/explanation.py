@@ -10,6 +10,8 @@ from numaware.diagnose.causes import Cause, causes
 from numaware.diagnose.caveats import caveats
 from numaware.diagnose.change import Change, admits
 from numaware.diagnose.counterfactual import changes
+from numaware.diagnose.finding import Message
+from numaware.diagnose.texts import Lang, Words, say
 from numaware.machine.cpuset import CpuSet
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.files import devices_by_node
@@ -42,20 +44,22 @@ class Explanation(msgspec.Struct, frozen=True):
     admitted: bool
     admitted_when_empty: bool
     reason: str
-    message: str
+    message: Words
     placements: tuple[Placement, ...]
     why: tuple[Cause, ...]
     changes: tuple[Change, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
 
 
 def explain(name: str, node: Node, pod: Pod) -> Explanation:
-    """Ask the twin about a pod on the node called `name`, and put the answer into words."""
+    """Ask the twin about a pod on the node called `name`: the answer and all that there is to say about it."""
     merges: list[Merge] = []
+    crashed = None
     try:
         verdict = node.admit(pod, merges.append)
     except KubeletPanic as crash:
-        verdict = Verdict(False, "KubeletPanic", f"the kubelet itself would crash: {crash}", node, node.state)
+        verdict = Verdict(False, "KubeletPanic", str(crash), node, node.state)
+        crashed = Message("crash", {"panic": verdict.message})
     refused = not verdict.admitted
     return Explanation(
         name=name,
@@ -65,7 +69,7 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
         admitted=verdict.admitted,
         admitted_when_empty=admits(Node.fresh(node.kubelet.hardware, node.kubelet.config), pod),
         reason=verdict.reason,
-        message=verdict.message,
+        message=crashed or verdict.message,
         placements=_placements(node, pod, verdict.held, merges),
         why=causes(node, pod, verdict, merges) if refused else (),
         changes=changes(node, pod, verdict) if refused else (),
@@ -95,7 +99,7 @@ def _placements(node: Node, pod: Pod, state: NodeState, merges: list[Merge]) -> 
     )
 
 
-def to_builtins(explanation: Explanation, spec_path: str = "spec") -> dict[str, Any]:
+def to_builtins(explanation: Explanation, spec_path: str = "spec", lang: Lang = "en") -> dict[str, Any]:
     """The documented JSON shape; `spec_path` is where the pod spec stands in the user's document."""
     layout = explanation.node.kubelet.layout
 
@@ -111,7 +115,7 @@ def to_builtins(explanation: Explanation, spec_path: str = "spec") -> dict[str, 
         "admitted": explanation.admitted,
         "admittedWhenEmpty": explanation.admitted_when_empty,
         "reason": explanation.reason,
-        "message": explanation.message,
+        "message": say(explanation.message, lang),
         "containers": [
             {
                 "name": placed.container,
@@ -136,16 +140,16 @@ def to_builtins(explanation: Explanation, spec_path: str = "spec") -> dict[str, 
             {
                 "resource": cause.resource,
                 "wants": [list(nodes) for nodes in cause.wants],
-                "blockedBy": list(cause.blocked_by),
-                "text": cause.text,
+                "blockedBy": [say(one, lang) for one in cause.blocked_by],
+                "text": say(cause.text, lang),
             }
             for cause in explanation.why
         ],
         "changes": [
-            {"kind": change.kind, "text": change.text, "patch": _nested(change, spec_path)}
+            {"kind": change.kind, "text": say(change.text, lang), "patch": _nested(change, spec_path)}
             for change in explanation.changes
         ],
-        "warnings": list(explanation.warnings),
+        "warnings": [say(one, lang) for one in explanation.warnings],
     }
 
 

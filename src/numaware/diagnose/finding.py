@@ -124,7 +124,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that happened, or will. `facts` are plain JSON values under camelCase names, ready to be quoted."""
+    """One thing that happened, or will. `facts` are JSON values and messages under camelCase names, ready to be quoted."""
 
     code: str
     severity: Severity

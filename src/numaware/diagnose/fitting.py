@@ -13,9 +13,9 @@ from numaware.diagnose.capacity import zones
 from numaware.diagnose.caveats import beyond_the_node
 from numaware.diagnose.change import Change
 from numaware.diagnose.explanation import Explanation, explain
-from numaware.diagnose.finding import Finding, finding
+from numaware.diagnose.finding import Finding, Message, finding
 from numaware.diagnose.manifest_rules import subject_of
-from numaware.diagnose.wording import amount_of
+from numaware.diagnose.texts import Words
 from numaware.diagnose.written import Written
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node
@@ -25,6 +25,8 @@ from numaware.workload.pod import amount
 
 # Kinds told one by one.
 _MOST = 12
+# Besides the first.
+_MOST_REMEDIES = 3
 
 
 class NodeKind(NamedTuple):
@@ -63,7 +65,7 @@ def fitting_findings(
 class _Refusal(NamedTuple):
     kind: NodeKind
     reason: str
-    why: tuple[str, ...]
+    why: tuple[Words, ...]
     changes: tuple[Change, ...]
 
 
@@ -75,36 +77,35 @@ def _refusal(workload: Workload, kind: NodeKind) -> _Refusal | None:
     told: Explanation = explain(kind.name, kind.node, workload.pod)
     if told.admitted:
         return None
-    why = tuple(cause.text for cause in told.why) or (told.message,)
+    why: tuple[Words, ...] = tuple(cause.text for cause in told.why) or (told.message,)
     return _Refusal(kind, told.reason, why, told.changes)
 
 
 def _never_fits(workload: Workload, written: Written, cluster: str, refusals: Sequence[_Refusal]) -> Finding:
-    stories = [f"{_called(one.kind)}: {' '.join(one.why)}" for one in refusals[:_MOST]]
+    kinds = [
+        {"node": one.kind.name, "count": one.kind.number, "reason": one.reason, "why": list(one.why)}
+        for one in refusals[:_MOST]
+    ]
     changes = [
-        (change.kind != "request", f"{change.text}   # then {one.kind.name} admits it")
+        (change.kind != "request", Message("remedy", {"change": change.text, "node": one.kind.name}))
         for one in refusals
         for change in one.changes
         if change.kind != "evict"
     ]
     # What the author of a manifest can do comes before what the administrator can.
-    remedies = list(dict.fromkeys(text for _, text in sorted(changes, key=lambda change: change[0])))
+    remedies: list[Message] = []
+    for _, remedy in sorted(changes, key=lambda change: change[0]):
+        if len(remedies) <= _MOST_REMEDIES and remedy not in remedies:
+            remedies.append(remedy)
     facts: dict[str, Any] = {
         "cluster": cluster or None,
-        "kinds": [
-            {"node": one.kind.name, "count": one.kind.number, "reason": one.reason, "why": list(one.why)}
-            for one in refusals[:_MOST]
-        ],
-        "story": "\n".join(stories),
+        "kinds": kinds,
+        "story": Message("stories", {"kinds": kinds}),
         "remedy": remedies[0] if remedies else None,
-        "others": "\n".join(remedies[1:4]) or None,
+        "others": Message("lines", {"lines": remedies[1:]}) if remedies[1:] else None,
     }
     evidence = [written.at(line, key="cpu") for line in _request_lines(workload)]
     return finding("never-fits", subject_of(workload), facts, evidence or [written.whole()])
-
-
-def _called(kind: NodeKind) -> str:
-    return kind.name if kind.number == 1 else f"{kind.name} (and {kind.number - 1} more of its kind)"
 
 
 def _request_lines(workload: Workload) -> list[int]:
@@ -179,7 +180,7 @@ def _width(workload: Workload, kind: NodeKind) -> dict[str, Any] | None:
                     "resource": resource,
                     "requested": asked,
                     "most": most,
-                    "asked": amount_of(resource, asked),
+                    "asked": Message("amount", {"amount": (resource, asked)}),
                     "memoryNodes": list(layout.node_ids(hints.preferred[0])),
                     "cpuNodes": [list(layout.node_ids(mask)) for mask in others[0].preferred[:4]],
                     "policy": node.kubelet.config.topology_policy,

@@ -102,15 +102,15 @@ def _name_line(workload: Workload, written: Written) -> Evidence:
 def _not_guaranteed(workload: Workload, written: Written, qos: str) -> Finding:
     pod = workload.pod
     gaps = list(_gaps(workload))
-    shown = ", ".join(f"{name} {what}" for name, what, _, _ in gaps[:4])
+    missing = [{"container": name, "missing": what} for name, what, _, _ in gaps[:_MOST]]
     facts = {
         "qos": qos,
-        "missing": f"{shown}, …" if len(gaps) > 4 else shown or None,
-        "containers": [{"container": name, "missing": what} for name, what, _, _ in gaps[:_MOST]],
+        "missing": Message("gaps", {"gaps": missing}) if missing else None,
+        "containers": missing,
         "yaml": _guaranteed_yaml(pod),
     }
     evidence = [
-        written.at(line, key=resource, label=Message("gap", {"what": what}))
+        written.at(line, key=resource, label=what)
         for _, what, line, resource in sorted(gaps[:4], key=lambda gap: gap[2])
         if line
     ]
@@ -120,7 +120,7 @@ def _not_guaranteed(workload: Workload, written: Written, qos: str) -> Finding:
     )
 
 
-def _gaps(workload: Workload) -> Iterator[tuple[str, str, int, str]]:
+def _gaps(workload: Workload) -> Iterator[tuple[str, Message, int, str]]:
     """What keeps each container from counting as Guaranteed: (container, what, line, resource)."""
     spec = workload.spec_path
     pod = workload.pod
@@ -131,12 +131,11 @@ def _gaps(workload: Workload) -> Iterator[tuple[str, str, int, str]]:
             for resource in ("cpu", "memory"):
                 limit, request = amount(container.limits, resource), amount(container.requests, resource)
                 if not limit:
-                    yield container.name, f"has no {resource} limit", around, ""
+                    yield container.name, Message("gap-no-limit", {"resource": resource}), around, ""
                 elif request != limit:
                     line = workload.line_of(f"{path}.resources.requests[{resource}]") or around
-                    what = (
-                        f"requests {_told(resource, request)} of {resource}, limit {_told(resource, limit)}"
-                    )
+                    amounts = {"request": _told(resource, request), "limit": _told(resource, limit)}
+                    what = Message("gap-below", {"resource": resource, **amounts})
                     yield container.name, what, line, resource
 
 

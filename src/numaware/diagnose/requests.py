@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from numaware.diagnose.change import Change, admits, tries
-from numaware.diagnose.wording import amount_of, quantity_of
+from numaware.diagnose.finding import Message
 from numaware.machine.quantity import Quantity
 from numaware.twin.node import Node, Verdict
 from numaware.workload.demand import ContainerDemand, demand, is_memory
@@ -137,22 +137,22 @@ def _with(pod: Pod, knob: _Knob, count: int) -> Pod:
 
 
 def _change(pod: Pod, counts: dict[_Knob, int]) -> Change:
-    """The change in words, and as a strategic merge patch of the pod spec."""
-    texts = []
+    """The change, and as a strategic merge patch of the pod spec."""
+    asking = []
     patch: dict[str, list[dict[str, Any]]] = {}
     for place, knobs in groupby(sorted(counts), key=lambda knob: knob.place):
         container = pod.in_order[place]
         init = place < len(pod.init_containers)
-        told = []
+        amounts = []
         parts: dict[str, dict[str, str]] = {}
         for knob in knobs:
             resource, count = knob.resource, counts[knob]
-            told.append(f"{amount_of(resource, count)} instead of {quantity_of(resource, knob.asked)}")
+            amounts.append(((resource, count), (resource, knob.asked)))
             written = str(Quantity.of(count, "binary" if is_memory(resource) else "decimal"))
             for part, resources in (("requests", container.requests), ("limits", container.limits)):
                 if amount(resources, resource):
                     parts.setdefault(part, {})[resource] = written
-        texts.append(f"{', '.join(told)} in {'init container' if init else 'container'} {container.name}")
+        asking.append({"container": container.name, "init": init, "amounts": amounts})
         listed = patch.setdefault("initContainers" if init else "containers", [])
         listed.append({"name": container.name, "resources": parts})
-    return Change("request", f"ask for {' and '.join(texts)}", patch)
+    return Change("request", Message("change-request", {"parts": asking}), patch)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from itertools import combinations, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numaware.diagnose.capacity import fewest_nodes, resources, zones
 from numaware.diagnose.causes import causes, requested_by
-from numaware.diagnose.wording import amount_of, node_list
+from numaware.diagnose.finding import Message
+from numaware.diagnose.texts import Words
 from numaware.schedule.cluster import Member
 from numaware.schedule.constraints import cannot_judge
 from numaware.schedule.engine import GATED, Decision, Engine
@@ -29,18 +30,20 @@ _MOST_CLASSES = 512
 _MOST_SETS = 4096
 
 
-def refusal(decision: Decision, nodes: int, nearest: str = "") -> str:
+def refusal(decision: Decision, nodes: int, nearest: Message | None = None) -> Words:
     """Why the pod of a decision goes nowhere, out of `nodes` nodes; empty if it goes somewhere."""
     if decision.node is not None:
         return ""
     scheduling = decision.pod.scheduling
     if scheduling.gates:
-        return GATED
-    told = cannot_judge(scheduling) or ", ".join(
-        sorted(f"{number} {reason}" for reason, number in decision.reasons)
-    )
-    message = f"0/{nodes} nodes are available:{f' {told}.' if told else ''}"
-    return f"{message} {nearest}." if nearest else message
+        return Message("reason", {"text": GATED})
+    told = cannot_judge(scheduling) or [(number, reason) for reason, number in decision.reasons]
+    facts: dict[str, Any] = {"nodes": nodes}
+    if told:
+        facts["reasons"] = told
+    if nearest:
+        facts["nearest"] = nearest
+    return Message("unavailable", facts)
 
 
 class _Miss(NamedTuple):
@@ -50,14 +53,14 @@ class _Miss(NamedTuple):
     short: int
     share: int
     name: str
-    text: str
+    text: Message
 
 
-def nearest_miss(engine: Engine, pod: Pod) -> str:
-    """The node that only its NUMA nodes keep from taking the pod, and that is nearest to it; empty if there is none."""
+def nearest_miss(engine: Engine, pod: Pod) -> Message | None:
+    """The node that only its NUMA nodes keep from taking the pod, and that is nearest to it; None if there is none."""
     misses = islice(_misses(engine, pod), _MOST_CLASSES)
-    best = min(misses, default=None)
-    return f"nearest miss: {best.text}" if best else ""
+    best = min(misses, default=None, key=lambda miss: miss[:-1])
+    return best.text if best else None
 
 
 def _misses(engine: Engine, pod: Pod) -> Iterator[_Miss]:
@@ -95,14 +98,15 @@ def _miss(member: Member, pod: Pod, verdict: Verdict, merges: list[Merge]) -> _M
         if best is None or (len(missing), share) < best[:2]:
             best = len(missing), share, nodes, missing
     if best is None or not best[3]:
-        return _Miss(True, 0, 0, member.name, f"node {member.name}: {_cause(node, pod, verdict, merges)}")
+        cause = _cause(node, pod, verdict, merges)
+        text = Message("nearest-cause", {"node": member.name, "cause": cause})
+        return _Miss(True, 0, 0, member.name, text)
     short, share, nodes, missing = best
-    amounts = " and ".join(amount_of(name, number) for name, number in missing.items())
-    text = f"node {member.name} is {amounts} short on {node_list(nodes)}"
-    return _Miss(False, short, share, member.name, text)
+    facts = {"node": member.name, "missing": list(missing.items()), "nodes": nodes}
+    return _Miss(False, short, share, member.name, Message("nearest-short", facts))
 
 
-def _cause(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> str:
-    """Nothing is short, so amounts are not the cause: the first thing that stands in the way, in words."""
+def _cause(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> Words:
+    """Nothing is short, so amounts are not the cause: the first thing that stands in the way."""
     found = causes(node, pod, verdict, merges)
-    return found[0].text.removesuffix(".") if found else verdict.message
+    return found[0].text if found else verdict.message

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from numaware.diagnose.explanation import explain
+from numaware.diagnose.texts import say
 from numaware.machine.words import count
 from numaware.schedule.cluster import Member
 from numaware.schedule.knowledge import class_of
@@ -156,4 +157,4 @@ def _fix(pod: Pod, member: Member) -> tuple[str, ...]:
     explanation = explain(member.name, member.node, pod)
     if explanation.admitted:
         return (f"compare what is known of {member.name} with its kubelet's own state: by it the pod fits",)
-    return tuple(change.text for change in explanation.changes[:_MOST_FIXES])
+    return tuple(say(change.text) for change in explanation.changes[:_MOST_FIXES])

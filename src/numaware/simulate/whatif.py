@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from numaware.diagnose.texts import Words
 from numaware.schedule.cluster import Member
 from numaware.schedule.engine import Engine
 from numaware.schedule.ledger import Placement, placement_of
@@ -29,7 +30,7 @@ class Destiny(msgspec.Struct, frozen=True):
     pod: Pod
     node: str | None
     placement: Placement | None = None
-    message: str = ""
+    message: Words = ""
 
 
 class WhatIf(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from html import escape
 
 from numaware import __version__
 from numaware.diagnose.finding import Evidence, Finding, Message
-from numaware.diagnose.texts import Lang, label, told
+from numaware.diagnose.texts import Lang, label, told, worded
 from numaware.machine.drawing.palette import TOKENS
 from numaware.machine.words import printable
 
@@ -156,7 +156,7 @@ def _marked(one: Evidence) -> str:
 def _facts(finding: Finding, lang: Lang) -> str:
     rows = "".join(
         f'<tr><th scope="row">{_safe(name)}</th><td>{_safe(_shown(value))}</td></tr>'
-        for name, value in finding.facts.items()
+        for name, value in worded(finding.facts, lang).items()
     )
     return (
         f"<details><summary>{_safe(label('facts', lang))}</summary><table>{rows}</table></details>"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from numaware.diagnose.finding import Finding, is_trouble
-from numaware.diagnose.texts import Lang, label, told
+from numaware.diagnose.texts import Lang, label, told, worded
 
 
 def to_builtins(finding: Finding, lang: Lang = "en") -> dict[str, Any]:
@@ -23,7 +23,7 @@ def to_builtins(finding: Finding, lang: Lang = "en") -> dict[str, Any]:
         "fix": list(words.fix),
         "evidence": [{"file": one.file, "line": one.line, "text": one.text} for one in finding.evidence],
         "confidence": finding.confidence,
-        "facts": finding.facts,
+        "facts": worded(finding.facts, lang),
     }
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from numaware import __version__
 from numaware.diagnose.finding import CODES, Evidence, Finding, Severity
-from numaware.diagnose.texts import Lang, Told, label, told
+from numaware.diagnose.texts import Lang, Told, label, told, worded
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
@@ -50,7 +50,7 @@ def _result(finding: Finding, index: int, lang: Lang) -> dict[str, Any]:
         "message": {"text": _message(told(finding, lang), lang)},
         "locations": locations[:1],
         "relatedLocations": locations[1:],
-        "properties": {"confidence": finding.confidence, "facts": finding.facts},
+        "properties": {"confidence": finding.confidence, "facts": worded(finding.facts, lang)},
     }
 
 

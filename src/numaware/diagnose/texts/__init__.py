@@ -13,6 +13,9 @@ from numaware.diagnose.texts.text import Text
 Lang = Literal["en", "zh"]
 LANGUAGES: tuple[Lang, ...] = get_args(Lang)
 
+# A sentence of ours, or a quote: what a kubelet or a scheduler said stays in its own words.
+Words = Message | str
+
 _MODULES: dict[Lang, str] = {"en": "english", "zh": "chinese"}
 
 
@@ -36,7 +39,7 @@ def told(finding: Finding, lang: Lang = "en") -> Told:
     key = variant if variant in _language("en").TEXTS else finding.code
     language = _language(lang) if key in _language(lang).TEXTS else _language("en")
     text = language.TEXTS[key]
-    facts = {"who": label("a-pod", lang), **_with_subject(finding)}
+    facts = {"who": label("a-pod", lang), **worded(_with_subject(finding), lang)}
     return Told(
         _filled(text.title, facts, language.SPECS),
         _filled(text.cause, facts, language.SPECS),
@@ -50,8 +53,25 @@ def label(message: Message | str, lang: Lang = "en") -> str:
         message = Message(message)
     for language in (_language(lang), _language("en")):
         if message.key in language.LABELS:
-            return fill(language.LABELS[message.key], message.facts, language.SPECS)
+            return fill(language.LABELS[message.key], worded(message.facts, lang), language.SPECS)
     raise KeyError(message.key)
+
+
+def say(words: Words, lang: Lang = "en") -> str:
+    """A message in a language; what somebody else said is quoted as it is."""
+    return words if isinstance(words, str) else label(words, lang)
+
+
+def worded(value: Any, lang: Lang = "en") -> Any:
+    """Facts as plain JSON values: every message among them is told."""
+    match value:
+        case Message():
+            return label(value, lang)
+        case dict():
+            return {key: worded(one, lang) for key, one in value.items()}
+        case list() | tuple():
+            return [worded(one, lang) for one in value]
+    return value
 
 
 def _language(lang: Lang) -> _Language:

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from numaware.diagnose.texts.chinese import advice, doctor, fine, labels, lint, recommend, refusals, startup
-from numaware.diagnose.texts.chinese.words import SPECS
+from numaware.diagnose.texts.chinese import (
+    advice,
+    doctor,
+    explain,
+    fine,
+    labels,
+    lint,
+    recommend,
+    refusals,
+    scheduling,
+    startup,
+    views,
+)
+from numaware.diagnose.texts.chinese.words import SPECS as WORDS
 
 __all__ = ["LABELS", "SPECS", "TEXTS"]
 
-LABELS = {**labels.LABELS, **recommend.LABELS, **doctor.LABELS}
+LABELS = {
+    **labels.LABELS,
+    **recommend.LABELS,
+    **doctor.LABELS,
+    **explain.LABELS,
+    **scheduling.LABELS,
+    **views.LABELS,
+}
+SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS}
 TEXTS = {
     **refusals.TEXTS,
     **startup.TEXTS,

@@ -25,7 +25,6 @@ LABELS: Mapping[str, str] = {
     "stopped": "kubelet 到此为止",
     "again": "再次创建",
     "got-cpus": "分给了容器",
-    "gap": "{what}",
     "not-whole": "不是整数个 CPU：应为 {whole}",
     "diagnosed": "{files:files}中有 {errors:errors}、{warnings:warnings}",
     "unknown-files": "未能识别：{count:files}",

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
-from numaware.diagnose.texts.english import advice, doctor, fine, labels, lint, recommend, refusals, startup
-from numaware.diagnose.texts.english.words import SPECS
+from numaware.diagnose.texts.english import (
+    advice,
+    doctor,
+    explain,
+    fine,
+    labels,
+    lint,
+    recommend,
+    refusals,
+    scheduling,
+    startup,
+    views,
+)
+from numaware.diagnose.texts.english.words import SPECS as WORDS
 
 __all__ = ["LABELS", "SPECS", "TEXTS"]
 
-LABELS = {**labels.LABELS, **recommend.LABELS, **doctor.LABELS}
+LABELS = {
+    **labels.LABELS,
+    **recommend.LABELS,
+    **doctor.LABELS,
+    **explain.LABELS,
+    **scheduling.LABELS,
+    **views.LABELS,
+}
+SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS}
 TEXTS = {**refusals.TEXTS, **startup.TEXTS, **advice.TEXTS, **fine.TEXTS, **lint.TEXTS, **doctor.TEXTS}

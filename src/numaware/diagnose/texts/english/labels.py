@@ -25,7 +25,6 @@ LABELS: Mapping[str, str] = {
     "stopped": "the kubelet ends here",
     "again": "made again",
     "got-cpus": "given to the container",
-    "gap": "{what}",
     "not-whole": "not a whole number of CPUs: {whole} would be",
     "diagnosed": "{errors:errors} and {warnings:warnings} in {files:files}",
     "unknown-files": "not recognised: {count:files}",

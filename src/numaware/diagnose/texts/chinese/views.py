@@ -1,0 +1,77 @@
+"""The fixed words around answers on the command line, in Chinese."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numaware.diagnose.texts.chinese.explain import bare, named
+from numaware.diagnose.texts.template import Specs
+
+LABELS: Mapping[str, str] = {
+    # one pod on one node
+    "explain-admitted": "✓ {node} 会准入 {pod}",
+    "explain-refused": "✗ {node} 会拒绝 {pod}：{reason}",
+    "explain-never": "✗ {node} 会拒绝 {pod}，即使节点全空也一样：{reason}",
+    "explain-says": "kubelet 会说：{message}",
+    "explain-topology": "拓扑 {policy}[[，作用域 {scope}]]",
+    "explain-cpus": "CPU 管理器 {policy}",
+    "explain-memory": "内存管理器 {policy}",
+    "explain-legend": "CPU：{legend}",
+    "explain-reserved": "预留",
+    "explain-held": "已占用",
+    "explain-new": "本 Pod",
+    "explain-free": "空闲",
+    "explain-none": "无 {resource:resource}",
+    "explain-left": "{resource:resource} 空闲 {free:bare} / {total:bare}",
+    "explain-shared": "CPU 来自共享池",
+    "explain-own": "{nodes:set} 上的 {cpus:cpulist}",
+    "explain-block": "{nodes:set} 上的 {amount:amount}",
+    "explain-devices": "{resource}：{held:held}",
+    "explain-aligned": "对齐",
+    "explain-spread": "分布在 {nodes:set}",
+    "explain-no-change": "没有找到能在此准入的请求、策略、选项或运行中 Pod 的改动",
+    "explain-changes": "以下任一改动都能使它准入（均已在孪生体上试过）",
+    "explain-several": "{pod}：{nodes} 个节点中 {count} 个会准入[[：{names:list}]]",
+    "note": "注意：{note}",
+    # one pod on all nodes
+    "whatif-summary": "{kind} {name}：{pods:pods}中 {placed} 个能找到节点",
+    "whatif-goes": "{pod} → {node}[[，{zones:zones}]]",
+    "whatif-none": "{pod}：{message}",
+    "whatif-more": "以及另外 {count} 个",
+    "whatif-takes": "可以接收",
+    "whatif-group": "{count:machines}：{said}",
+    "reasons": "{reasons:clauses}",
+    "whatif-names": "{names:list}[[ 以及另外 {more} 个]]",
+    "whatif-waiting": "集群文件中的 {count:pods}没有找到位置，第一个是 {first}",
+    # a pod that waits
+    "pending-placed": "{pod} 已在 {node} 上",
+    "pending-taken": "{count:machines}可以接收 {pod}，最好的是 {node}。它在等待自己的调度器 {scheduler}。",
+    "pending-said": "它的调度器说：{message}",
+    "pending-see": "另见：numaware explain pod {pod} --on NODE",
+}
+
+
+def _held(counts: Mapping[str, int]) -> str:
+    """So many devices on each NUMA node, -1 for none."""
+    return "，".join(
+        f"NUMA {numa} 上 {number} 个" if int(numa) >= 0 else f"{number} 个不属于任何 NUMA 节点"
+        for numa, number in counts.items()
+    )
+
+
+def _zones(zones: Sequence[Mapping[str, Any]]) -> str:
+    return "、".join(
+        f"NUMA {zone['numa']}" + (f"（CPU {zone['cpus']}）" if zone["cpus"] else "") for zone in zones
+    )
+
+
+SPECS: Specs = {
+    "clauses": "；".join,
+    "bare": bare,
+    "resource": named,
+    "cpulist": lambda cpus: f"CPU {cpus}",
+    "held": _held,
+    "zones": _zones,
+    "machines": lambda number: f"{number} 个节点",
+}

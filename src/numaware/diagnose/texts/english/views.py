@@ -1,0 +1,80 @@
+"""The fixed words around answers on the command line, in English."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numaware.diagnose.texts.english.explain import quantity
+from numaware.diagnose.texts.template import Specs
+from numaware.machine.words import count
+
+LABELS: Mapping[str, str] = {
+    # one pod on one node
+    "explain-admitted": "✓ {pod} would be admitted by {node}",
+    "explain-refused": "✗ {pod} would be refused by {node}: {reason}",
+    "explain-never": "✗ {pod} would be refused by {node}, even if nothing else ran there: {reason}",
+    "explain-says": "the kubelet says: {message}",
+    "explain-topology": "topology {policy}[[, {scope} scope]]",
+    "explain-cpus": "CPU manager {policy}",
+    "explain-memory": "memory manager {policy}",
+    "explain-legend": "CPUs: {legend}",
+    "explain-reserved": "reserved",
+    "explain-held": "held",
+    "explain-new": "this pod",
+    "explain-free": "free",
+    "explain-none": "no {resource:resource}",
+    "explain-left": "{free:bare} of {total:bare} {resource:resource} free",
+    "explain-shared": "CPUs from the shared pool",
+    "explain-own": "{cpus:cpulist} on {nodes:set}",
+    "explain-block": "{amount:amount} on {nodes:set}",
+    "explain-devices": "{resource}: {held:held}",
+    "explain-aligned": "aligned",
+    "explain-spread": "spread over {nodes:set}",
+    "explain-no-change": "no change to requests, policy, options or running pods was found that would admit it here",
+    "explain-changes": "any one of these would admit it (each was tried on the twin)",
+    "explain-several": "{pod}: {count} of {nodes} nodes would admit it[[: {names:list}]]",
+    "note": "note: {note}",
+    # one pod on all nodes
+    "whatif-summary": "{kind} {name}: {placed} of {pods:pods} would find a node",
+    "whatif-goes": "{pod} → {node}[[, on {zones:zones}]]",
+    "whatif-none": "{pod}: {message}",
+    "whatif-more": "and {count} more",
+    "whatif-takes": "would take it",
+    "whatif-group": "{count:machines}: {said}",
+    "reasons": "{reasons:clauses}",
+    "whatif-names": "{names:list}[[, and {more} more]]",
+    "whatif-waiting": "{count:pods} of the cluster file found no place, the first of them {first}",
+    # a pod that waits
+    "pending-placed": "{pod} is on {node}",
+    "pending-taken": (
+        "{pod} would be taken by {count:machines}; {node} is the best. It waits for its scheduler, {scheduler}."
+    ),
+    "pending-said": "its scheduler said: {message}",
+    "pending-see": "see also: numaware explain pod {pod} --on NODE",
+}
+
+
+def _held(counts: Mapping[str, int]) -> str:
+    """So many devices on each NUMA node, -1 for none."""
+    return ", ".join(
+        f"{number} on NUMA {numa}" if int(numa) >= 0 else f"{number} without NUMA node"
+        for numa, number in counts.items()
+    )
+
+
+def _zones(zones: Sequence[Mapping[str, Any]]) -> str:
+    return " and ".join(
+        f"NUMA {zone['numa']}" + (f" (CPUs {zone['cpus']})" if zone["cpus"] else "") for zone in zones
+    )
+
+
+SPECS: Specs = {
+    "clauses": "; ".join,
+    "bare": quantity,
+    "resource": lambda name: "CPUs" if name == "cpu" else name,
+    "cpulist": lambda cpus: f"{'CPU' if cpus.isdigit() else 'CPUs'} {cpus}",
+    "held": _held,
+    "zones": _zones,
+    "machines": lambda number: count(number, "node"),
+}
