@@ -45,6 +45,9 @@ _MOST_POOLS = 64
 _PREFERENCE = 3
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 UNHEARD_OF = "node(s) that nothing is known of"
+UNKNOWN_NAMESPACES = (
+    "node(s) not judged: the pod's rules select namespaces by labels that could not be read yet"
+)
 
 
 class Decision(NamedTuple):
@@ -67,7 +70,8 @@ class Engine:
 
     Without a `mix` the engine learns from the pods it sees which kinds come. `cached=False` asks the twin of every
     node every time. A `guard` holds templates off nodes that refused them. `profiles` are for pods that name a scheduler
-    of their own; `profile` is for all others.
+    of their own; `profile` is for all others. Who watches the labels of namespaces says so with `knows_namespaces=False`:
+    until all are told of, pods whose rules select by them have no answer.
     """
 
     def __init__(
@@ -79,11 +83,12 @@ class Engine:
         cached: bool = True,
         guard: StormGuard | None = None,
         profiles: Mapping[str, Profile] | None = None,
+        knows_namespaces: bool = True,
     ) -> None:
         self.cluster = cluster
         self.cached = cached
         self.guard = guard
-        self.neighbours = Neighbours(member.facts for member in cluster)
+        self.neighbours = Neighbours((member.facts for member in cluster), knows_namespaces=knows_namespaces)
         for member in cluster:
             for pod in member.pods.values():
                 self.neighbours.place(pod, member.name)
@@ -110,6 +115,8 @@ class Engine:
         """The best node for the pod as things stand; nothing is changed but what the engine has learned."""
         self.learn(pod)
         hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
+        if not hindrance and not self.neighbours.knows_namespaces and pod.scheduling.pods.selects_namespaces:
+            hindrance = UNKNOWN_NAMESPACES
         if hindrance:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
         self._keep_in_bounds()

@@ -145,6 +145,13 @@ class PodRules(msgspec.Struct, frozen=True, cache_hash=True):
     rather_near: tuple[PreferredPods, ...] = ()
     rather_apart: tuple[PreferredPods, ...] = ()
 
+    @property
+    def selects_namespaces(self) -> bool:
+        """Whether a namespace is meant or not by its labels."""
+        wishes = (*self.rather_near, *self.rather_apart)
+        terms = (*self.near, *self.apart, *(wish.term for wish in wishes))
+        return any(term.namespace_selector and term.namespace_selector.requirements for term in terms)
+
 
 class SpreadRule(msgspec.Struct, frozen=True, cache_hash=True):
     """How evenly pods of a kind are to be spread over the values of a node label.

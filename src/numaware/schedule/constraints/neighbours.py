@@ -33,12 +33,20 @@ class _Placed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Neighbours:
-    """Placed pods by kin and node. `namespaces` are labels of namespaces, for rules that select namespaces by them."""
+    """Placed pods by kin and node. `namespaces` are labels of namespaces, for rules that select namespaces by them.
+
+    While not all namespaces are known (`knows_namespaces`), a rule that selects them may mean any of them.
+    """
 
     def __init__(
-        self, nodes: Iterable[NodeFacts] = (), namespaces: Mapping[str, Labels] | None = None
+        self,
+        nodes: Iterable[NodeFacts] = (),
+        namespaces: Mapping[str, Labels] | None = None,
+        *,
+        knows_namespaces: bool = True,
     ) -> None:
-        self._namespaces = namespaces or {}
+        self._namespaces = dict(namespaces or {})
+        self.knows_namespaces = knows_namespaces
         self._nodes: dict[str, NodeFacts] = {}
         self._places = Places()
         self._placed: dict[str, _Placed] = {}
@@ -71,6 +79,28 @@ class Neighbours:
         del self._nodes[name]
         self._places.drop(name)
         self._forget_tallies()
+
+    def set_namespace(self, name: str, labels: Labels | None) -> bool:
+        """A namespace is new, has other labels or is gone (None); whether a rule that somebody has may mean others now."""
+        before = self._namespace_labels(name)
+        if labels is None:
+            self._namespaces.pop(name, None)
+        else:
+            self._namespaces[name] = labels
+        return self._namespace_labels(name) != before and self._renew_namespaces()
+
+    def know_namespaces(self) -> bool:
+        """Every namespace there is has been told of; whether a rule that somebody has may mean others now."""
+        self.knows_namespaces = True
+        return self._renew_namespaces()
+
+    def _renew_namespaces(self) -> bool:
+        for kin in self._kin.values():
+            kin.namespace_labels = self._namespace_labels(kin.namespace)
+        asked = [term for terms in self._term_tallies for term in terms]
+        self._forget_tallies()
+        self._version += 1
+        return any(term.namespace_selector is not None for term in (*self._repel, *self._pull, *asked))
 
     def place(self, pod: Pod, node: str) -> None:
         """The pod is on the node now, which has to be known; a pod is known by its uid."""
@@ -209,9 +239,13 @@ class Neighbours:
         return self._kin.get((pod.namespace, pod.scheduling.labels))
 
     def _unplaced(self, pod: Pod) -> Kin:
-        own = dict(self._namespaces.get(pod.namespace, ()))
+        return Kin(pod.namespace, pod.scheduling.labels, self._namespace_labels(pod.namespace))
+
+    def _namespace_labels(self, name: str) -> dict[str, str] | None:
+        if not self.knows_namespaces:
+            return None
         # Kubernetes itself puts the name of every namespace among its labels.
-        return Kin(pod.namespace, pod.scheduling.labels, {_NAMESPACE_NAME: pod.namespace, **own})
+        return {_NAMESPACE_NAME: name, **dict(self._namespaces.get(name, ()))}
 
     def _new_kin(self, pod: Pod) -> Kin:
         kin = self._kin[pod.namespace, pod.scheduling.labels] = self._unplaced(pod)

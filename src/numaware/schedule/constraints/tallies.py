@@ -19,11 +19,11 @@ Sums = dict[str, int]
 
 
 class Kin:
-    """Pods that no rule tells apart, and on which nodes they are."""
+    """Pods that no rule tells apart, and on which nodes they are; `namespace_labels` is None where nobody knows them."""
 
     __slots__ = ("labels", "namespace", "namespace_labels", "on", "pulled", "repelled", "tallies", "version")
 
-    def __init__(self, namespace: str, labels: Labels, namespace_labels: Mapping[str, str]) -> None:
+    def __init__(self, namespace: str, labels: Labels, namespace_labels: Mapping[str, str] | None) -> None:
         self.namespace = namespace
         self.labels = dict(labels)
         self.namespace_labels = namespace_labels
@@ -38,9 +38,10 @@ class Kin:
         """Whether a term speaks of these pods."""
         if term.selector is None or not term.selector.matches(self.labels):
             return False
-        return self.namespace in term.namespaces or (
-            term.namespace_selector is not None and term.namespace_selector.matches(self.namespace_labels)
-        )
+        if self.namespace in term.namespaces:
+            return True
+        chosen = term.namespace_selector
+        return chosen is not None and (self.namespace_labels is None or chosen.matches(self.namespace_labels))
 
 
 class Tally(Protocol):
