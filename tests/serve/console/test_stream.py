@@ -99,6 +99,11 @@ def test_too_many_readers_are_turned_away_and_those_who_leave_make_room(
         with pytest.raises(TooManyReadersError):
             found.stream.subscribe(SHAPE)
         await first.aclose()
+        third = found.stream.subscribe(SHAPE)
+        with pytest.raises(TooManyReadersError):
+            found.stream.subscribe(SHAPE)
+        # One who leaves before the first event has nothing to put in order.
+        del third
         found.stream.subscribe(SHAPE)
 
     asyncio.run(follow())

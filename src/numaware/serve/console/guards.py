@@ -9,6 +9,7 @@ the business of the gate (`gates.py`); where there is one, all is closed but wha
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ _SECONDS_FOR_BODY = 30
 _BYTES_A_SECOND = 16 << 10
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_CLIENTS = 4096
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\[\]:/?#@\\\s]+)(?::[0-9]*)?")
 # How long a stream goes on before its reader is looked at again.
 _SECONDS_OF_TRUST = 10
 
@@ -146,7 +148,7 @@ class Guard:
 
     def _check(self, request: Request) -> None:
         host = _host(request.headers.get("host", ""))
-        if self.names and host not in self.names:
+        if not host or (self.names and host not in self.names):
             raise ProblemError(421, "this console does not answer to that Host", "open it by its own address")
         wait = self.rate.wait(_address(request))
         if wait:
@@ -211,10 +213,9 @@ class _Bounded:
 
 
 def _host(header: str) -> str:
-    """The name in a Host header, without its port."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0].lower()
+    """The name in a Host header, without its port; "" for what is no Host."""
+    found = _HOST.fullmatch(header.lower())
+    return found["name"].strip("[]") if found else ""
 
 
 def _check_origin(request: Request) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from weakref import WeakSet
 
 import msgspec
 
@@ -46,7 +47,8 @@ class Stream:
 
     def __init__(self, census: Census) -> None:
         self.census = census
-        self._readers: set[_Reader] = set()
+        # Weak, because nobody ends a stream whose reader has left before its first event.
+        self._readers: WeakSet[_Reader] = WeakSet()
         self._seen = census.serial
         self._stale: set[str] = set()
         self._looked = 0
@@ -104,7 +106,7 @@ class Stream:
 
     def close(self) -> None:
         """Let all readers go, so that the server need not wait for them."""
-        for reader in self._readers:
+        for reader in list(self._readers):
             while reader.queue.full():
                 reader.queue.get_nowait()
             reader.queue.put_nowait(b"")
