@@ -64,6 +64,7 @@ class FakeApiServer:
         self.content_types: list[str] = []
         self.tokens: set[str] | None = None
         self.missing: set[str] = set()
+        self.forbidden: set[str] = set()
         self.expire_continue = False
         self.delay = 0.0
         self.base = ""
@@ -165,6 +166,8 @@ class FakeApiServer:
             return web.json_response({"gitVersion": "v1.35.8"})
         if any(request.path == kind or _belongs(request.path, kind) for kind in self.missing):
             return refused(404, "NotFound", "the server could not find the requested resource")
+        if request.path in self.forbidden:
+            return refused(403, "Forbidden", f"{request.path} is forbidden")
         return await self._watch(request) if watch else self._do(request, body)
 
     def _do(self, request: web.Request, body: bytes) -> web.Response:

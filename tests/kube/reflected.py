@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from numaware.kube.errors import ApiError
 from numaware.kube.reflector import Change
 
 
@@ -32,6 +33,7 @@ class Told:
 
     changes: list[tuple[str, str]] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     whole: list[Change[Thing]] = field(default_factory=list)
 
@@ -52,6 +54,9 @@ class Told:
 
     def problem(self, key: str, message: str) -> None:
         self.problems.append((key, message))
+
+    def trouble(self, error: ApiError) -> None:
+        self.troubles.append(str(error))
 
     async def sleep(self, seconds: float) -> None:
         """A wait that is written down, and is over at once."""

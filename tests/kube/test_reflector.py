@@ -35,6 +35,7 @@ async def reflecting(
             decode,
             on_change=told.change,
             on_problem=told.problem,
+            on_trouble=told.trouble,
             dice=seeded(),
             sleep=options.pop("sleep", told.sleep),
             **options,
@@ -284,7 +285,7 @@ def test_failures_are_followed_by_longer_and_longer_waits_and_told_once() -> Non
         server.refusals += [Refusal(403, "Forbidden")] * 12
         async with reflecting(server) as (reflector, told):
             await reflector.synced.wait()
-            assert told.problems == [("/api/v1/nodes", "403 Forbidden: as told")]
+            assert (told.problems, told.troubles) == ([], ["403 Forbidden: as told"])
             assert len(told.waits) == 12
             assert all(wait <= min(30, 0.25 * 2**n) for n, wait in enumerate(told.waits))
             assert max(told.waits) > 8
@@ -342,8 +343,8 @@ def test_damage_in_the_stream_is_told_and_the_watch_goes_on_where_it_was() -> No
                 server.put(NODES, f"n{number}")
                 await until(partial(reflector.items.__contains__, f"n{number}"))
             assert reflector.lists == 1
-            assert [key for key, _ in told.problems] == ["/api/v1/nodes"] * 3
-            assert not reflector.problems
+            assert [text.split(":")[0] for text in told.troubles] == ["no answer BadStream"] * 3
+            assert (told.problems, reflector.problems) == ([], {})
 
     run(story)
 
@@ -394,7 +395,7 @@ def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_tight_loop() -
                 await server.watched()
                 server.end_watches()
             await until(lambda: len(told.waits) == 5)
-            assert told.problems[0][1] == "no answer ShortWatch: the server ended the watch at once"
+            assert told.troubles[0] == "no answer ShortWatch: the server ended the watch at once"
 
     run(story)
 

@@ -48,6 +48,7 @@ _SHORT_SECONDS = 1.0
 # How long a watch lasts. Shorter than the silence that means a dead stream: a server whose etcd sends no progress tells
 # of kinds in which nothing happens only by ending their watches.
 _WATCH_SECONDS = (90.0, 130.0)
+_MOST_MESSAGE = 400
 
 
 class Change(NamedTuple, Generic[T]):
@@ -94,6 +95,7 @@ class Reflector(Generic[T]):
     `same` says whether two readings of one object differ in nothing that matters: then nobody is told. `last_contact` is
     when the server was last heard of, by `clock`; bookmarks make that every minute or so while all is well. `problems` has
     what is wrong at the moment, by the key of the object, or by the address of the kind where that cannot be read at all.
+    `on_problem` is told of objects, `on_trouble` of what keeps the whole kind from being read, both when it is news.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Reflector(Generic[T]):
         label_selector: str = "",
         on_change: Callable[[Change[T]], None] = lambda _: None,
         on_problem: Callable[[str, str], None] = lambda _, __: None,
+        on_trouble: Callable[[ApiError], None] = lambda _: None,
         same: Callable[[T, T], bool] = operator.eq,
         page: int = 500,
         dice: random.Random | None = None,
@@ -131,6 +134,7 @@ class Reflector(Generic[T]):
         self._label_selector = label_selector
         self._on_change = on_change
         self._on_problem = on_problem
+        self._on_trouble = on_trouble
         self._same = same
         self._page = page
         self._dice = dice or random.SystemRandom()
@@ -141,6 +145,11 @@ class Reflector(Generic[T]):
         # In a row, without a word from the server that makes sense.
         self._failures = 0
         self._missing = 0
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether the kind cannot be read at the moment."""
+        return self._address in self.problems
 
     async def run(self) -> NoReturn:
         """Keep the copy true until cancelled."""
@@ -163,8 +172,10 @@ class Reflector(Generic[T]):
         refused = 400 <= error.status < 500 and error.status != 429
         if refused or error.gone or self._failures >= _MOST_FRUITLESS:
             self._version = None
-        if not error.gone:
-            self._report(self._address, str(error))
+        message = printable(str(error), _MOST_MESSAGE)
+        if not error.gone and self.problems.get(self._address) != message:
+            self._on_trouble(error)
+            self.problems[self._address] = message
         return wait
 
     def _kind_is_missing(self) -> float:
@@ -298,7 +309,7 @@ class Reflector(Generic[T]):
                 self._drop(key)
 
     def _report(self, key: str, message: str) -> None:
-        message = printable(message, 400)
+        message = printable(message, _MOST_MESSAGE)
         if self.problems.get(key) != message or key in self._unreadable:
             self.problems[key] = message
             self._on_problem(key, message)

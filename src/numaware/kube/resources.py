@@ -49,6 +49,7 @@ def _segment(name: str) -> str:
 
 
 PODS = Resource("", "v1", "pods", "Pod")
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")

@@ -124,6 +124,7 @@ class Publisher:
             field_selector=f"spec.nodeName={name}",
             on_change=lambda _: self._wanted.set(),
             on_problem=lambda key, problem: troubles.raised("pods", "unreadable", f"{key}: {problem}"),
+            on_trouble=lambda error: troubles.raised("pods", "unwatched", str(error)),
         )
         self._machine: Machine | None = None
         self.config: KubeletConfig | None = None

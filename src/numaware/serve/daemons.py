@@ -85,7 +85,9 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
     async with _connected(kubeconfig, context) as client:
         metrics = Metrics()
         guard = StormGuard()
-        engine = Engine(Cluster(()), options.profile, profiles=options.profiles, guard=guard)
+        engine = Engine(
+            Cluster(()), options.profile, profiles=options.profiles, guard=guard, knows_namespaces=False
+        )
         truth = Truth(engine, time.monotonic)
         outcomes = Outcomes(engine.cluster, guard, time.monotonic, options.misses)
         election = _election(client, options.lease, metrics)
@@ -113,7 +115,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
                 clean_up=options.clean_up,
                 leads=leads,
             )
-            live = Live(client, truth, (aftermath, scheduler), time.monotonic, ranked=True)
+            live = Live(client, truth, (aftermath, scheduler), time.monotonic, decides=True)
             metrics.add(_State(truth, live, scheduler))
             app = Starlette(routes=[*status_routes(metrics.registry, live.unready)])
 

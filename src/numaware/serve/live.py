@@ -13,15 +13,17 @@ from typing import Any, Protocol
 import structlog
 from msgspec.structs import replace
 
-from numaware.kube import nodes, pods, priority
+from numaware.kube import namespaces, nodes, pods, priority
 from numaware.kube.client import Client
 from numaware.kube.decoding import DecodeError
 from numaware.kube.errors import ApiError
+from numaware.kube.namespaces import Namespace
 from numaware.kube.nodes import LiveNode
 from numaware.kube.pods import LivePod
 from numaware.kube.priority import PriorityClass
 from numaware.kube.reflector import Change, Reflector
 from numaware.kube.resources import (
+    NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     NUMATOPOLOGIES,
@@ -55,7 +57,8 @@ class Listener(Protocol):
 class Live:
     """Feeds `truth` from an API server and tells the listeners, while `run` runs.
 
-    `ranked` is for listeners who ask which pod comes first: only they need to hear of PriorityClasses.
+    `decides` is for listeners who decide which pod comes first and beside whom: only they need to hear of PriorityClasses
+    and Namespaces. Nobody waits for the latter: without them, only pods that select namespaces by labels have no answer.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class Live:
         listeners: Iterable[Listener],
         clock: Callable[[], float],
         *,
-        ranked: bool = False,
+        decides: bool = False,
     ) -> None:
         self._truth = truth
         self._listeners = tuple(listeners)
@@ -78,10 +81,22 @@ class Live:
             def problem(key: str, message: str) -> None:
                 _log.warning("an object cannot be read", kind=kind, object=key, problem=message)
 
+            def trouble(error: ApiError) -> None:
+                self._trouble(kind, error)
+
             return Reflector(
-                client, resource, decode, on_change=on_change, on_problem=problem, clock=clock, **more
+                client,
+                resource,
+                decode,
+                on_change=on_change,
+                on_problem=problem,
+                on_trouble=trouble,
+                clock=clock,
+                **more,
             )
 
+        # What kept each kind from being read when that was last tried in vain.
+        self._causes: dict[str, str] = {}
         self._classes: dict[str, PriorityClass] = {}
         self.reflectors: dict[str, Reflector[Any]] = {
             "nodes": reflect("nodes", NODES, nodes.decode, self._node, same=LiveNode.same_but_version),
@@ -89,9 +104,14 @@ class Live:
             "Volcano topologies": reflect("Volcano topologies", NUMATOPOLOGIES, volcano.decode, self._report),
             "pods": reflect("pods", PODS, pods.decode, self._pod, field_selector=_PODS_THAT_MATTER),
         }
-        if ranked:
+        self._needed = [*self.reflectors]
+        if decides:
             self.reflectors["priority classes"] = reflect(
                 "priority classes", PRIORITY_CLASSES, priority.decode, self._priority_class
+            )
+            self._needed.append("priority classes")
+            self.reflectors["namespaces"] = reflect(
+                "namespaces", NAMESPACES, namespaces.decode, self._namespace
             )
 
     async def run(self) -> None:
@@ -101,8 +121,10 @@ class Live:
         async with asyncio.TaskGroup() as tasks:
             for reflector in self.reflectors.values():
                 tasks.create_task(reflector.run())
-            for reflector in self.reflectors.values():
-                await reflector.synced.wait()
+            if "namespaces" in self.reflectors:
+                tasks.create_task(self._know_namespaces(self.reflectors["namespaces"]))
+            for kind in self._needed:
+                await self.reflectors[kind].synced.wait()
             self._tell_nodes(self._truth.resume())
             self._known.set()
             while True:
@@ -116,14 +138,33 @@ class Live:
     def unready(self) -> str:
         """Why what is known should not be acted on, empty if it may be."""
         now = self._clock()
-        for kind, reflector in self.reflectors.items():
+        for kind in self._needed:
+            reflector = self.reflectors[kind]
             if not reflector.synced.is_set():
                 return f"{kind} have not been listed yet"
             if reflector.last_contact is not None and now - reflector.last_contact > _SECONDS_TO_WORRY:
                 return f"nothing has been heard of {kind} for {now - reflector.last_contact:.0f} s"
         return ""
 
+    def _trouble(self, kind: str, error: ApiError) -> None:
+        """One line for each cause: a server that is away is away for all kinds."""
+        cause = _cause(kind, error)
+        told = {
+            self._causes.get(other) for other, reflector in self.reflectors.items() if reflector.in_trouble
+        }
+        self._causes[kind] = cause
+        if cause not in told:
+            _log.warning(cause, kind=kind, problem=str(error))
+
     # What the watches bring
+
+    async def _know_namespaces(self, reflector: Reflector[Namespace]) -> None:
+        await reflector.synced.wait()
+        self._tell_nodes(self._truth.know_namespaces())
+
+    def _namespace(self, change: Change[Namespace]) -> None:
+        labels = change.new.labels if change.new is not None else None
+        self._tell_nodes(self._truth.put_namespace(change.key, labels))
 
     def _priority_class(self, change: Change[PriorityClass]) -> None:
         """Pods carry their priority in numbers, unless the admission that writes them is off."""
@@ -181,6 +222,19 @@ class Live:
                 listener.nodes_changed(names)
 
 
+def _cause(kind: str, error: ApiError) -> str:
+    """Why a kind cannot be read, in words that tell a person where to look."""
+    if error.reason == "BadCertificate":
+        return "the API server's certificate is not trusted"
+    if error.status in (401, 403):
+        return f"this account may not list and watch {kind}: apply the RBAC that comes with this version"
+    if error.status == 0 and error.reason in ("Unreachable", "Timeout", "Broken"):
+        return "the API server does not answer: what is known may be out of date"
+    if error.status == 429 or error.status >= 500:
+        return "the API server is busy or in trouble: what is known may be out of date"
+    return f"{kind} cannot be watched"
+
+
 async def look(client: Client, truth: Truth) -> list[str]:
     """Fill `truth` once, without watching: for commands that answer and end. Returns what could not be read."""
     problems: list[str] = []
@@ -209,4 +263,12 @@ async def look(client: Client, truth: Truth) -> list[str]:
     async for pod in each(PODS, pods.decode, _PODS_THAT_MATTER):
         truth.put_pod(pod)
     truth.resume()
+    try:
+        async for namespace in each(NAMESPACES, namespaces.decode):
+            truth.put_namespace(namespace.name, namespace.labels)
+    except ApiError as error:
+        # Hardly any pod selects namespaces by labels, and those that do say that they cannot be judged.
+        problems.append(f"namespaces: {error}")
+    else:
+        truth.know_namespaces()
     return problems

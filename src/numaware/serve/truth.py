@@ -24,6 +24,7 @@ from numaware.schedule.knowledge import UNKNOWN_OUTCOME
 from numaware.serve.belief import Belief, Held, Level, Told, believed, facts_of
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
+from numaware.workload.scheduling import Labels
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 # How far publishers that do not say whom they have counted may lag: NFD looks once a minute.
@@ -151,6 +152,18 @@ class Truth:
         if name is None:
             return set()
         return self._went(uid) if self._places[name].held[uid].confirmed else self._never_was(uid)
+
+    def put_namespace(self, name: str, labels: Labels | None) -> set[str]:
+        """A namespace is new, has other labels, or is gone (None)."""
+        return self._if_rules_differ(self.engine.neighbours.set_namespace(name, labels))
+
+    def know_namespaces(self) -> set[str]:
+        """Every namespace there is has been told of."""
+        return self._if_rules_differ(self.engine.neighbours.know_namespaces())
+
+    def _if_rules_differ(self, differ: bool) -> set[str]:
+        """Rules about other pods may open or close any node."""
+        return set(self.engine.cluster.by_name) if differ else set()
 
     def refresh(self) -> set[str]:
         """Time has passed: what reports without a fingerprint must have counted by now, they have."""

@@ -126,6 +126,44 @@ def test_a_term_means_the_namespaces_it_lists_and_those_it_selects(
     assert reasons(neighbours, asking)[2] == (TOO_NEAR if meant else None)
 
 
+def test_labels_of_namespaces_that_come_change_and_go_change_who_is_meant() -> None:
+    neighbours = Neighbours(NODES)
+    neighbours.place(pod("w", "app=web", namespace="shop"), "b1")
+    red = PodTerm("host", selector("app=web"), (), selector("team=red"))
+    theirs = PodTerm("host", selector("app=db"), (), selector("team=red"))
+    neighbours.place(pod("guard", rules=PodRules(apart=(theirs,))), "a1")
+    asking = msgspec.structs.replace(apart(red), namespace="shop")
+    assert reasons(neighbours, asking) == [None] * 4
+    assert neighbours.set_namespace("shop", labels("team=red"))
+    assert reasons(neighbours, asking) == [NOT_WELCOME, None, TOO_NEAR, None]
+    assert not neighbours.set_namespace("shop", labels("team=red"))
+    assert neighbours.set_namespace("shop", labels("team=blue"))
+    assert reasons(neighbours, asking) == [None] * 4
+    neighbours.set_namespace("shop", labels("team=red"))
+    assert neighbours.set_namespace("shop", None)
+    assert reasons(neighbours, asking) == [None] * 4
+
+
+def test_a_namespace_matters_to_nobody_while_no_rule_selects_by_labels() -> None:
+    neighbours = with_web("a1")
+    reasons(neighbours, apart(term("host", "app=web")))
+    assert not neighbours.set_namespace("default", labels("team=red"))
+    assert reasons(neighbours, apart(term("host", "app=web"))) == [TOO_NEAR, None, None, None]
+
+
+def test_until_all_namespaces_are_known_a_pod_is_kept_off_whoever_may_mean_it() -> None:
+    neighbours = Neighbours(NODES, knows_namespaces=False)
+    neighbours.place(
+        pod("guard", rules=PodRules(apart=(PodTerm("host", selector("app=db"), (), selector("team=red")),))),
+        "a1",
+    )
+    asking = pod("new", "app=db", namespace="shop")
+    neighbours.set_namespace("shop", labels("team=blue"))
+    assert reasons(neighbours, asking) == [NOT_WELCOME, None, None, None]
+    assert neighbours.know_namespaces()
+    assert reasons(neighbours, asking) == [None] * 4
+
+
 def test_a_term_without_selector_means_nobody_and_an_empty_one_everybody() -> None:
     neighbours = with_web("a1")
     assert reasons(neighbours, apart(PodTerm("host", None, ("default",)))) == [None] * 4
