@@ -16,10 +16,10 @@ from numaware.diagnose.lint import World, lint
 from numaware.diagnose.render import github, sarif
 from numaware.diagnose.render import json as as_json
 from numaware.diagnose.render import text as as_text
-from numaware.diagnose.texts import Lang, label, told
+from numaware.diagnose.texts import Lang, label
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
-from numaware.machine.drawing.lines import Line, Span, wrap
+from numaware.machine.drawing.lines import Line, Span
 from numaware.machine.words import printable
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.twin.errors import StartError
@@ -235,16 +235,7 @@ def _write(findings: Sequence[Finding], kinds: Sequence[tuple[str, str]], form: 
 def _page(findings: Sequence[Finding], files: int, lang: Lang) -> Iterator[Line]:
     """Errors and warnings in full, remarks as one line each, and the count."""
     room = min(terminal.width_of(sys.stdout), _WIDEST)
-    grave = [one for one in findings if one.severity != "info"]
-    remarks = [one for one in findings if one.severity == "info"]
-    yield from as_text.render(grave, room, lang)
-    if grave and remarks:
-        yield ()
-    for one in remarks:
-        for line in wrap(printable(f"{one.code}: {told(one, lang).title}", 500), room, 2):
-            yield (Span(line, "quiet"),)
-    if findings:
-        yield ()
+    yield from as_text.body(findings, room, lang, lambda one: one.code)
     counts = {
         "files": files,
         "errors": sum(one.severity == "error" for one in findings),

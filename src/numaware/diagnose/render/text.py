@@ -5,7 +5,7 @@ Lines of logs are a stranger's: whatever they hold, no terminal command gets thr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from numaware.diagnose.finding import Evidence, Finding, Message, Severity
 from numaware.diagnose.texts import Lang, label, told
@@ -29,15 +29,7 @@ def page(
     findings: Sequence[Finding], files: Sequence[tuple[str, str]], room: int, lang: Lang = "en"
 ) -> Iterator[Line]:
     """A whole answer: trouble in full, what is fine in a line each, and what all of it comes to."""
-    grave = [one for one in findings if one.severity != "info"]
-    yield from render(grave, room, lang)
-    for place, one in enumerate(one for one in findings if one.severity == "info"):
-        if grave and not place:
-            yield ()
-        for line in wrap(_safe(f"{label('info', lang)}: {told(one, lang).title}"), room, 2):
-            yield (Span(line, "quiet"),)
-    if findings:
-        yield ()
+    yield from body(findings, room, lang, lambda _: label("info", lang))
     errors, warnings = (sum(one.severity == name for one in findings) for name in ("error", "warning"))
     key = "diagnosed" if errors or warnings else "no-trouble"
     unknown = sum(kind == "unknown" for _, kind in files)
@@ -45,6 +37,21 @@ def page(
     yield (Span(label(Message(key, facts), lang), "bold"),)
     if unknown:
         yield (Span(label(Message("unknown-files", {"count": unknown}), lang), "quiet"),)
+
+
+def body(
+    findings: Sequence[Finding], room: int, lang: Lang, head: Callable[[Finding], str]
+) -> Iterator[Line]:
+    """What a page says before its last line; `head` is what a remark begins with."""
+    grave = [one for one in findings if one.severity != "info"]
+    yield from render(grave, room, lang)
+    for place, one in enumerate(one for one in findings if one.severity == "info"):
+        if grave and not place:
+            yield ()
+        for line in wrap(_safe(f"{head(one)}: {told(one, lang).title}"), room, 2):
+            yield (Span(line, "quiet"),)
+    if findings:
+        yield ()
 
 
 def lines(finding: Finding, room: int, lang: Lang = "en") -> Iterator[Line]:

@@ -35,7 +35,7 @@ LABELS: Mapping[str, str] = {
     "explain-several": "{pod}：{nodes} 个节点中 {count} 个会准入[[：{names:list}]]",
     "note": "注意：{note}",
     # one pod on all nodes
-    "whatif-summary": "{kind} {name}：{pods:pods}中 {placed} 个能找到节点",
+    "whatif-summary": "{kind} {name}：{pods:pods} 中 {placed} 个能找到节点",
     "whatif-goes": "{pod} → {node}[[，{zones:zones}]]",
     "whatif-none": "{pod}：{message}",
     "whatif-more": "以及另外 {count} 个",
@@ -43,12 +43,12 @@ LABELS: Mapping[str, str] = {
     "whatif-group": "{count:machines}：{said}",
     "reasons": "{reasons:clauses}",
     "whatif-names": "{names:list}[[ 以及另外 {more} 个]]",
-    "whatif-waiting": "集群文件中的 {count:pods}没有找到位置，第一个是 {first}",
+    "whatif-waiting": "集群文件中的 {count:pods} 没有找到位置，第一个是 {first}",
     # a pod that waits
     "pending-placed": "{pod} 已在 {node} 上",
     "pending-taken": "{count:machines}可以接收 {pod}，最好的是 {node}。它在等待自己的调度器 {scheduler}。",
     "pending-said": "它的调度器说：{message}",
-    "pending-see": "另见：numaware explain pod {pod} --on NODE",
+    "pending-see": "另见 numaware explain pod {pod} --on NODE",
 }
 
 
