@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from numaware.serve.console.api import Console
 from numaware.serve.console.app import Access, serving_console
-from numaware.serve.console.guards import Gate
 
 _Answer = TypeVar("_Answer")
+_LOCAL = Access("127.0.0.1:0")
 
 
 class RunningConsole:
@@ -42,7 +42,7 @@ class RunningConsole:
 
 
 @contextlib.contextmanager
-def running(make: Callable[[], Console], gate: Gate | None = None) -> Iterator[RunningConsole]:
+def running(make: Callable[[], Console], access: Access = _LOCAL) -> Iterator[RunningConsole]:
     """Serve the console that `make` gives while the block runs."""
     loop = asyncio.new_event_loop()
     ready = threading.Event()
@@ -52,7 +52,7 @@ def running(make: Callable[[], Console], gate: Gate | None = None) -> Iterator[R
 
     async def serve() -> None:
         server = RunningConsole(make(), loop)
-        async with serving_console(server.console, Access("127.0.0.1:0", gate)) as url:
+        async with serving_console(server.console, access) as url:
             server.url = url
             found.append(server)
             ready.set()

@@ -18,6 +18,7 @@ from console_server import RunningConsole, running
 from console_world import console
 from kubelet_logs import ERAS, Story, written
 from numaware.serve.console.api import Console
+from numaware.serve.console.app import Access
 from numaware.serve.console.gates import TokenGate
 from numaware.serve.console.lab import LabWorld, lab_cluster
 from numaware.twin.topology.hints import Hint
@@ -529,7 +530,7 @@ def test_names_of_nodes_and_pods_stay_text(browser: Browser) -> None:
 
 def test_a_guarded_console_asks_for_what_it_is_guarded_with(browser: Browser) -> None:
     secret = str(uuid.UUID(int=7))
-    with running(few, TokenGate(secret)) as server:
+    with running(few, Access("127.0.0.1:0", TokenGate(secret))) as server:
         context = browser.new_context(locale="en-US")
         page = context.new_page()
         page.goto(server.url + "/overview")

@@ -32,7 +32,19 @@ def test_every_answer_carries_the_rules_for_browsers(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example", "169.254.169.254", "", "evil.example:8080"]
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "169.254.169.254",
+        "",
+        "evil.example:8080",
+        "[::1].evil.example",
+        "localhost:80/evil",
+        "localhost@evil.example",
+        "localhost:80@evil.example",
+        "localhost evil.example",
+    ],
 )
 def test_a_console_on_loopback_answers_to_no_other_name(host: str) -> None:
     """Else any site could have its own name point here, and read everything."""
@@ -64,14 +76,32 @@ def test_another_site_changes_nothing(headers: dict[str, str], path: str) -> Non
 
 
 def test_the_page_itself_and_programs_may() -> None:
+    """The page comes by https where a proxy before the console ends TLS."""
     found = console(nodes=2)
-    for headers in ({}, {"origin": "http://127.0.0.1:8080", "sec-fetch-site": "same-origin"}):
+    for headers in (
+        {},
+        {"origin": "http://127.0.0.1:8080", "sec-fetch-site": "same-origin"},
+        {"origin": "https://127.0.0.1:8080", "sec-fetch-site": "same-origin"},
+    ):
         assert client(found).put("/api/v1/policies/numaaware", json=WRITE, headers=headers).status_code == 200
 
 
-def test_a_form_of_another_site_is_no_json() -> None:
-    answer = client().post("/api/v1/whatif", content=b"{}", headers={"content-type": "text/plain"})
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
+def test_a_form_is_no_json(kind: str) -> None:
+    """What a page may send elsewhere without asking first."""
+    answer = client().post("/api/v1/whatif", content=b"{}", headers={"content-type": kind})
     assert answer.status_code == 415
+
+
+@pytest.mark.parametrize("path", ["/api/v1/policies/numaaware", "/rest/scheduling/v1/numaaware"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_no_link_and_no_form_moves_a_switch(method: str, path: str) -> None:
+    found = console(nodes=2)
+    client(found).request(method, path, params={"status": "close", "_method": "PUT"})
+    client(found).request(method, path, headers={"x-http-method-override": "PUT"}, params={"status": "close"})
+    assert found.world.switches[0].status == "open"
 
 
 @pytest.mark.parametrize(
@@ -135,6 +165,42 @@ def test_a_body_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ProblemError) as caught:
         asyncio.run(_call(_Bounded(never, 10)))
     assert caught.value.problem.status == 408
+
+
+def test_a_body_that_comes_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "_SECONDS_FOR_BODY", 0.2)
+
+    async def drip() -> Message:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def read() -> None:
+        bounded = _Bounded(drip, 1 << 20)
+        while True:
+            await bounded()
+
+    with pytest.raises(ProblemError) as caught:
+        asyncio.run(read())
+    assert caught.value.problem.status == 408
+
+
+def test_a_body_that_keeps_coming_gets_the_time_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "_SECONDS_FOR_BODY", 0.2)
+    chunks = 40
+
+    async def steady() -> Message:
+        nonlocal chunks
+        chunks -= 1
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"x" * (64 << 10), "more_body": chunks > 0}
+
+    async def read() -> int:
+        bounded = _Bounded(steady, 64 << 20)
+        while not bounded.complete:
+            await bounded()
+        return bounded.got
+
+    assert asyncio.run(read()) == 40 * (64 << 10)
 
 
 async def _call(receive: _Bounded) -> object:
