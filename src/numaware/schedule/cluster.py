@@ -129,12 +129,21 @@ class Cluster:
     # Pods
 
     def bind(
-        self, pod: Pod, name: str, known: Sequence[Hint] | None = None, share: Share | None = None
+        self,
+        pod: Pod,
+        name: str,
+        known: Sequence[Hint] | None = None,
+        share: Share | None = None,
+        *,
+        verdict: Verdict | None = None,
     ) -> Verdict:
-        """Put the pod on the node as its kubelet would; a refusal changes nothing and is told by the verdict."""
+        """Put the pod on the node as its kubelet would; a refusal changes nothing and is told by the verdict.
+
+        `known` are the hints, and `verdict` is all that the kubelet says, where somebody has asked already.
+        """
         member = self.by_name[name]
         node, used, shares, sharers, astray = member.load
-        verdict = node.admit(pod, known=known)
+        verdict = verdict or node.admit(pod, known=known)
         if not verdict.admitted:
             return verdict
         node = verdict.node

@@ -187,9 +187,11 @@ class Engine:
 
     def _keep_in_bounds(self) -> None:
         """Forget all answers when there are too many of them."""
-        if any(evaluator.full for evaluator in self._evaluators.values()):
-            self._evaluators = {name: one.emptied() for name, one in self._evaluators.items()}
-            self._pools.clear()
+        for evaluator in self._evaluators.values():
+            if evaluator.full:
+                self._evaluators = {name: one.emptied() for name, one in self._evaluators.items()}
+                self._pools.clear()
+                return
 
     def _evaluate(self, member: Member, pod: Pod, kind: Kind) -> Evaluation:
         evaluator = self._evaluators[self._profile_name(pod)]
@@ -289,11 +291,15 @@ class Engine:
         pod, hints = decision.pod, decision.hints
         member = self.cluster.by_name[decision.node]
         before = member.load
-        verdict = self.cluster.bind(pod, decision.node, hints if self.cached else None, decision.share)
+        known = self._evaluators[self._profile_name(pod)].verdict(before, pod)
+        verdict = self.cluster.bind(
+            pod, decision.node, hints if self.cached else None, decision.share, verdict=known
+        )
         if verdict.admitted:
             self.neighbours.place(pod, decision.node)
+            kind = kind_of(pod)
             for evaluator in self._evaluators.values():
-                evaluator.follow(member, before, kind_of(pod), hints)
+                evaluator.follow(member, before, kind, hints)
         return verdict
 
     def place(self, pod: Pod, node: str) -> bool:

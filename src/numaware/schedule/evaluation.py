@@ -7,7 +7,7 @@ the first never changes, the second does when the engine learns which pods come.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ from numaware.schedule.facts import NodeFacts
 from numaware.schedule.kinds import Kind, owns_something
 from numaware.schedule.knowledge import UNKNOWN, class_of
 from numaware.schedule.profile import Profile
-from numaware.schedule.prospects import Standing, Taking, prospects, taking
+from numaware.schedule.prospects import Spot, Standing, Taking, prospects, spot_of, taking
 from numaware.schedule.score import Outcome, Placement
 from numaware.schedule.shares import Share, choices, shares_class, with_shared
 from numaware.schedule.stranding import Mix
@@ -55,11 +55,12 @@ class Evaluation(NamedTuple):
 class _Answers:
     """What classes say to one kind of pod, by their numbers.
 
-    `promises` are what scores can be at most. `moves` says which class a member is of after such a pod was bound to it,
-    `takings` what it takes of nodes by the numbers of their kubelets.
+    `promises` are what scores can be at most, or the scores where they are known. `moves` says which class a member is of after such a pod was bound to it,
+    `takings` what it takes of nodes by the numbers of their kubelets, `worths` what a spot is worth to it: classes that
+    differ only elsewhere promise the same.
     """
 
-    __slots__ = ("fits", "kind", "moves", "promises", "scores", "takings")
+    __slots__ = ("fits", "kind", "moves", "promises", "scores", "takings", "worths")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -68,6 +69,7 @@ class _Answers:
         self.promises: dict[int, int] = {}
         self.scores: dict[int, int] = {}
         self.takings: dict[int, Taking | None] = {}
+        self.worths: dict[Spot, int] = {}
 
 
 class Evaluator:
@@ -85,6 +87,8 @@ class Evaluator:
         # How many fits and promises there are, or were.
         self._kept = 0
         self._hints: dict[tuple[Hint, ...], tuple[Hint, ...]] = {}
+        # The last admission that was worked out: most pods that lead to a new fit are bound by it at once.
+        self._last: tuple[Load, Pod, Verdict] | None = None
 
     def learn(self, mix: Mix) -> None:
         """Score by another mix of pods from now on."""
@@ -92,6 +96,7 @@ class Evaluator:
         for answers in self._answers.values():
             answers.scores.clear()
             answers.promises.clear()
+            answers.worths.clear()
 
     @property
     def full(self) -> bool:
@@ -133,6 +138,11 @@ class Evaluator:
         else:
             self._numbered[member.name] = after, member.load, member.facts
 
+    def verdict(self, load: Load, pod: Pod) -> Verdict | None:
+        """What the kubelet says to this very pod, if that is what was asked last."""
+        last = self._last
+        return last[2] if last is not None and last[0] is load and last[1] is pod else None
+
     def forget(self, name: str) -> None:
         """The member is gone."""
         self._numbered.pop(name, None)
@@ -157,11 +167,20 @@ class Evaluator:
         """
         answers = self._about(kind)
         score = answers.scores.get(number)
-        if score is None:
-            ways = self._known_fit(answers, number, member, pod, kind).ways
-            score = max([self._weigh(outcome, kind) for _, outcome in ways], default=REFUSED)
-            answers.scores[number] = score
+        return (
+            self._score(answers, number, self._known_fit(answers, number, member, pod))
+            if score is None
+            else score
+        )
+
+    def _score(self, answers: _Answers, number: int, fit: Fit) -> int:
+        score = max([self._weigh(outcome, answers.kind) for _, outcome in fit.ways], default=REFUSED)
+        answers.scores[number] = answers.promises[number] = score
         return score
+
+    def promises(self, kind: Kind) -> Mapping[int, int]:
+        """What is known of `promise`, by class."""
+        return self._about(kind).promises
 
     def promise(self, number: int, member: Member, pod: Pod, kind: Kind) -> int:
         """At least as much as `score`, and the score itself if it is known or nothing is gained by not knowing it.
@@ -169,7 +188,7 @@ class Evaluator:
         Most classes are never the best, and what they promise is enough to see that.
         """
         answers = self._about(kind)
-        known = answers.scores.get(number, answers.promises.get(number))
+        known = answers.promises.get(number)
         if known is not None:
             return known
         promise = self._promise(answers, number, member, pod)
@@ -184,18 +203,31 @@ class Evaluator:
         if node.kubelet.number not in answers.takings:
             answers.takings[node.kubelet.number] = taking(node, pod)
         wanted = answers.takings[node.kubelet.number]
-        found = prospects(self._standing(number, member), wanted, self.mix) if wanted is not None else None
-        if found is None:
+        if wanted is None:
             return None
-        # Without a prospect the twin will refuse; it is asked when nobody else is left to ask.
-        return max([self._weigh(prospect, answers.kind) for prospect in found], default=REFUSED + 1)
+        standing = self._standing(number, member)
+        spot = spot_of(standing, wanted, self.mix)
+        worth = answers.worths.get(spot) if spot is not None else None
+        if worth is None:
+            found = prospects(standing, wanted, self.mix)
+            if found is None:
+                return None
+            # Without a prospect the twin will refuse; it is asked when nobody else is left to ask.
+            worth = max([self._weigh(prospect, answers.kind) for prospect in found], default=REFUSED + 1)
+            if spot is not None:
+                answers.worths[spot] = worth
+                self._kept += 1
+        return worth
 
     def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Evaluation:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""
-        fit = self._known_fit(self._about(kind), number, member, pod, kind)
+        answers = self._about(kind)
+        fit = self._known_fit(answers, number, member, pod)
         if fit.reasons:
             return Evaluation(0, (), None, fit.reasons)
-        score = self.score(number, member, pod, kind)
+        score = answers.scores.get(number)
+        if score is None:
+            score = self._score(answers, number, fit)
         share = fit.ways[0][0]
         if len(fit.ways) > 1:
             share = next(share for share, outcome in fit.ways if self._weigh(outcome, kind) == score)
@@ -213,10 +245,10 @@ class Evaluator:
     def _weigh(self, placement: Placement, kind: Kind) -> int:
         return self.profile.weigh(kind.workload, placement, self.mix)
 
-    def _known_fit(self, answers: _Answers, number: int, member: Member, pod: Pod, kind: Kind) -> Fit:
+    def _known_fit(self, answers: _Answers, number: int, member: Member, pod: Pod) -> Fit:
         fit = answers.fits.get(number)
         if fit is None:
-            fit = answers.fits[number] = self._fit(number, member, pod, kind)
+            fit = answers.fits[number] = self._fit(number, member, pod, answers.kind)
             self._kept += 1
         return fit
 
@@ -233,6 +265,8 @@ class Evaluator:
             return Fit((), (), (f"the kubelet would crash: {crash}",))
         if not verdict.admitted:
             return Fit((), (), (numa_reason(node, verdict),))
+        if self.cached:
+            self._last = member.load, pod, verdict
         standing = self._standing(number, member)
         total = plus(used, kind.requests)
         ways = []

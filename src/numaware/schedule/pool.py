@@ -105,14 +105,14 @@ class Pool:
             some = self._classes.get(number)
             if some is not None and some.first == name == named.get(number):
                 member = self.cluster.by_name[name]
-                kept = self.evaluator.score(number, member, pod, kind)
-                if kept == -score:
-                    return member, self.evaluator.evaluate(number, member, pod, kind)
-                heapq.heappop(heap)
-                if kept == REFUSED:
+                found = self.evaluator.evaluate(number, member, pod, kind)
+                if found.reasons:
+                    heapq.heappop(heap)
                     named[number] = _NOBODY
+                elif found.score != -score:
+                    heapq.heapreplace(heap, (-found.score, name, number))
                 else:
-                    heapq.heappush(heap, (-kept, name, number))
+                    return member, found
                 continue
             heapq.heappop(heap)
             if named.get(number) != name:
@@ -154,13 +154,15 @@ class Pool:
 
     def _read(self, board: _Board, pod: Pod, kind: Kind) -> None:
         """Take in the news since the board was last asked for."""
-        named, classes = board.named, self._classes
+        named, classes, promises = board.named, self._classes, self.evaluator.promises(kind)
         for number in self._news[board.read :]:
             some, known = classes.get(number), named.get(number)
             if some is None or (known is not None and known <= some.first):
                 continue
             name = some.first
-            score = self.evaluator.promise(number, self.cluster.by_name[name], pod, kind)
+            score = promises.get(number)
+            if score is None:
+                score = self.evaluator.promise(number, self.cluster.by_name[name], pod, kind)
             if score == REFUSED:
                 named[number] = _NOBODY
             else:

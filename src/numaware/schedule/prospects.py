@@ -30,7 +30,7 @@ class Prospect(msgspec.Struct, frozen=True, gc=False):
     """
 
     site: Site
-    used: list[int]
+    used: tuple[int, ...]
     before: tuple[Zone, ...]
     after: tuple[Zone, ...]
     idle: tuple[int, int]
@@ -51,7 +51,7 @@ class Prospect(msgspec.Struct, frozen=True, gc=False):
 class Standing:
     """How the members of a class stand: what kind of machine they are, and what is free on them."""
 
-    __slots__ = ("capped", "gpus", "grouped", "milli", "room", "site", "whole")
+    __slots__ = ("capped", "gpus", "grouped", "milli", "room", "site")
 
     def __init__(self, member: Member) -> None:
         node, used, shares, _, _ = member.load
@@ -59,10 +59,33 @@ class Standing:
         self.room = room(node, shares, member.allocatable, used)
         self.milli = member.allocatable.get("cpu", 0) - used.get("cpu", 0)
         self.capped = self.room.capped
-        self.whole = self.room.whole
         self.gpus = self.room.gpus
         # A NUMA node that shares its memory with others takes no pod of its own, whatever is free there.
         self.grouped = any(part.cells & (part.cells - 1) for part in node.state.memory.nodes)
+
+
+# The kind of machine, a zone's number and what is free there, and what is left of all GPUs of the node.
+Spot = tuple[Site, int, Zone, int]
+
+
+def spot_of(standing: Standing, taking: Taking, mix: Mix) -> Spot | None:
+    """Where the pod certainly goes, if nothing but the spot decides what that is worth; None if more does."""
+    if not (taking.lowest and mix.by_gpus) or taking.share or standing.grouped:
+        return None
+    zones = standing.room.zones
+    if standing.site.spans == "freely" or standing.capped is not zones:
+        return None
+    cpus, memory, gpus = taking.cpus, taking.memory, taking.gpus
+    for index, zone in enumerate(zones):
+        if zone.cpus >= cpus and zone.memory >= memory and (not gpus or zone.gpus[-gpus:] == (WHOLE,) * gpus):
+            # What the node has left as a whole is a limit to the zone.
+            if (
+                zone.cpus - cpus > (standing.milli - taking.requested_milli) // 1000
+                or zone.memory - memory > standing.room.memory - taking.requested_memory
+            ):
+                return None
+            return standing.site, index, zone, standing.gpus
+    return None
 
 
 def prospects(standing: Standing, taking: Taking, mix: Mix) -> list[Prospect] | None:
@@ -79,24 +102,19 @@ def prospects(standing: Standing, taking: Taking, mix: Mix) -> list[Prospect] | 
     gpus = standing.gpus
     idle = gpus, gpus - taking.share - WHOLE * taking.gpus
     if free or not (taking.cpus or taking.memory or taking.gpus or taking.share):
-        before = (standing.whole,)
-        left = _left(standing.whole.gpus, taking)
-        return [Prospect(here, [], before, (Zone(cpus, memory, some),), idle) for some in left]
-    return [
-        Prospect(
-            here,
-            used,
-            tuple([standing.capped[index] for index in used]),
-            Room(tuple(left), cpus, memory).capped,
-            idle,
-        )
-        for used, left in _placed(zones, taking, lowest=taking.lowest and not standing.grouped)
-    ]
+        whole = standing.room.whole
+        left = _left(whole.gpus, taking)
+        return [Prospect(here, (), (whole,), (Zone(cpus, memory, some),), idle) for some in left]
+    found, capped = [], standing.capped
+    for used, kept in _placed(zones, taking, lowest=taking.lowest and not standing.grouped):
+        before = tuple([capped[index] for index in used])
+        found.append(Prospect(here, used, before, Room(kept, cpus, memory).capped, idle))
+    return found
 
 
 def _placed(
     zones: tuple[Zone, ...], taking: Taking, *, lowest: bool
-) -> Iterator[tuple[list[int], list[Zone]]]:
+) -> Iterator[tuple[tuple[int, ...], tuple[Zone, ...]]]:
     """Every choice of a zone for the pod, and of a GPU if it wants a part of one; equal choices may come twice.
 
     `lowest` says that the kubelet takes the first zone with enough of everything.
@@ -112,27 +130,27 @@ def _placed(
         if taking.share:
             yield from _shared(zones, index, here, taking)
         else:
-            yield [index], [here]
+            yield (index,), (here,)
         if lowest:
             return
 
 
 def _shared(
     zones: tuple[Zone, ...], index: int, here: Zone, taking: Taking
-) -> Iterator[tuple[list[int], list[Zone]]]:
+) -> Iterator[tuple[tuple[int, ...], tuple[Zone, ...]]]:
     """Every choice of a GPU to have a part of, for a pod that leaves `here` of a zone."""
     for left in _left(here.gpus, taking):
-        yield [index], [Zone(here.cpus, here.memory, left)]
+        yield (index,), (Zone(here.cpus, here.memory, left),)
     for other, there in enumerate(zones):
         if other != index:
             for left in _left(there.gpus, taking):
                 shared = Zone(there.cpus, there.memory, left)
                 if here == zones[index]:
-                    yield [other], [shared]
+                    yield (other,), (shared,)
                 elif other < index:
-                    yield [other, index], [shared, here]
+                    yield (other, index), (shared, here)
                 else:
-                    yield [index, other], [here, shared]
+                    yield (index, other), (here, shared)
 
 
 def _left(gpus: tuple[int, ...], taking: Taking) -> Iterator[tuple[int, ...]]:

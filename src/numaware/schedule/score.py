@@ -6,7 +6,7 @@ NUMA nodes the kubelet will really use, not on the best-looking ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -25,7 +25,7 @@ class Placement(Protocol):
     def site(self) -> Site: ...
 
     @property
-    def used(self) -> list[int]:
+    def used(self) -> Sequence[int]:
         """The zones the placement takes something from."""
 
     @property

@@ -40,16 +40,11 @@ def _device_class(inventory: Inventory, taken: int) -> Hashable:
 
 def _cpu_class(cpus: StaticCpus, node: Node) -> Hashable:
     shared = node.effective_shared()
-    options = cpus.options
-    by_number = (
-        options.distribute_across_cores or options.distribute_across_numa or options.prefer_align_uncore
-    )
-    if by_number or not cpus.rules.numa_allocator:
-        # These pick by CPU number, so the numbers themselves are the state.
+    if cpus.by_number:
         return shared
     free = shared & ~cpus.reserved
     counts = tuple([_core_counts(layout, cores, free) for layout, cores in cpus.layout.threads_of_node])
-    if options.full_pcpus_only:
+    if cpus.options.full_pcpus_only:
         return counts, (shared & ~cpus.reserved_cores).bit_count()
     return counts
 

@@ -225,6 +225,12 @@ def layout(numa: tuple[NumaHardware, ...]) -> Layout:
     return Layout(numa)
 
 
+@lru_cache(maxsize=1024)
+def positions(nodes: int) -> tuple[int, ...]:
+    """The positions of the nodes in a mask, ascending: `iter_bits`, for the few masks that come again and again."""
+    return tuple(iter_bits(nodes))
+
+
 @lru_cache(maxsize=64)
 def mask_order(count: int) -> tuple[int, ...]:
     """All non-empty masks over `count` nodes in the kubelet's order: by size, then lexicographic by node."""

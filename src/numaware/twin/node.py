@@ -222,13 +222,14 @@ class _Admission:
         self.container = ""
 
     def run(self) -> None:
-        policy = self.kubelet.policy
+        kubelet = self.kubelet
         hint = NO_HINT
-        if policy is not None and self.kubelet.by_pod:
+        one_by_one = kubelet.policy is not None and not kubelet.by_pod
+        if kubelet.policy is not None and kubelet.by_pod:
             hint = self._merge(None, self.demand)
         for index, wanted in enumerate(self.demand.containers):
             self.container = wanted.name
-            if policy is not None and not self.kubelet.by_pod:
+            if one_by_one:
                 hint = self._merge(wanted.name, wanted)
             self._allocate(index, wanted, hint)
 
@@ -258,9 +259,7 @@ class _Admission:
     def _asked_about(self, cpu: CpuState) -> CpuState:
         """The CPU Manager hears of the pod: in some releases only now does it let go of the one before."""
         cpus = self.kubelet.cpus
-        if cpus and self.kubelet.rules.keeps_pending:
-            return cpus.asked(cpu, self.uid, self.state.pods)
-        return cpu
+        return cpus.asked(cpu, self.uid, self.state.pods) if cpus else cpu
 
     def _answers(self, wanted: ContainerDemand | Demand) -> tuple[Answer, Answer, Answer]:
         """Device, CPU and memory, in the order in which the kubelet asks them."""
@@ -284,9 +283,10 @@ class _Admission:
         try:
             device = kubelet.devices.allocate(device, uid, wanted, hint)
             if kubelet.cpus:
-                cpu = self._asked_about(cpu)
+                if kubelet.rules.keeps_pending:
+                    cpu = self._asked_about(cpu)
                 cpu = kubelet.cpus.allocate(cpu, uid, wanted, hint)
-            if kubelet.memory:
+            if kubelet.memory and wanted.memory:
                 earlier = self.demand.containers[: min(index, self.init_count)]
                 memory = kubelet.memory.allocate(memory, uid, wanted, earlier, hint)
         finally:

@@ -124,7 +124,9 @@ class Neighbours:
 
     def ask(self, pod: Pod) -> Question | None:
         """What the pod has to ask before it is placed; None if it may join anybody and nobody minds or cares."""
-        rules, spread = pod.scheduling.pods, tuple(rule for rule in pod.scheduling.spread if rule.hard)
+        rules, spread = pod.scheduling.pods, pod.scheduling.spread
+        if spread:
+            spread = tuple(rule for rule in spread if rule.hard)
         if rules == _NO_RULES and not spread and not self._repel and not self._pull:
             return None
         kin = self._known_kin(pod) or self._unplaced(pod)

@@ -63,6 +63,13 @@ class StaticCpus:
                 f"(size of {list_form(reserved)} did not equal {reserved_count})",
             )
         self.reserved = reserved
+        # Whether CPUs are picked by their numbers, so that these matter and not only how many are free where.
+        self.by_number = (
+            options.distribute_across_cores
+            or options.distribute_across_numa
+            or options.prefer_align_uncore
+            or not rules.numa_allocator
+        )
         self.reserved_cores = layout.siblings(reserved)
         # NUMA nodes of a hint -> the CPUs that count as aligned with it; there are few hints that come true.
         self._inside: dict[int, int] = {}
@@ -257,9 +264,9 @@ class StaticCpus:
         shared = state.shared
         for cpus in state.owned[uid].values():
             shared |= cpus
-        return state._replace(
-            shared=shared, owned={other: owned for other, owned in state.owned.items() if other != uid}
-        )
+        owned = dict(state.owned)
+        del owned[uid]
+        return CpuState(shared, owned, state.reuse, state.pending)
 
     def asked(self, state: CpuState, uid: str, active: Container[str]) -> CpuState:
         """The pod is asked about: whoever is neither it nor on the node loses what it still held.

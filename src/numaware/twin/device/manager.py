@@ -259,8 +259,9 @@ class DeviceManager:
     def release(self, state: DeviceState, uid: str) -> DeviceState:
         if uid not in state.owned:
             return state
-        owned = {other: containers for other, containers in state.owned.items() if other != uid}
-        return state._replace(owned=owned, taken=_taken(owned))
+        owned = dict(state.owned)
+        del owned[uid]
+        return DeviceState(owned, state.file, _taken(owned), state.reuse)
 
     def restore(self, state: DeviceState) -> DeviceState:
         """A restarted kubelet believes its file, then hears of the pods that are gone."""

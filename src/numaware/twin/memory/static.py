@@ -15,7 +15,7 @@ import msgspec
 
 from numaware.machine.cpuset import iter_bits
 from numaware.twin.errors import AdmissionError, KubeletPanic, StartError, unexpected
-from numaware.twin.hardware import Layout, NumaHardware, mask_order, sums
+from numaware.twin.hardware import Layout, NumaHardware, mask_order, positions, sums
 from numaware.twin.rules import Rules
 from numaware.twin.topology.hints import Answer, Hint, Hints, of_size
 from numaware.twin.topology.merge import narrower
@@ -69,6 +69,7 @@ class StaticMemory:
         self.totals = tuple({**dict(node.hugepages), "memory": node.memory_bytes} for node in numa)
         self.kinds = tuple(sorted({kind for totals in self.totals for kind in totals}))
         self.allocatable = tuple(self._allocatable(position) for position in range(len(numa)))
+        self._index = {kind: index for index, kind in enumerate(self.kinds)}
         # Kind -> the nodes that do not have it.
         self._lacking = {
             kind: sum(1 << position for position, totals in enumerate(self.totals) if kind not in totals)
@@ -138,7 +139,7 @@ class StaticMemory:
 
     def _single_nodes(self, nodes: tuple[NodeMemory, ...], ever: list[int], wanted: Amounts) -> list[int]:
         """Those nodes that hold the request alone and belong to no group."""
-        indices = [(self.kinds.index(kind), size) for kind, size in wanted]
+        indices = [(self._index[kind], size) for kind, size in wanted]
         found = []
         for mask in ever:
             if mask & (mask - 1):
@@ -169,7 +170,7 @@ class StaticMemory:
             )
         ]
         for kind, size in wanted:
-            index = self.kinds.index(kind)
+            index = self._index[kind]
             free = sums([node.free[index] for node in nodes])
             if reusable:
                 candidates = [
@@ -223,7 +224,8 @@ class StaticMemory:
             blocks = tuple([Block(chosen, kind, size) for kind, size in wanted.memory])
             nodes = self._charge(nodes, blocks, reusable)
             mine = {**mine, wanted.name: blocks}
-            _take_over(mine, blocks, earlier)
+            if earlier:
+                _take_over(mine, blocks, earlier)
             held = {**held, uid: mine}
         return MemoryState(nodes, held, (uid, _reusable_after(reusable, blocks, ends=wanted.ends)))
 
@@ -260,7 +262,8 @@ class StaticMemory:
             held = state.nodes[nodes.bit_length() - 1].free
         else:
             held = _group_sums(state.nodes, nodes)
-        return all(held[self.kinds.index(kind)] >= size for kind, size in wanted)
+        short = [kind for kind, size in wanted if held[self._index[kind]] < size]
+        return not short
 
     def _crosses_groups(self, state: MemoryState, nodes: int) -> bool:
         # KUBELET: a single node is not checked: best-effort may charge it although it belongs to a group.
@@ -280,8 +283,8 @@ class StaticMemory:
             mask, left = block.nodes, block.size
             if reusable:
                 left = max(0, left - reusable.get((mask, block.kind), 0))
-            index = self.kinds.index(block.kind)
-            for position in iter_bits(mask):
+            index = self._index[block.kind]
+            for position in positions(mask):
                 node = nodes[position]
                 used = min(node.free[index], left)
                 left -= used
@@ -325,8 +328,8 @@ class StaticMemory:
         nodes = list(before)
         for block in blocks:
             left = block.size
-            index = self.kinds.index(block.kind)
-            for position in iter_bits(block.nodes):
+            index = self._index[block.kind]
+            for position in positions(block.nodes):
                 node = nodes[position]
                 assignments = node.assignments - 1
                 held = (self.allocatable[position][index] - node.free[index]) & _UINT64
