@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import Annotated, Literal
@@ -35,6 +34,7 @@ from numaware.serve.console.gates import PATHS, SECONDS_TO_ASK, ClusterGate
 from numaware.serve.console.history.travel import History
 from numaware.serve.console.livecluster import LiveCluster
 from numaware.serve.console.volcano import Volcano
+from numaware.serve.daemons import together
 from numaware.serve.live import Live
 from numaware.serve.truth import Truth
 
@@ -116,12 +116,14 @@ async def _serve(
         world = LiveCluster(context or "cluster", truth, time.monotonic, milliseconds(), volcano)
         live = Live(client, truth, (world,), time.monotonic)
         history = History(record) if record else None
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(live.run())
+
+        async def serve() -> None:
             await live.synced()
             world.begin()
             console = Console(world, milliseconds, history)
             await serve_until_cancelled(console, access, no_browser=no_browser)
+
+        await together(live.run(), serve())
 
 
 async def _cluster_gate(client: Client) -> ClusterGate:

@@ -129,7 +129,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
             async with serving(app, options.listen, options.tls) as address:
                 _log.info("listening", address=address)
                 try:
-                    await _together(
+                    await together(
                         live.run(),
                         actions.run(),
                         aftermath.run(),
@@ -176,7 +176,7 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
 
             async with serving(app, options.listen, options.tls) as address:
                 _log.info("listening", address=address)
-                await _together(live.run(), actions.run(), expire())
+                await together(live.run(), actions.run(), expire())
     return 0
 
 
@@ -187,7 +187,7 @@ async def _connected(kubeconfig: str | None, context: str | None) -> AsyncIterat
         yield client
 
 
-async def _together(*parts: Coroutine[Any, Any, None]) -> None:
+async def together(*parts: Coroutine[Any, Any, None]) -> None:
     """Run all until one ends or fails, which ends the others; its own error is what is raised."""
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
