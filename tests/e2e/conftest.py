@@ -1,10 +1,12 @@
-"""What the tests on real components share: a control plane for each module, and its logs beside a failure."""
+"""What the tests on real components share: a control plane and a browser for each module, and logs beside a failure."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Generator, Iterator
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 from e2e.control_plane import ControlPlane
 
@@ -14,6 +16,17 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """etcd and the API server, with everything of deploy/rbac in it; schedulers are started by whoever wants one."""
     with ControlPlane(tmp_path_factory.mktemp("plane")) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real one."""
+    program = shutil.which("chromium")
+    assert program, "there is no chromium; on Debian: apt-get install chromium"
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
-import sys
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from e2e.control_plane import ControlPlane, free_port
+from e2e.console_program import ConsoleProgram
+from e2e.control_plane import ControlPlane
 from e2e.fake_nodes import FakeNodes
 from e2e.ours import Daemon
-from e2e.program import Program, eventually
+from e2e.program import eventually
 from numaware.serve.console.lab import lab_cluster
 
 pytestmark = pytest.mark.e2e
@@ -35,43 +34,6 @@ def pod(name: str, cpu: str) -> dict[str, object]:
         "metadata": {"name": name},
         "spec": {"schedulerName": "numaware", "containers": [container]},
     }
-
-
-class ConsoleProgram(Program):
-    """`numaware console` with the rights that are shipped for it."""
-
-    def __init__(self, plane: ControlPlane) -> None:
-        self.port = free_port()
-        super().__init__(
-            "numaware-console",
-            [
-                sys.executable,
-                "-m",
-                "numaware",
-                "console",
-                "--kubeconfig",
-                plane.kubeconfig("numaware-console"),
-                "--port",
-                str(self.port),
-                "--no-browser",
-            ],
-            plane.folder / "numaware-console.log",
-        )
-        plane.programs[self.name] = self
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    assert program, "there is no chromium; on Debian: apt-get install chromium"
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

@@ -244,8 +244,8 @@ class Console:
         switch = await switching.find(self.world, call.path["id"])
         if switch is None:
             raise ProblemError(404, f"there is no switch {printable(call.path['id'], 40)!r}")
-        if switch.missing or switch.broken:
-            raise ProblemError(409, switch.missing or switch.broken)
+        if switch.missing:
+            raise ProblemError(409, switch.missing)
         try:
             if wish.dry_run:
                 return switching.preview(self.world, switch, wish)

@@ -59,8 +59,6 @@ async def _put(console: Console, switch: Switch, request: Request) -> Response:
         return envelope(400, "bad request")
     if switch.missing:
         return envelope(409, f"not installed: {switch.missing}", _data(switch))
-    if switch.broken:
-        return _told(switch)
     wish = policies.SwitchWish("open" if status == "open" else "close")
     try:
         answer = await policies.move(console.world, switch, wish, caller_of(request))

@@ -114,6 +114,8 @@ async def find(world: World, name: str) -> Switch | None:
 
 def preview(world: World, switch: Switch, wish: SwitchWish) -> SwitchAnswer:
     """What moving the switch would change."""
+    if switch.broken:
+        raise SwitchError(switch.broken)
     return _answer(switch, switch.conf, world.switched_conf(switch.id, wish.status))
 
 

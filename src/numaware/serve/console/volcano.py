@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import structlog
 from msgspec.structs import replace
+from structlog.contextvars import bound_contextvars
 
 from numaware.errors import InputError
 from numaware.kube import config_maps, deployments
@@ -98,11 +99,13 @@ class Volcano:
             raise SwitchError("it is being moved already", busy=True)
         self._progress = Progress("writing")
         try:
-            return await self._moved(status, by)
+            # Each write on the way is logged with who wanted it.
+            with bound_contextvars(by=by):
+                return await self._moved(status)
         except InputError as error:
             raise SwitchError(str(error)) from None
         except ApiError as error:
-            raise SwitchError(f"the API server says: {error}") from None
+            raise SwitchError(self._switch.broken or f"the API server says: {error}") from None
         finally:
             self._progress = None
 
@@ -133,21 +136,22 @@ class Volcano:
 
     # Moving
 
-    async def _moved(self, status: Status, by: str) -> bool:
+    async def _moved(self, status: Status) -> bool:
+        await self._map()
         before = await deployments.read(self._client, DEPLOYMENT, NAMESPACE)
         if before.paused:
             raise SwitchError(f"Deployment {NAMESPACE}/{DEPLOYMENT} is paused, so it would not restart")
         edit = await self._write(lambda text: self._edited(text, status))
         if edit is None:
             return False
-        _log.info("configuration written", place=PLACE, status=status, by=by)
         moment = micro_time(self._now())
         try:
             await self._restart(moment, "restarting")
         except (ApiError, _NotUpError) as error:
-            _log.warning("scheduler not ready", problem=str(error), by=by)
+            what = "could not be restarted" if isinstance(error, ApiError) else "did not come up"
+            _log.warning(f"scheduler {what}", problem=str(error))
             undone = await self._undo(edit, moment, before.restarted_at)
-            raise SwitchError(f"the scheduler did not come up ({error}); {undone}", undone=True) from None
+            raise SwitchError(f"the scheduler {what} ({error}); {undone}", undone=True) from None
         self._last = edit
         return True
 
@@ -169,6 +173,7 @@ class Volcano:
                 if not error.uncertain or (await self._map()).data.get(KEY) != after:
                     raise
             self._know(_read(after))
+            _log.info("configuration written", place=PLACE, status=self._switch.status)
             return _Edit(before, after)
         raise SwitchError(f"somebody else keeps writing {PLACE}")
 
@@ -190,10 +195,10 @@ class Volcano:
                 return
             if rollout.gave_up(asked.generation):
                 raise _NotUpError(rollout.failed)
-            told = f"{min(rollout.updated, rollout.available)} of {rollout.wanted} pods are ready"
-            self._progress = Progress(stage, told)
+            ready = max(0, rollout.available + rollout.updated - rollout.total)
+            self._progress = Progress(stage, ready, rollout.wanted)
             if self._clock() >= deadline:
-                raise _NotUpError(f"after {self._patience:g} s {told}")
+                raise _NotUpError(f"after {self._patience:g} s {ready} of {rollout.wanted} pods are ready")
             await self._sleep(_SECONDS_BETWEEN_LOOKS)
 
     async def _undo(self, edit: _Edit, moment: str, earlier: str | None) -> str:

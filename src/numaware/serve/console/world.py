@@ -57,10 +57,11 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a switch that is being moved has come."""
+    """How far a switch that is being moved has come: of the pods that restart, how many are ready."""
 
     stage: Stage
-    message: str = ""
+    ready: int = 0
+    wanted: int = 0
 
 
 class Switch(msgspec.Struct, frozen=True, rename="camel"):
