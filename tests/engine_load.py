@@ -14,10 +14,11 @@ from numaware.machine import synthetic
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.facts import NodeFacts
+from numaware.schedule.steady import settle
 from numaware.twin.config import KubeletConfig, MemoryReservation
 from numaware.twin.inventory import hardware_of, plugin_resource
 from numaware.twin.node import Node
-from numaware.workload.pod import NANO, Container, Pod
+from numaware.workload.pod import NANO, Container, Pod, amount, units
 from twin_nodes import GI, quantities
 
 GPU = "nvidia.com/gpu"
@@ -99,24 +100,29 @@ class Stream:
         self.count = 0
         self.refused = 0
 
-    def step(self, releases: int) -> int:
-        """One decision, carried out; returns the CPUs that were asked for."""
+    def arriving(self) -> Pod:
+        """The next pod; a scheduler has it before it decides."""
+        self.count += 1
+        return pod(self.count, *self.random.choice(SHAPES))
+
+    def leave(self, releases: int) -> None:
+        """Now and then one that is there leaves."""
         if self.placed and self.random.randrange(100) < releases:
             leaving = self.random.randrange(len(self.placed))
             self.placed[leaving], self.placed[-1] = self.placed[-1], self.placed[leaving]
             self.engine.release(self.placed.pop())
-        shape = self.random.choice(SHAPES)
-        arriving = pod(self.count, *shape)
-        self.count += 1
+
+    def decide(self, arriving: Pod) -> bool:
+        """One decision, carried out; whether there was a place."""
         decision = self.engine.decide(arriving)
         if decision.node is None:
             self.refused += 1
-            return 0
+            return False
         verdict = self.engine.bind(decision)
         if not verdict.admitted:
             raise AssertionError(f"{decision.node} refused what was decided: {verdict.message}")
         self.placed.append(arriving.uid)
-        return shape[0]
+        return True
 
 
 def measure(load: Load) -> dict[str, float]:
@@ -125,11 +131,16 @@ def measure(load: Load) -> dict[str, float]:
     stream = Stream(Engine(made))
     wanted = len(made) * dict(made.members[0].facts.allocatable)["cpu"] // 1000 * FULL // 100
     while wanted > 0:
-        wanted -= stream.step(0)
+        arriving = stream.arriving()
+        if stream.decide(arriving):
+            wanted -= units(amount(arriving.containers[0].requests, "cpu"))
     stream.refused = 0
+    coming = [stream.arriving() for _ in range(load.decisions)]
+    settle()
     began = time.process_time()
-    for _ in range(load.decisions):
-        stream.step(RELEASES)
+    for arriving in coming:
+        stream.leave(RELEASES)
+        stream.decide(arriving)
     seconds = time.process_time() - began
     # The process's own peak: getrusage would count that of the one it was forked from.
     peak = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))

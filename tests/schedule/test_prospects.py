@@ -34,7 +34,7 @@ def test_an_aligned_pod_takes_all_it_owns_from_the_lowest_numa_node_that_has_eno
 def test_which_numa_node_it_is_cannot_be_told_of_a_pod_that_wants_huge_pages_too() -> None:
     found = seen(gpu_node("single-numa-node", memory=True), pod("a", 4, GI, huge=1))
     assert found is not None
-    assert [one.used for one in found] == [[0], [1]]
+    assert [one.used for one in found] == [(0,), (1,)]
 
 
 def test_there_is_no_prospect_where_no_numa_node_has_enough() -> None:
@@ -49,7 +49,7 @@ def test_nothing_is_foretold_of_a_pod_that_may_lie_on_several_numa_nodes(policy:
     assert not wanted.together
     # Under best-effort pods lie freely, and only the node as a whole counts.
     found = prospects(Standing(cluster_of(node).members[0]), wanted, GPUS)
-    assert found is None if policy == "restricted" else [one.used for one in found or ()] == [[]]
+    assert found is None if policy == "restricted" else [one.used for one in found or ()] == [()]
 
 
 def test_nothing_is_foretold_of_gpus_that_are_not_on_one_numa_node() -> None:
@@ -69,14 +69,14 @@ def test_a_part_of_a_gpu_may_be_beside_the_cpus_or_not() -> None:
     amounts = sized({"cpu": 2, "memory": GI, SHARE_RESOURCE: 400})
     found = seen(gpu_node("single-numa-node"), pod_of("a", Container("app", amounts, amounts)))
     assert found is not None
-    assert [one.used for one in found] == [[0], [0, 1]]
+    assert [one.used for one in found] == [(0,), (0, 1)]
     assert {zone.gpus for one in found for zone in one.after} == {(WHOLE, WHOLE), (600, WHOLE)}
 
 
 def test_a_pod_that_owns_nothing_changes_the_totals_alone() -> None:
     found = seen(gpu_node("restricted"), pod_of("a", Container("app", sized({"cpu": 3}))))
     assert found is not None
-    assert [(one.used, one.after) for one in found] == [([], (Zone(12, 2 * 64 * GI, (WHOLE,) * 4),))]
+    assert [(one.used, one.after) for one in found] == [((), (Zone(12, 2 * 64 * GI, (WHOLE,) * 4),))]
 
 
 def test_stranded_cpus_are_not_foretold_where_the_totals_limit_the_zones() -> None:

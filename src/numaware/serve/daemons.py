@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import socket
 import time
@@ -27,6 +26,7 @@ from numaware.kube.lease import Election, LeadershipLost
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.profile import Profile
+from numaware.schedule.steady import settle
 from numaware.schedule.storm import StormGuard
 from numaware.serve import logs
 from numaware.serve.actions import KubeActions
@@ -48,9 +48,6 @@ _SECONDS_BETWEEN_EXPIRIES = 5.0
 # rest waits, a few kilobytes each.
 _EVENT_WRITERS = 1
 _MOST_EVENTS = 10_000
-# Objects made before Python looks for cycles among them. Hardly anything here is in one, and at the usual 700 it would look
-# several times for every ten pods.
-_OBJECTS_BETWEEN_LOOKS = 20_000
 _LOOPBACK = ("127.", "::1", "localhost")
 _LEVELS: tuple[Level, ...] = get_args(Level)
 _STATES: tuple[State, ...] = get_args(State)
@@ -122,7 +119,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
             async def work() -> None:
                 metrics.leader.set(1)
                 await live.synced()
-                _settle_memory()
+                settle()
                 _log.info("scheduling", names=list(options.names), nodes=len(engine.cluster))
                 await scheduler.run()
 
@@ -169,7 +166,7 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
 
             async def expire() -> None:
                 await live.synced()
-                _settle_memory()
+                settle()
                 while True:
                     await asyncio.sleep(_SECONDS_BETWEEN_EXPIRIES)
                     extender.expire()
@@ -199,13 +196,6 @@ async def together(*parts: Coroutine[Any, Any, None]) -> None:
     for task in tasks:
         if not task.cancelled():
             task.result()
-
-
-def _settle_memory() -> None:
-    """Everything is listed: what is in memory now stays, so that looking for cycles need not go through it again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_BETWEEN_LOOKS)
 
 
 def _events(client: Client, program: str) -> EventWriter:

@@ -49,6 +49,8 @@ class Neighbours:
         self.knows_namespaces = knows_namespaces
         self._nodes: dict[str, NodeFacts] = {}
         self._places = Places()
+        # Pods that nobody has asked about since they came, and that ask for nothing themselves: on most clusters all.
+        self._uncounted: dict[str, tuple[Pod, str]] = {}
         self._placed: dict[str, _Placed] = {}
         # Node -> its pods, in the order in which they came.
         self._on: dict[str, dict[str, Pod]] = {}
@@ -107,13 +109,23 @@ class Neighbours:
         if node not in self._nodes:
             raise KeyError(node)
         self.remove(pod.uid)
-        kin = self._known_kin(pod) or self._new_kin(pod)
-        self._placed[pod.uid] = _Placed(pod, node, kin)
-        self._on.setdefault(node, {})[pod.uid] = pod
-        self._count(self._placed[pod.uid], 1)
+        self._uncounted[pod.uid] = pod, node
+        if pod.scheduling.pods != _NO_RULES:
+            self._count_all()
+
+    def _count_all(self) -> None:
+        """Count the pods that came since somebody asked."""
+        for uid, (pod, node) in self._uncounted.items():
+            kin = self._known_kin(pod) or self._new_kin(pod)
+            placed = self._placed[uid] = _Placed(pod, node, kin)
+            self._on.setdefault(node, {})[uid] = pod
+            self._count(placed, 1)
+        self._uncounted.clear()
 
     def remove(self, uid: str) -> None:
         """The pod is gone; nothing happens if it was not there."""
+        if self._uncounted.pop(uid, None) is not None:
+            return
         placed = self._placed.pop(uid, None)
         if placed is None:
             return
@@ -129,6 +141,7 @@ class Neighbours:
             spread = tuple(rule for rule in spread if rule.hard)
         if rules == _NO_RULES and not spread and not self._repel and not self._pull:
             return None
+        self._count_all()
         kin = self._known_kin(pod) or self._unplaced(pod)
         self._look_up_standing(kin)
         if rules == _NO_RULES and not spread and not kin.repelled and not kin.pulled:
@@ -260,6 +273,7 @@ class Neighbours:
 
     def _leave(self, node: str) -> list[Pod]:
         """Take every pod off a node; returns them."""
+        self._count_all()
         pods = list(self._on.get(node, {}).values())
         for pod in pods:
             self.remove(pod.uid)
