@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import StreamingResponse
 
+from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
@@ -49,7 +50,7 @@ from numaware.serve.console.scene import Scene
 from numaware.serve.console.shape import Rules, Shape, pod_of, workload_of
 from numaware.serve.console.simulation import Simulation, Simulations, SimulationWish, Simulator
 from numaware.serve.console.stream import Changed, Stream, TooManyReadersError
-from numaware.serve.console.whatif import NodeAnswer, WhatIf, asked, headroom, rooms, tally, told
+from numaware.serve.console.whatif import NodeAnswer, WhatIf, asked, headroom, reasons_of, rooms, tally, told
 from numaware.serve.console.world import SwitchError, World
 from numaware.workload.pod import Pod
 
@@ -136,12 +137,13 @@ class Console:
             key=lambda pod: (pod.namespace, pod.name),
         )
         page, last = _page(found, query, lambda pod: f"{pod.namespace}/{pod.name}")
-        return PodPage(tuple(page), len(found), last)
+        return PodPage(tuple(podview.in_words(pod, call.lang) for pod in page), len(found), last)
 
     async def pod(self, call: Call) -> PodView:
         scene = await self._scene(call.query.at)
         pod, member = scene.pod(call.path["namespace"], call.path["name"])
-        return podview.view_of(scene.census, pod, member)
+        found = podview.view_of(scene.census, pod, member)
+        return msgspec.structs.replace(found, summary=podview.in_words(found.summary, call.lang))
 
     # Questions
 
@@ -149,22 +151,23 @@ class Console:
         query: ExplainQuery = call.query
         shape = Shape(query.cpu, query.memory, query.gpu, query.gpu_resource)
         question = Question(shape, "", query.pod, query.node, query.policy, query.scope)
-        return await self._explain(question, await self._scene(query.at))
+        return await self._explain(question, await self._scene(query.at), call.lang)
 
     async def explain_post(self, call: Call) -> Explained:
-        return await self._explain(call.body, await self._scene(call.query.at))
+        return await self._explain(call.body, await self._scene(call.query.at), call.lang)
 
-    async def _explain(self, question: Question, scene: Scene) -> Explained:
+    async def _explain(self, question: Question, scene: Scene, lang: Lang) -> Explained:
         pod, _, path = _asked(question, scene)
         member = scene.member(question.node)
         node = under(member.node, Rules(question.policy, question.scope))
         if node is None:
             raise InputError("policy", f"the kubelet of {member.name} would not start with it")
         async with self._busy:
-            return await asyncio.to_thread(explained, member.name, node, pod, path)
+            return await asyncio.to_thread(explained, member.name, node, pod, path, lang)
 
     async def whatif(self, call: Call) -> WhatIf:
         question: Question = call.body
+        lang = call.lang
         scene = await self._scene(call.query.at)
         pod, home, _ = _asked(question, scene)
         rules = Rules(question.policy, question.scope)
@@ -182,12 +185,12 @@ class Console:
                     rules.policy or config.topology_policy,
                     rules.scope or config.topology_scope,
                     found.numa,
-                    found.reasons,
+                    reasons_of(found, lang),
                     found.stranded,
                     scene.census.strips(member.name),
                 )
             )
-        return WhatIf(asked(pod), told(judged), tally(judged), tuple(answers), scene.census.serial)
+        return WhatIf(asked(pod), told(judged, lang), tally(judged), tuple(answers), scene.census.serial)
 
     async def headroom(self, call: Call) -> Room:
         scene = await self._scene(call.query.at)
@@ -204,7 +207,7 @@ class Console:
         scene = await self._scene(query.at)
         if scene is not self.now or "text/event-stream" not in call.request.headers.get("accept", ""):
             recent = list(scene.world.events)[: -query.limit - 1 : -1]
-            return EventPage(tuple(recent))
+            return EventPage(tuple(podview.event_in_words(event, call.lang) for event in recent))
         try:
             lines = self.stream.subscribe(_shape(query))
         except TooManyReadersError:
@@ -237,7 +240,7 @@ class Console:
 
     async def policies(self, call: Call) -> switching.Policies:
         scene = await self._scene(call.query.at)
-        return await switching.policies_of(scene.world)
+        return switching.in_words(await switching.policies_of(scene.world), call.lang)
 
     async def switch(self, call: Call) -> switching.SwitchAnswer:
         wish: switching.SwitchWish = call.body
@@ -255,12 +258,12 @@ class Console:
 
     async def try_policy(self, call: Call) -> switching.PolicyAnswer:
         async with self._busy:
-            return switching.try_policy(self.world, call.body)
+            return switching.tried_in_words(switching.try_policy(self.world, call.body), call.lang)
 
     async def diagnose(self, call: Call) -> Diagnosis:
         query: DiagnoseQuery = call.query
         async with self._busy:
-            return await asyncio.to_thread(diagnosed, call.body, query.file, query.lang)
+            return await asyncio.to_thread(diagnosed, call.body, query.file, query.lang or call.lang)
 
     async def simulations(self, _: Call) -> Simulations:
         return self.simulator.listed()

@@ -10,6 +10,7 @@ import msgspec
 from numaware.diagnose.capacity import zones
 from numaware.diagnose.causes import requested_by
 from numaware.diagnose.explanation import explain, to_builtins
+from numaware.diagnose.texts import Lang
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node, NodeState
 from numaware.twin.topology.hints import Hints
@@ -76,7 +77,7 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
     devices: dict[str, tuple[str, ...]]
 
 
-def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec") -> Explained:
+def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec", lang: Lang = "en") -> Explained:
     """Ask the twin; a pod that is on the node already is asked about as if it came anew."""
     node = node.release(pod.uid) if pod.uid in node.state.pods else node
     told = explain(name, node, pod)
@@ -91,7 +92,7 @@ def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec") -> Expla
         node=name,
         policy=config.topology_policy,
         scope=config.topology_scope,
-        explanation=to_builtins(told, spec_path),
+        explanation=to_builtins(told, spec_path, lang),
         merges=tuple(_merge(node, pod, merge) for merge in merges),
         fits=tuple(_fits(node, pod)),
         devices=_devices(node, pod, held) if told.admitted else {},

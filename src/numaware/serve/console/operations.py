@@ -18,8 +18,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from numaware import __version__
+from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.serve.console.problems import MEDIA_TYPE, Problem, ProblemError
+from numaware.serve.console.words import language_of
 
 Method = Literal["GET", "POST", "PUT"]
 _SMALLEST_ZIP = 1024
@@ -36,6 +38,11 @@ class Call(NamedTuple):
     query: Any
     body: Any
     request: Request
+
+    @property
+    def lang(self) -> Lang:
+        """The language in which sentences are told."""
+        return language_of(self.request.headers)
 
 
 Handler = Callable[[Call], Awaitable[Any]]
@@ -121,7 +128,7 @@ async def _body(operation: Operation, request: Request) -> Any:
 
 
 def _answer(request: Request, found: Packed, kept: str) -> Response:
-    headers = {"etag": found.tag, "cache-control": kept, "vary": "accept-encoding"}
+    headers = {"etag": found.tag, "cache-control": kept, "vary": "accept-encoding, accept-language"}
     if request.method in ("GET", "HEAD") and found.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if found.zipped and "gzip" in request.headers.get("accept-encoding", ""):
@@ -131,6 +138,14 @@ def _answer(request: Request, found: Packed, kept: str) -> Response:
 
 
 # The document
+
+_LANGUAGE = {
+    "name": "Accept-Language",
+    "in": "header",
+    "required": False,
+    "description": "en or zh: the language of sentences. What kubelets, schedulers and API servers said is quoted.",
+    "schema": {"type": "string"},
+}
 
 
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
@@ -163,6 +178,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": components,
+            "parameters": {"language": _LANGUAGE},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"token": []}],
@@ -193,7 +209,8 @@ def _described(
                 "schema": schema_of[id(field.type)],
             }
             for field in fields
-        ],
+        ]
+        + [{"$ref": "#/components/parameters/language"}],
         "responses": {"200": {"description": "The answer", "content": content}},
     }
     if operation.body is not None:

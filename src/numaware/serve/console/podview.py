@@ -7,12 +7,14 @@ from typing import Literal
 
 import msgspec
 
+from numaware.diagnose.texts import Lang
 from numaware.machine.cpuset import list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.facts import pod_requests
 from numaware.schedule.ledger import Placement
 from numaware.serve.console.census import Census
 from numaware.serve.console.nodeview import device_ids, name_of
+from numaware.serve.console.words import retold
 from numaware.serve.console.world import Event, World
 from numaware.simulate.measure import fewest_nodes, numa_nodes
 from numaware.workload.pod import NANO, Pod
@@ -161,3 +163,13 @@ def _zones(placement: Placement) -> tuple[ZoneView, ...]:
 def _amounts(resources: tuple[tuple[str, int], ...]) -> dict[str, int]:
     """CPUs in thousandths, everything else in whole units."""
     return {name: -(-nano * 1000 // NANO) if name == "cpu" else -(-nano // NANO) for name, nano in resources}
+
+
+def in_words(pod: PodSummary, lang: Lang) -> PodSummary:
+    """What its scheduler says of it, told in a language."""
+    return msgspec.structs.replace(pod, message=retold(pod.message, lang)) if pod.message else pod
+
+
+def event_in_words(event: Event, lang: Lang) -> Event:
+    """The same for something that happened."""
+    return msgspec.structs.replace(event, message=retold(event.message, lang)) if event.message else event

@@ -9,11 +9,13 @@ from typing import Literal
 import msgspec
 import structlog
 
+from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
 from numaware.serve.console.census import pool_of
 from numaware.serve.console.shape import Policy, Scope
+from numaware.serve.console.words import retold
 from numaware.serve.console.world import Change, Status, Switch, SwitchError, World
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.node import Node
@@ -104,6 +106,29 @@ async def policies_of(world: World) -> Policies:
         (policy, scope), _ = min(kinds.items(), key=lambda item: (-item[1], item[0]))
         found.append(Pool(name, kinds.total(), policy, scope, len(kinds) > 1))
     return Policies(tuple(world.switches), tuple(found), tuple(reversed(world.changes)))
+
+
+def in_words(found: Policies, lang: Lang) -> Policies:
+    """The same with every sentence told in a language."""
+    if lang == "en":
+        return found
+
+    def switch(one: Switch) -> Switch:
+        return msgspec.structs.replace(
+            one, missing=retold(one.missing, lang), broken=retold(one.broken, lang)
+        )
+
+    return Policies(
+        tuple(map(switch, found.switches)),
+        found.pools,
+        tuple(msgspec.structs.replace(one, problem=retold(one.problem, lang)) for one in found.changes),
+    )
+
+
+def tried_in_words(found: PolicyAnswer, lang: Lang) -> PolicyAnswer:
+    """The same for a policy that was tried."""
+    nodes = (msgspec.structs.replace(one, problem=retold(one.problem, lang)) for one in found.nodes)
+    return msgspec.structs.replace(found, nodes=tuple(nodes))
 
 
 async def find(world: World, name: str) -> Switch | None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from http import HTTPStatus
 
 import msgspec
+from starlette.datastructures import Headers
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from numaware.serve.console.words import language_of, retold
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -32,10 +36,27 @@ class ProblemError(Exception):
 
 
 def answer(error: ProblemError) -> Response:
-    """The problem on the wire."""
-    return Response(
-        msgspec.json.encode(error.problem),
-        status_code=error.problem.status,
-        media_type=MEDIA_TYPE,
-        headers={"cache-control": "no-store", **error.headers},
-    )
+    """The problem on the wire, in the language of whoever called."""
+    return _Answer(error)
+
+
+class _Answer(Response):
+    """Decides on its language when it is sent: only then it is known to whom."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, error: ProblemError) -> None:
+        self.error = error
+        headers = {"cache-control": "no-store", "vary": "accept-language", **error.headers}
+        super().__init__(msgspec.json.encode(error.problem), error.problem.status, headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        lang = language_of(Headers(scope=scope))
+        problem = self.error.problem
+        told = msgspec.structs.replace(
+            problem, detail=retold(problem.detail, lang), hint=retold(problem.hint, lang)
+        )
+        self.body = msgspec.json.encode(told)
+        self.headers["content-length"] = str(len(self.body))
+        self.headers["content-language"] = lang
+        await super().__call__(scope, receive, send)

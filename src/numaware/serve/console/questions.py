@@ -141,10 +141,10 @@ class HistoryQuery(AtQuery, frozen=True, rename="camel"):
 
 
 class DiagnoseQuery(msgspec.Struct, frozen=True, rename="camel"):
-    """What the file is called, and the language of the findings."""
+    """What the file is called, and the language of the findings if it is not that of the call."""
 
     file: Text = "upload"
-    lang: Literal["en", "zh"] = "en"
+    lang: Literal["en", "zh"] | None = None
 
 
 class Health(msgspec.Struct, frozen=True):

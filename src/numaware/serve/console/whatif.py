@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from numaware.diagnose.texts import Lang
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.constraints import capacity_reasons
 from numaware.schedule.facts import pod_requests
 from numaware.serve.console.census import Strip
 from numaware.serve.console.judging import VERDICTS, Judgement, Reason, Verdict
+from numaware.serve.console.words import retold
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
@@ -74,12 +76,19 @@ def asked(pod: Pod) -> Asked:
     )
 
 
-def told(judged: Sequence[Judgement]) -> str:
+def told(judged: Sequence[Judgement], lang: Lang = "en") -> str:
     """`71/248 nodes are available: 25 …`, as kube-scheduler puts it."""
     fitting = sum(found.verdict in ("aligned", "split") for found in judged)
     counts = Counter(reason for found in judged for reason in set(found.told))
     reasons = ", ".join(sorted(f"{number} {reason}" for reason, number in counts.items()))
-    return f"{fitting}/{len(judged)} nodes are available{f': {reasons}' if reasons else ''}."
+    return retold(f"{fitting}/{len(judged)} nodes are available{f': {reasons}' if reasons else ''}.", lang)
+
+
+def reasons_of(found: Judgement, lang: Lang) -> tuple[Reason, ...]:
+    """Its reasons; those without parts are sentences, and told in a language."""
+    if lang == "en" or not any(reason.text for reason in found.reasons):
+        return found.reasons
+    return tuple(msgspec.structs.replace(one, text=retold(one.text, lang)) for one in found.reasons)
 
 
 def tally(judged: Sequence[Judgement]) -> dict[str, int]:

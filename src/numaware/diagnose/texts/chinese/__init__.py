@@ -9,6 +9,7 @@ from numaware.diagnose.texts.chinese import (
     fine,
     labels,
     lint,
+    quoting,
     recommend,
     refusals,
     scheduling,
@@ -27,7 +28,7 @@ LABELS = {
     **scheduling.LABELS,
     **views.LABELS,
 }
-SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS}
+SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS, **quoting.SPECS}
 TEXTS = {
     **refusals.TEXTS,
     **startup.TEXTS,

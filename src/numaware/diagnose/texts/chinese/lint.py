@@ -55,7 +55,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "ignored-field": Text(
         "{path} 不起作用",
-        "{path}：{message}。",
+        "{path}：{message:retold}。",
         ("是不是想写 {near}?", "删除或改正 {path}"),
     ),
     "ignored-field/manifest": Text(
@@ -65,7 +65,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "manifest-invalid": Text(
         "API server 会拒绝 {name}：{path}",
-        "{path}: {message}",
+        "{path}：{message:retold}",
         (),
     ),
     "memory-in-fractions-of-a-byte": Text(

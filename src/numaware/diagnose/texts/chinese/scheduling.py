@@ -128,22 +128,22 @@ def _known(text: str) -> str:
     return ""
 
 
-def retold(message: str) -> str:
-    """What a scheduler says of a pod that waits, `0/3 nodes are available: …`; all of it quoted if a part is not known."""
+def summary(message: str) -> str:
+    """What a scheduler says of a pod that waits, `0/3 nodes are available: …`; empty if a part of it is not known."""
     match = _SUMMARY.fullmatch(message)
     if match is None:
-        return reason(message)
+        return _known(message)
     fitting, nodes, told, miss = match.groups()
     why = _known(told) if told else ""
     if told and not why:
         parts = [part.partition(" ") for part in _NEXT.split(told)]
         counted = [(int(number), _known(words)) for number, _, words in parts if number.isdigit()]
         if len(counted) < len(parts) or not all(said for _, said in counted):
-            return message
+            return ""
         why = _counted(counted)
     near = _SHORT.fullmatch(miss) if miss else None
     if miss and near is None:
-        return message
+        return ""
     head = f"{nodes} 个节点中 {fitting} 个可用" if int(fitting) else f"{nodes} 个节点都不可用"
     return f"{head}{f'：{why}' if why else ''}。{_nearest(near) if near else ''}"
 
@@ -182,6 +182,5 @@ LABELS: Mapping[str, str] = {
 SPECS: Specs = {
     "reason": reason,
     "reasons": _reasons,
-    "retold": retold,
     "clause": lambda sentence: sentence.removesuffix("。"),
 }

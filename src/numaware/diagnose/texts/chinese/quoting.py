@@ -1,0 +1,23 @@
+"""What was said in English somewhere, told in Chinese where it is known; everything else is quoted."""
+
+from __future__ import annotations
+
+from numaware.diagnose.texts.chinese.inputs import SENTENCES
+from numaware.diagnose.texts.chinese.scheduling import summary
+from numaware.diagnose.texts.sentences import Sentences
+from numaware.diagnose.texts.template import Specs
+
+_SENTENCES = Sentences(SENTENCES)
+
+
+def retold(text: str) -> str:
+    """The sentence; `source: sentence` keeps its source."""
+    found = summary(text) or _SENTENCES.told(text, retold)
+    if found:
+        return found
+    source, colon, rest = text.partition(": ")
+    told = retold(rest) if colon else rest
+    return f"{source}：{told}" if told != rest else text
+
+
+SPECS: Specs = {"retold": retold}
