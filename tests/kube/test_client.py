@@ -190,8 +190,9 @@ def test_nobody_at_home_is_certain_not_to_have_done_anything() -> None:
             assert (caught.value.reason, caught.value.uncertain) == ("Unreachable", False)
             with pytest.raises(InputError) as told:
                 await client.server_version()
-            assert str(told.value).startswith(base)
-            assert "\n" not in str(told.value)
+            problem = f"cannot talk to the API server: cannot connect to {base[7:]}: Connection refused"
+            assert (told.value.source, told.value.problem) == (base, problem)
+            assert "--context" in told.value.hint
 
     asyncio.run(play())
 
@@ -204,6 +205,30 @@ def test_the_version_of_the_server_is_told_and_what_is_none_refused() -> None:
             await client.server_version()
 
     run(story)
+
+
+def test_a_server_is_greeted_again_if_it_is_slow_and_not_if_nobody_listens() -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def play() -> None:
+        now = iter(range(10_000))
+        async with fake_api_server() as server:
+            server.delay = 0.5
+            async with Client(connection(server), timeout=0.3) as client:
+                with pytest.raises(InputError, match="did not answer in time"):
+                    await client.server_version()
+            assert [path for _, path, _ in server.calls if path == "/version"] == ["/version"] * 2
+            base = server.base
+        # A clock that goes on a tenth of a second with each look.
+        async with Client(Connection(base), clock=lambda: next(now) / 10, sleep=sleep) as client:
+            with pytest.raises(InputError, match="Connection refused"):
+                await client.server_version()
+        assert 1 < len(waits) < 15
+
+    asyncio.run(play())
 
 
 def test_writes_go_where_they_belong_in_the_form_they_name() -> None:

@@ -31,6 +31,19 @@ _PATCHES: Mapping[PatchKind, str] = {
 # JSON is YAML, so the encoder serves this too.
 _APPLY = "application/apply-patch+yaml"
 
+# A server that restarts listens again within moments; one that answers slowly is asked once more, with more patience.
+_LISTENS_SECONDS = 1.5
+_ANSWERS_SECONDS = 8.0
+_OTHER_CLUSTER = (
+    "is it running, and is it the cluster you mean? Choose another one with --kubeconfig or --context"
+)
+_HINTS = {
+    "Unreachable": _OTHER_CLUSTER,
+    "Timeout": _OTHER_CLUSTER,
+    "BadCertificate": "certificate-authority in the kubeconfig is not the one that has signed for this server",
+    "Unauthorized": "the token or certificate in the kubeconfig is not accepted, or has expired",
+}
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -58,14 +71,28 @@ class Client(Transport):
     """A session with one API server: `async with Client(await connect(None, None)) as client`."""
 
     async def server_version(self) -> str:
-        """Which Kubernetes answers; `InputError` if none does, so that a person learns it in one line."""
+        """Which Kubernetes answers; `InputError` if none does, so that a person learns it in one line.
+
+        A server that is slow is given time; where nobody listens, nobody is waited for.
+        """
         try:
-            answer = await self._send("GET", "/version", safe=True, within=min(self._timeout, 10.0))
+            answer = await self._greet()
             return msgspec.json.decode(answer, type=_Version).version
         except msgspec.MsgspecError:
             raise InputError(self._base, "what answers there is not a Kubernetes API server") from None
         except ApiError as error:
-            raise InputError(self._base, f"cannot talk to the API server: {error}") from None
+            told = error if error.status else error.message
+            problem = f"cannot talk to the API server: {told}"
+            raise InputError(self._base, problem, hint=_HINTS.get(error.reason, "")) from None
+
+    async def _greet(self) -> bytes:
+        for last, seconds in ((False, _LISTENS_SECONDS), (True, _ANSWERS_SECONDS)):
+            try:
+                return await self._send("GET", "/version", safe=True, within=min(self._timeout, seconds))
+            except ApiError as error:
+                if last or error.reason == "Unreachable":
+                    raise
+        raise AssertionError("the last try returns or raises")
 
     async def get(
         self,

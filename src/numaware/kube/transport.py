@@ -8,8 +8,10 @@ is not, and its error then says that the outcome is `uncertain`. `within` is for
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
+import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from types import TracebackType
@@ -193,20 +195,34 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 def _unanswered(failure: BaseException | None) -> ApiError:
     """What to call a call that broke: whether it was sent, and why, without what it carried."""
     if isinstance(failure, aiohttp.ClientSSLError):
-        return ApiError(0, "BadCertificate", str(failure), sent=False)
+        return ApiError(0, "BadCertificate", _distrusted(failure), sent=False)
     if isinstance(failure, aiohttp.ClientConnectorError):
-        return ApiError(0, "Unreachable", str(failure), sent=False)
+        return ApiError(0, "Unreachable", _unconnected(failure), sent=False)
     if isinstance(failure, aiohttp.ClientHttpProxyError):
         return ApiError(
             0, "Unreachable", f"the proxy refused: {failure.status} {failure.message}", sent=False
         )
     if isinstance(failure, aiohttp.ConnectionTimeoutError):
-        return ApiError(0, "Unreachable", "the server did not take the connection in time", sent=False)
+        return ApiError(0, "Timeout", "the server did not take the connection in time", sent=False)
     if isinstance(failure, TimeoutError):
         return ApiError(0, "Timeout", "the server did not answer in time")
     # The text of this one would show the headers.
     text = failure.message if isinstance(failure, aiohttp.ClientResponseError) else str(failure)
     return ApiError(0, "Broken", f"the connection broke: {text or type(failure).__name__}")
+
+
+def _unconnected(failure: aiohttp.ClientConnectorError) -> str:
+    """Why there is no connection, in the system's own words."""
+    error = failure.os_error
+    # What asyncio says instead repeats the address. Names that are not found have numbers of their own, below zero.
+    why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+    return f"cannot connect to {failure.host}:{failure.port}: {why}"
+
+
+def _distrusted(failure: aiohttp.ClientSSLError) -> str:
+    error = getattr(failure, "certificate_error", None)
+    why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else str(failure)
+    return f"the certificate of {failure.host}:{failure.port} is not trusted: {why}"
 
 
 def _kept_alive(address: aiohttp.connector.AddrInfoType) -> socket.socket:
