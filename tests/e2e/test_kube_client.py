@@ -101,7 +101,7 @@ def test_the_server_tells_its_version_and_strangers_learn_in_one_line_that_they_
     unverified.write_text(
         known.replace(f"certificate-authority: {plane.ca}", "tls-server-name: 127.0.0.1"), encoding="utf-8"
     )
-    for path, why in ((wrong, "Unauthorized"), (unverified, "BadCertificate")):
+    for path, why in ((wrong, "Unauthorized"), (unverified, "is not trusted")):
         with pytest.raises(InputError, match=why) as caught:
             run(path, story)
         assert "\n" not in str(caught.value)
