@@ -7,13 +7,21 @@ export class ApiError extends Error {
   constructor(
     readonly problem: Problem,
     readonly offline = false,
+    /** How the server wants to be shown who asks. */
+    readonly challenge = "",
   ) {
     super(problem.detail ?? problem.title);
   }
 }
 
-export function setToken(token: string): void {
-  sessionStorage.setItem(TOKEN, token);
+/** Kept for this tab only; without one, none is sent any more. */
+export function setToken(token = ""): void {
+  if (token) sessionStorage.setItem(TOKEN, token);
+  else sessionStorage.removeItem(TOKEN);
+}
+
+export function hasToken(): boolean {
+  return sessionStorage.getItem(TOKEN) !== null;
 }
 
 export function headers(more: Record<string, string> = {}): Record<string, string> {
@@ -37,7 +45,7 @@ export async function call<T>(path: string, init: RequestInit = {}): Promise<T> 
       // Nobody waits for it any more; or it is not JSON, and the status alone has to do.
       if (init.signal?.aborted) throw error;
     }
-    throw new ApiError(problem);
+    throw new ApiError(problem, false, answer.headers.get("www-authenticate") ?? "");
   }
   return (await answer.json()) as T;
 }

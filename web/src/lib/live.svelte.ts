@@ -1,6 +1,6 @@
 // The cluster as the server last told it, kept up by one stream of changes.
 
-import { ApiError, get, headers, search } from "./api";
+import { ApiError, get, hasToken, headers, search } from "./api";
 import { asQuery, type Shape, written } from "./shape";
 import { type Changed, type Happening, type Numbers, type Tile, unpacked, type Verdict, type Wall } from "./types";
 
@@ -17,7 +17,12 @@ export const live = $state({
   serverTime: 0,
   heardAt: 0,
   now: Date.now(),
-  needsToken: false,
+  /** Whose token is asked for, if one is. */
+  needsToken: null as "console" | "kubernetes" | null,
+  /** Whether one was given that opens this page. */
+  signedIn: false,
+  /** Whether the one who is known by the token may not look. */
+  forbidden: false,
   error: "",
   /** Names of nodes that changed within the last moment. */
   fresh: new Set<string>(),
@@ -71,9 +76,11 @@ async function follow(of: Shape, signal: AbortSignal): Promise<void> {
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof ApiError && error.problem.status === 401) {
-        live.needsToken = true;
+        live.needsToken = error.challenge.includes("kubernetes") ? "kubernetes" : "console";
+        live.signedIn = false;
         return;
       }
+      live.forbidden = error instanceof ApiError && error.problem.status === 403;
       live.error = error instanceof ApiError && !error.offline ? error.message : "";
     }
     if (signal.aborted) return;
@@ -93,7 +100,9 @@ async function load(of: Shape, signal: AbortSignal): Promise<void> {
   live.version++;
   live.loading = false;
   live.error = "";
-  live.needsToken = false;
+  live.needsToken = null;
+  live.forbidden = false;
+  live.signedIn = hasToken();
   heard(numbers.time);
   for (const listener of listeners) listener([...live.tiles.keys()]);
 }
@@ -105,7 +114,9 @@ async function listen(of: Shape, signal: AbortSignal): Promise<void> {
     headers: headers({ accept: "text/event-stream" }),
     signal,
   });
-  if (!answer.ok || !answer.body) throw new ApiError({ title: answer.statusText, status: answer.status });
+  if (!answer.ok || !answer.body) {
+    throw new ApiError({ title: answer.statusText, status: answer.status }, false, answer.headers.get("www-authenticate") ?? "");
+  }
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
