@@ -197,13 +197,13 @@ class Extender:
 
     def _assume(self, pod: LivePod, node: str) -> tuple[bool, str]:
         """Put the pod on the books: whether nothing is known of its place there, and why it cannot be put there."""
-        ((score, hints, share, reasons),) = self._truth.engine.judge(pod.pod, [node])
-        if self._refusal(reasons):
-            return False, f"node {node} would refuse the pod by now: {', '.join(reasons)}"
-        if reasons:
+        (found,) = self._truth.engine.judge(pod.pod, [node])
+        if self._refusal(found.reasons):
+            return False, f"node {node} would refuse the pod by now: {', '.join(found.reasons)}"
+        if found.reasons:
             self._truth.assume_blindly(pod, node)
             return True, ""
-        verdict = self._truth.assume(pod, Decision(pod.pod, node, score, hints, share))
+        verdict = self._truth.assume(pod, Decision(pod.pod, node, found.score, found.hints, found.share))
         return False, verdict.message
 
     # Volcano
