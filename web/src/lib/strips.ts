@@ -14,14 +14,16 @@ export interface Drawn {
   memory: string;
   memoryBox: string;
   more: number;
+  /** Too low for a frame around each strip. */
+  thin: boolean;
 }
 
 const bar = (x: number, y: number, width: number, height: number): string =>
   width > 0 ? `M${x.toFixed(1)} ${y.toFixed(1)}h${width.toFixed(1)}v${height.toFixed(1)}h${(-width).toFixed(1)}z` : "";
 
 /** Strips in a box of that size; where there are more than fit, those with least free are shown. */
-export function drawn(strips: readonly Strip[], width: number, height: number): Drawn {
-  const found: Drawn = { boxes: "", reserved: "", exclusive: "", shared: "", used: "", unused: "", memory: "", memoryBox: "", more: 0 };
+export function drawn(strips: readonly Strip[], width: number, height: number, tallest = 11): Drawn {
+  const found: Drawn = { boxes: "", reserved: "", exclusive: "", shared: "", used: "", unused: "", memory: "", memoryBox: "", more: 0, thin: false };
   const free = (strip: Strip): number => strip[1] - strip[2] - strip[3] - strip[4];
   const shown =
     strips.length > MOST_STRIPS
@@ -30,21 +32,25 @@ export function drawn(strips: readonly Strip[], width: number, height: number): 
   found.more = strips.length - shown.length;
   if (!shown.length) return found;
   const gap = shown.length > 4 ? 1 : 2;
-  const tall = Math.min(11, (height - gap * (shown.length - 1)) / shown.length);
+  const tall = Math.min(tallest, (height - gap * (shown.length - 1)) / shown.length);
+  found.thin = tall < 5;
+  const edge = found.thin ? 0 : 0.5;
   const gpus = Math.min(8, Math.max(...shown.map((strip) => strip[6])));
-  const dot = Math.min(4.4, tall - 0.5);
-  const memoryWide = 4;
+  const dot = Math.min(0.4 * tallest, tall - 0.5);
+  const memoryWide = 4 * Math.max(1, tallest / 16);
   const dotsWide = gpus * (dot + 1);
   const wide = width - memoryWide - 3 - (gpus ? dotsWide + 2 : 0);
   let memory = 0;
   shown.forEach((strip, place) => {
     const [, cpus, reserved, exclusive, shared, used, devices, inUse] = strip;
     const y = place * (tall + gap);
-    const scale = cpus ? (wide - 1) / cpus : 0;
-    found.boxes += bar(0.5, y + 0.5, wide - 1, tall - 1);
-    found.reserved += bar(0.5, y + 0.5, reserved * scale, tall - 1);
-    found.exclusive += bar(0.5 + reserved * scale, y + 0.5, exclusive * scale, tall - 1);
-    found.shared += bar(0.5 + (reserved + exclusive) * scale, y + 0.5, shared * scale, tall - 1);
+    const [room, high] = [wide - 2 * edge, tall - 2 * edge];
+    const scale = cpus ? room / cpus : 0;
+    const part = (from: number, count: number): string => bar(edge + from * scale, y + edge, count * scale, high);
+    found.boxes += bar(edge, y + edge, room, high);
+    found.reserved += part(0, reserved);
+    found.exclusive += part(reserved, exclusive);
+    found.shared += part(reserved + exclusive, shared);
     const r = dot / 2;
     for (let device = 0; device < Math.min(devices, 8); device++) {
       const x = wide + 2 + device * (dot + 1);

@@ -100,8 +100,8 @@ export interface Summary {
 }
 
 export type Source = "measured" | "reported" | "modelled" | "inferred";
-/** threads, package, cache */
-export type Core = [number[], number, number];
+/** threads, package, cache (null where nobody told) */
+export type Core = [number[], number, number | null];
 
 export interface NumaView {
   id: number;
@@ -159,6 +159,8 @@ export interface NodeView {
   sharedCpus: string;
   reservedCpus: string;
   devices: NodeDevice[];
+  /** A row for each device: how close it is to each of them. */
+  links: string[][];
   pods: PodOnNode[];
   largest: Largest[];
   events: Happening[];
@@ -278,6 +280,7 @@ export interface Series {
   node: string;
   fromMs: number;
   toMs: number;
+  keptFromMs: number;
   stepMs: number;
   times: number[];
   cluster: ({ time: number; pods: number; waiting: number; alignedPermille: number; refusals: number } | null)[];
@@ -291,12 +294,14 @@ export interface Switch {
   missing: string;
   place: string;
   conf: string;
+  broken: string;
+  progress: { stage: "writing" | "restarting" | "undoing"; ready: number; wanted: number } | null;
 }
 
 export interface Policies {
   switches: Switch[];
   pools: { name: string; nodes: number; policy: string; scope: string; mixed: boolean }[];
-  changes: { time: number; switch: string; before: string; after: string; by: string }[];
+  changes: { time: number; switch: string; before: string; after: string; by: string; problem: string }[];
 }
 
 export interface SwitchAnswer {
@@ -352,4 +357,15 @@ export interface Problem {
   status: number;
   detail?: string;
   hint?: string;
+}
+
+export interface Kept {
+  file: string;
+  problem: string;
+  spans: { fromMs: number; toMs: number }[];
+  bytes: number;
+  mostBytes: number;
+  keepsMs: number;
+  previous: number | null;
+  next: number | null;
 }

@@ -16,6 +16,16 @@ export function amount(resource: string, value: number): string {
   return `${value} ${short(resource)}`;
 }
 
+/** Amounts as the API gives them, in one line; CPUs of containers come in thousandths. */
+export function amounts(found: Record<string, number>, thousandths = false): string {
+  return Object.entries(found).map(([resource, value]) => amount(resource, thousandths && resource === "cpu" ? value / 1000 : value)).join(" · ");
+}
+
+/** Where the page of a pod is, by `namespace/name`. */
+export function podPath(pod: string): string {
+  return "/pods/" + pod.split("/").map(encodeURIComponent).join("/");
+}
+
 export function short(resource: string): string {
   return /gpu/.test(resource) ? "GPU" : resource;
 }
@@ -42,6 +52,12 @@ export function podClass(slot: number): string {
 
 export function clock(time: number): string {
   return new Date(time).toLocaleTimeString("en-GB");
+}
+
+/** A day and a time, as short as it stays clear. */
+export function moment(time: number): string {
+  const day = new Date(time).toLocaleDateString("sv");
+  return `${day === new Date().toLocaleDateString("sv") ? "" : day + " "}${clock(time)}`;
 }
 
 /** Numbers in the kernel's form: `0-3,8`. */

@@ -4,14 +4,16 @@ import type { NodeDevice, NumaView } from "./types";
 import { cpuList } from "./units";
 
 /** A device with its number among all of its resource on the node, as people count GPUs. */
-export type NumberedDevice = NodeDevice & { number: number };
+export type NumberedDevice = NodeDevice & { number: number; links: Map<string, string> };
 
-export function numbered(devices: NodeDevice[]): NumberedDevice[] {
+const key = (device: NodeDevice): string => `${device.resource} ${device.id}`;
+
+export function numbered(devices: NodeDevice[], links: string[][] = []): NumberedDevice[] {
   const counts = new Map<string, number>();
-  return devices.map((device) => {
+  return devices.map((device, place) => {
     const number = counts.get(device.resource) ?? 0;
     counts.set(device.resource, number + 1);
-    return { ...device, number };
+    return { ...device, number, links: new Map(links[place]?.map((word, other) => [key(devices[other]!), word])) };
   });
 }
 
@@ -43,8 +45,19 @@ export interface DeviceBox extends Box {
   ghost: boolean;
 }
 
+/** What joins devices that stand side by side: a PCIe switch above them, or NVLinks between them. */
+export interface Bond extends Box {
+  word: string;
+}
+
+/** Colours by what was measured, in steps of heat: of the whole NUMA node, or of the pods on it. */
+export interface Paint {
+  zone: number | null;
+  pods: Map<string, number>;
+}
+
 export interface CacheBox extends Box {
-  id: number;
+  id: number | null;
   cores: number;
   threads: number;
 }
@@ -60,6 +73,8 @@ export interface Zone {
   summary: number;
   counts: { reserved: number; exclusive: number; free: number };
   devices: DeviceBox[];
+  switches: Bond[];
+  nvlinks: Bond[];
 }
 
 export interface Ghost {
@@ -81,15 +96,15 @@ export function zone(numa: NumaView, devices: NumberedDevice[], owners: Map<numb
   const cores: Box[] = [];
   const cells: Cell[] = [];
   const counts = { reserved: 0, exclusive: 0, free: 0 };
-  const groups = new Map<number, typeof numa.cores>();
+  const groups = new Map<number | null, typeof numa.cores>();
   for (const core of numa.cores) groups.set(core[2], [...(groups.get(core[2]) ?? []), core]);
   for (const [id, members] of groups) {
     const threads = Math.max(...members.map((core) => core[0].length));
-    if (!compact) {
+    if (!compact && id !== null) {
       caches.push({ id, cores: members.length, threads, x: PAD, y, w: inner, h: 18 });
       y += 23;
     }
-    const columns = compact ? Math.max(4, Math.min(16, Math.floor(inner / 17))) : columnsFor(members.length, inner);
+    const columns = compact ? Math.max(1, Math.min(members.length, 16, Math.floor(inner / 17))) : columnsFor(members.length, inner);
     const wide = inner / columns;
     const line = compact ? 13 : LINE;
     const high = threads * line + 3;
@@ -111,26 +126,46 @@ export function zone(numa: NumaView, devices: NumberedDevice[], owners: Map<numb
   const summary = y + 10;
   y += 20;
   const frame = y;
+  const placed = deviceBoxes(devices, holders, ghost, inner, frame, compact);
+  return { height: placed.bottom + 2, frame, memory, segments, caches, cores, cells, summary, counts, devices: placed.boxes, switches: placed.switches, nvlinks: placed.nvlinks };
+}
+
+const DEVICE_HIGH = 32;
+const DEVICE_WIDE = 130;
+
+/** Devices in rows below the frame, under the switch that they share, with NVLinks drawn above them. */
+function deviceBoxes(devices: NumberedDevice[], holders: Map<string, Holder>, ghost: Ghost | null, inner: number, frame: number, compact: boolean): { boxes: DeviceBox[]; switches: Bond[]; nvlinks: Bond[]; bottom: number } {
   const boxes: DeviceBox[] = [];
-  if (devices.length) {
-    const per = Math.max(1, Math.min(devices.length, Math.floor(inner / 62)));
-    const wide = inner / per;
-    devices.forEach((device, place) => {
-      const row = Math.floor(place / per);
-      boxes.push({
-        device,
-        number: device.number,
-        holder: holders.get(device.pod) ?? null,
-        ghost: ghost?.devices.has(device.id) ?? false,
-        x: PAD + (place % per) * wide + 1,
-        y: frame + 18 + row * 38,
-        w: wide - 6,
-        h: 32,
-      });
-    });
-    y = frame + 18 + Math.ceil(devices.length / per) * 38;
-  }
-  return { height: y + 2, frame, memory, segments, caches, cores, cells, summary, counts, devices: boxes };
+  const switches: Bond[] = [];
+  const nvlinks: Bond[] = [];
+  if (!devices.length) return { boxes, switches, nvlinks, bottom: frame };
+  const joined = (one: NumberedDevice | undefined, other: NumberedDevice | undefined): string => (one && other && one.links.get(key(other))) || "";
+  const switched = !compact && devices.some((device, place) => joined(device, devices[place + 1]) === "PIX");
+  const linked = !compact && devices.some((device, place) => joined(device, devices[place + 1]).startsWith("NV"));
+  const top = 18 + (switched ? 24 : 0) + (linked ? 14 : 0);
+  const per = Math.max(1, Math.min(devices.length, Math.floor(inner / 62)));
+  const wide = Math.min(DEVICE_WIDE, inner / per);
+  const pitch = DEVICE_HIGH + top - 12;
+  devices.forEach((device, place) => {
+    const y = frame + top + Math.floor(place / per) * pitch;
+    const box = { x: PAD + (place % per) * wide + 1, y, w: wide - 6, h: DEVICE_HIGH };
+    boxes.push({ ...box, device, number: device.number, holder: holders.get(device.pod) ?? null, ghost: ghost?.devices.has(device.id) ?? false });
+    const before = place % per ? devices[place - 1] : undefined;
+    const word = joined(before, device);
+    const grow = (bonds: Bond[], made: Bond, more: boolean): void => {
+      const last = bonds.at(-1);
+      if (more && last) last.w = made.x + made.w - last.x;
+      else bonds.push(made);
+    };
+    if (switched && device.links.size) grow(switches, { x: box.x, y: y - (linked ? 38 : 24), w: box.w, h: 16, word: "PIX" }, word === "PIX");
+    if (word.startsWith("NV")) {
+      const middle = box.x + box.w / 2 - wide;
+      grow(nvlinks, { x: middle, y: y - 8, w: wide, h: 3, word }, nvlinks.at(-1)?.word === word && nvlinks.at(-1)!.y === y - 8 && Math.abs(nvlinks.at(-1)!.x + nvlinks.at(-1)!.w - middle) < 1);
+    }
+  });
+  // A switch with a single device under it says nothing.
+  const shared = switches.filter((bond) => bond.w > wide);
+  return { boxes, switches: shared, nvlinks, bottom: frame + top + Math.ceil(devices.length / per) * pitch - (pitch - DEVICE_HIGH) + 4 };
 }
 
 /** As many columns as there is room for, evenly filled where that is possible. */

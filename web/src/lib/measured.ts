@@ -1,0 +1,43 @@
+// What was measured on the nodes, as a Prometheus has it.
+
+import { get } from "./api";
+
+export interface Sample {
+  labels: Record<string, string>;
+  value: number;
+}
+
+interface Answer {
+  data?: { result?: { metric: Record<string, string>; value: [number, string] }[] };
+}
+
+const EVERY = 15_000;
+
+/** Keep `taken` supplied with the last samples of a metric: none where no Prometheus is asked, or where it knows nothing. Returns how to stop. */
+export function measuring(metric: string, labels: Record<string, string>, taken: (found: Sample[]) => void): () => void {
+  let stopped = false;
+  const ask = (): void => void samples(metric, labels).then((found) => stopped || taken(found));
+  ask();
+  const again = setInterval(ask, EVERY);
+  return () => {
+    stopped = true;
+    clearInterval(again);
+  };
+}
+
+async function samples(metric: string, labels: Record<string, string>): Promise<Sample[]> {
+  const quoted = Object.entries(labels).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+  try {
+    const { state } = await get<{ state: string }>("/api/v1/monitoring/prometheus");
+    if (state !== "answers") return [];
+    const answer = await get<Answer>("/rest/scheduling/api/v1/query", { query: `${metric}{${quoted.join(",")}}` });
+    return (answer.data?.result ?? []).map(({ metric: found, value }) => ({ labels: found, value: Number(value[1]) })).filter((one) => Number.isFinite(one.value));
+  } catch {
+    return [];
+  }
+}
+
+/** A share from 0 to 1 in the five steps of heat. */
+export const heat = (share: number): number => Math.max(0, Math.min(4, Math.floor(share * 5)));
+
+export const percent = (share: number): string => `${Math.round(share * 100)} %`;
