@@ -211,14 +211,6 @@ class HistoryFile:
         self._database.execute("UPDATE run SET last = ? WHERE id = ?", (time, self._run))
         self._database.execute("COMMIT")
 
-    def take_back(self) -> None:
-        """Nothing since the last commit was written."""
-        with contextlib.suppress(sqlite3.Error):
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-        self._values.clear()
-        self._nodes.clear()
-
     # Letting go
 
     def used_permille(self) -> int:

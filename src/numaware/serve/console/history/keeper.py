@@ -35,7 +35,7 @@ from numaware.serve.console.world import Event, Source, Story
 
 EVERY = 2_000
 _MOST_LOOKS = 4
-_QUIET_FOR = 10_000
+QUIET_FOR = 10_000
 _FORGET_EVERY = 10 * 60_000
 _FULL_PERMILLE = 900
 _TRY_AGAIN_AFTER = 60_000
@@ -140,6 +140,10 @@ class Keeper:
         if points:
             self._last_point = points[-1].time
 
+    def drain(self) -> None:
+        """Wait until everything that was handed over has been written."""
+        self._looks.join()
+
     def close(self) -> None:
         """Write what has been handed over, and let go of the file."""
         self._looks.put(None)
@@ -153,23 +157,27 @@ class Keeper:
 
     def _work(self) -> None:
         while (look := self._looks.get()) is not None:
+            self._try(look)
+            self._looks.task_done()
+
+    def _try(self, look: _Look) -> None:
+        now = look.time
+        try:
             self._writer.take(look)
-            if look.time < self._again_at:
-                continue
-            try:
-                self._write(self._open(), look.time)
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with a record, the console goes on
-                self._fail(error)
-                self._again_at = look.time + _TRY_AGAIN_AFTER
-                self._writer.begin_again()
-                if self._file is not None:
-                    self._file.take_back()
-                    self._file.close()
-                    self._file = None
-            else:
-                if self.problem:
-                    _log.info("recording again", file=str(self.path))
-                    self.problem = ""
+            if now < self._again_at:
+                return
+            self._write(self._open(), now)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a record, the console goes on
+            self._fail(error)
+            self._again_at = now + _TRY_AGAIN_AFTER
+            self._writer.begin_again()
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+        else:
+            if self.problem:
+                _log.info("recording again", file=str(self.path))
+                self.problem = ""
 
     def _write(self, file: HistoryFile, now: int) -> None:
         if now - self._forgot >= _FORGET_EVERY or file.used_permille() >= _FULL_PERMILLE:
@@ -270,7 +278,7 @@ class _Writer:
         if self._rest is None or self._rest != look.rest:
             changed |= self._put(file, NO_NODE, time, packer.cluster(look.rest))
             self._rest = look.rest
-        if not (changed or self._events or self._points) and time - self._committed < _QUIET_FOR:
+        if not (changed or self._events or self._points) and time - self._committed < QUIET_FOR:
             return
         for event in self._events:
             file.add_event(event.id, event.time, packed_event(event))
