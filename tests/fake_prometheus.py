@@ -50,7 +50,7 @@ class FakePrometheus(http.server.ThreadingHTTPServer):
             return []
         if "numa_pod_" in query:
             return [({"namespace": "default", "pod": "far"}, 25.0)]
-        high = 3e9 if "memory_free_bytes" in query else 1500.0 if "_pages_total" in query else 40.0
+        high = 2.5 if "memory_free_bytes" in query else 1500.0 if "_pages_total" in query else 40.0
         high = 12.5 if "numa_node_other_pages" in query else high
         return [({"numa": str(numa)}, high / (1 + numa)) for numa in range(NUMA_NODES)]
 
