@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+
+import msgspec
 
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.constraints import (
@@ -50,7 +51,7 @@ UNKNOWN_NAMESPACES = (
 )
 
 
-class Decision(NamedTuple):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """Where a pod goes, with the hints its kubelet will arrive at; or, with no node, how many nodes refuse and why."""
 
     pod: Pod

@@ -8,7 +8,6 @@ the first never changes, the second does when the engine learns which pods come.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -43,7 +42,7 @@ class Fit(msgspec.Struct, frozen=True, gc=False):
     reasons: tuple[str, ...]
 
 
-class Evaluation(NamedTuple):
+class Evaluation(msgspec.Struct, frozen=True, gc=False):
     """A fit with its best way and the score of it, or the reasons why not."""
 
     score: int

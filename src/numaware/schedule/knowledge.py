@@ -82,7 +82,7 @@ class PartialNode(Node):
             )
             return Verdict(True, "", "", node, node.state, hints=first.hints if first else ())
         if first is not None and not any(answer.verdict and answer.verdict.admitted for answer in answers):
-            return first._replace(node=self)
+            return replace(first, node=self)
         missing = ", ".join(sorted(self._missing(answers)))
         message = f"{UNKNOWN_OUTCOME} ({missing})"
         return Verdict(False, UNKNOWN, message, self, self.state)

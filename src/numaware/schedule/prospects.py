@@ -51,7 +51,7 @@ class Prospect(msgspec.Struct, frozen=True, gc=False):
 class Standing:
     """How the members of a class stand: what kind of machine they are, and what is free on them."""
 
-    __slots__ = ("capped", "gpus", "grouped", "milli", "room", "site")
+    __slots__ = ("capped", "firm", "gpus", "grouped", "milli", "room", "site")
 
     def __init__(self, member: Member) -> None:
         node, used, shares, _, _ = member.load
@@ -62,30 +62,32 @@ class Standing:
         self.gpus = self.room.gpus
         # A NUMA node that shares its memory with others takes no pod of its own, whatever is free there.
         self.grouped = any(part.cells & (part.cells - 1) for part in node.state.memory.nodes)
+        # Whether a zone is worth the same whatever is free elsewhere.
+        self.firm = self.site.spans != "freely" and not self.grouped and self.capped is self.room.zones
 
 
-# The kind of machine, a zone's number and what is free there, and what is left of all GPUs of the node.
+# The kind of machine, a zone's number and what is free there, and what is idle of all GPUs of the node.
 Spot = tuple[Site, int, Zone, int]
+_NOWHERE = Zone(0, 0, ())
 
 
 def spot_of(standing: Standing, taking: Taking, mix: Mix) -> Spot | None:
     """Where the pod certainly goes, if nothing but the spot decides what that is worth; None if more does."""
-    if not (taking.lowest and mix.by_gpus) or taking.share or standing.grouped:
-        return None
-    zones = standing.room.zones
-    if standing.site.spans == "freely" or standing.capped is not zones:
+    if not (standing.firm and taking.lowest and mix.by_gpus) or taking.share:
         return None
     cpus, memory, gpus = taking.cpus, taking.memory, taking.gpus
-    for index, zone in enumerate(zones):
-        if zone.cpus >= cpus and zone.memory >= memory and (not gpus or zone.gpus[-gpus:] == (WHOLE,) * gpus):
+    whole = (WHOLE,) * gpus
+    for index, zone in enumerate(standing.room.zones):
+        if zone.cpus >= cpus and zone.memory >= memory and (not gpus or zone.gpus[-gpus:] == whole):
             # What the node has left as a whole is a limit to the zone.
             if (
                 zone.cpus - cpus > (standing.milli - taking.requested_milli) // 1000
                 or zone.memory - memory > standing.room.memory - taking.requested_memory
             ):
                 return None
-            return standing.site, index, zone, standing.gpus
-    return None
+            # A pod that takes GPUs has no others to spare.
+            return standing.site, index, zone, 0 if gpus else standing.gpus
+    return standing.site, -1, _NOWHERE, 0
 
 
 def prospects(standing: Standing, taking: Taking, mix: Mix) -> list[Prospect] | None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
+
 from numaware.twin.config import KubeletConfig
 from numaware.twin.cpu.static import CpuState
 from numaware.twin.device.manager import DeviceState
@@ -45,7 +47,7 @@ class Merge(NamedTuple):
     admitted: bool
 
 
-class Verdict(NamedTuple):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """The kubelet's answer, and the node afterwards; `hints` are the merged hints that passed, in order.
 
     `held` is the state at the moment of refusal, before the kubelet cleans up; `container` is whose turn it was (empty

@@ -209,7 +209,7 @@ class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
 
     def annotation(self, key: str) -> str:
         """One annotation, empty where there is none."""
-        return next((value for known, value in self.annotations if known == key), "")
+        return dict(self.annotations).get(key, "") if self.annotations else ""
 
 
 NO_SCHEDULING = Scheduling()

@@ -170,8 +170,11 @@ class DeviceManager:
 
     def allocate(self, state: DeviceState, uid: str, wanted: ContainerDemand, hint: Hint) -> DeviceState:
         asked = [pair for pair in wanted.devices if pair[0] in self.inventories]
-        if not asked and state.reuse[0] == uid:
-            return state
+        if not asked:
+            if state.reuse[0] == uid:
+                return state
+            if uid not in state.owned:
+                return DeviceState(state.owned, state.file, state.taken, (uid, {}))
         mine = dict(state.owned.get(uid, {}).get(wanted.name, {}))
         if not asked and not mine:
             return DeviceState(state.owned, state.file, state.taken, (uid, {}))

@@ -262,8 +262,10 @@ class StaticMemory:
             held = state.nodes[nodes.bit_length() - 1].free
         else:
             held = _group_sums(state.nodes, nodes)
-        short = [kind for kind, size in wanted if held[self._index[kind]] < size]
-        return not short
+        enough = True
+        for kind, size in wanted:
+            enough = enough and held[self._index[kind]] >= size
+        return enough
 
     def _crosses_groups(self, state: MemoryState, nodes: int) -> bool:
         # KUBELET: a single node is not checked: best-effort may charge it although it belongs to a group.
