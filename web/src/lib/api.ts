@@ -1,3 +1,4 @@
+import { route } from "./route.svelte";
 import type { Problem } from "./types";
 
 const TOKEN = "numaware-token";
@@ -32,7 +33,7 @@ export function headers(more: Record<string, string> = {}): Record<string, strin
 export async function call<T>(path: string, init: RequestInit = {}): Promise<T> {
   let answer: Response;
   try {
-    answer = await fetch(path, { ...init, headers: headers(init.headers as Record<string, string>) });
+    answer = await fetch(asOf(path, init.method ?? "GET"), { ...init, headers: headers(init.headers as Record<string, string>) });
   } catch (error) {
     if (init.signal?.aborted) throw error;
     throw new ApiError({ title: String(error), status: 0 }, true);
@@ -48,6 +49,18 @@ export async function call<T>(path: string, init: RequestInit = {}): Promise<T> 
     throw new ApiError(problem, false, answer.headers.get("www-authenticate") ?? "");
   }
   return (await answer.json()) as T;
+}
+
+// Questions that can be asked of a moment that is over.
+const OF_ANY_MOMENT = /^\/api\/v1\/(cluster|wall|nodes(\/.*)?|pods(\/.*)?|explain|whatif|headroom|events|monitoring|policies)$/;
+
+/** The same question about the moment that is looked at. */
+function asOf(path: string, method: string): string {
+  if (!route.at || method === "PUT") return path;
+  const url = new URL(path, location.origin);
+  if (!OF_ANY_MOMENT.test(url.pathname) || url.searchParams.has("at")) return path;
+  url.searchParams.set("at", route.at);
+  return url.pathname + url.search;
 }
 
 export function get<T>(path: string, query: Record<string, string | number | undefined> = {}, signal?: AbortSignal): Promise<T> {

@@ -24,6 +24,8 @@ export const live = $state({
   /** Whether the one who is known by the token may not look. */
   forbidden: false,
   error: "",
+  /** Whether what is shown is over. */
+  past: false,
   /** Names of nodes that changed within the last moment. */
   fresh: new Set<string>(),
   news: [] as Happening[],
@@ -31,6 +33,7 @@ export const live = $state({
 });
 
 let shape: Shape | null = null;
+let at = "";
 let abort: AbortController | null = null;
 let numbersDue = 0;
 let faded = 0;
@@ -38,11 +41,12 @@ const listeners = new Set<(names: string[]) => void>();
 
 setInterval(() => {
   live.now = Date.now();
-  if (live.connected && Date.now() - live.heardAt > BEATS_MISSED) live.connected = false;
+  if (!at && live.connected && Date.now() - live.heardAt > BEATS_MISSED) live.connected = false;
 }, 1000);
 
-/** The server's clock now, as far as it is known. */
+/** The server's clock now, as far as it is known; in the past it stands still. */
 export function serverNow(): number {
+  if (live.past) return live.serverTime;
   return live.serverTime ? live.serverTime + (live.now - live.heardAt) : live.now;
 }
 
@@ -52,10 +56,11 @@ export function onChange(listener: (names: string[]) => void): () => void {
   return () => listeners.delete(listener);
 }
 
-/** Watch the cluster with the eyes of a shape. */
-export function watch(next: Shape): void {
-  if (shape && written(shape) === written(next)) return;
+/** Watch the cluster with the eyes of a shape, or look at it as it was at a moment. */
+export function watch(next: Shape, moment: string): void {
+  if (shape && written(shape) === written(next) && at === moment) return;
   shape = next;
+  at = moment;
   abort?.abort();
   abort = new AbortController();
   void follow(next, abort.signal);
@@ -64,13 +69,15 @@ export function watch(next: Shape): void {
 export function restart(): void {
   const again = shape;
   shape = null;
-  if (again) watch(again);
+  if (again) watch(again, at);
 }
 
 async function follow(of: Shape, signal: AbortSignal): Promise<void> {
   for (let wait = 1000; !signal.aborted; wait = Math.min(wait * 2, 8000)) {
     try {
       await load(of, signal);
+      // What is over does not change.
+      if (at) return;
       wait = 1000;
       await listen(of, signal);
     } catch (error) {
@@ -82,6 +89,7 @@ async function follow(of: Shape, signal: AbortSignal): Promise<void> {
       }
       live.forbidden = error instanceof ApiError && error.problem.status === 403;
       live.error = error instanceof ApiError && !error.offline ? error.message : "";
+      if (at && live.error) return;
     }
     if (signal.aborted) return;
     live.connected = false;
@@ -97,6 +105,7 @@ async function load(of: Shape, signal: AbortSignal): Promise<void> {
   verdicts = wall.verdicts;
   live.tiles = new Map(wall.tiles.map((tile) => [tile[0], unpacked(tile, wall.verdicts)]));
   live.numbers = numbers;
+  live.past = at !== "";
   live.version++;
   live.loading = false;
   live.error = "";

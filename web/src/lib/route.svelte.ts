@@ -1,18 +1,46 @@
 // The address is the state: what is seen can be sent as a link, and the back button returns to it.
 
-export const route = $state({ path: location.pathname, query: new URLSearchParams(location.search) });
+export const route = $state({
+  path: location.pathname,
+  query: new URLSearchParams(location.search),
+  /** The moment that is looked at, empty for now. */
+  at: new URLSearchParams(location.search).get("at") ?? "",
+});
 
 function read(): void {
   route.path = location.pathname;
   route.query = new URLSearchParams(location.search);
+  route.at = route.query.get("at") ?? "";
 }
 
 addEventListener("popstate", read);
 
+/** Go to another page; who looks at a moment that is over stays there. */
 export function go(to: string): void {
+  const next = new URL(to, location.href);
+  if (route.at && !next.searchParams.has("at")) next.searchParams.set("at", route.at);
+  push(next.pathname, next.searchParams);
+  scrollTo(0, 0);
+}
+
+/** Look at another moment, an empty one for now, on the same page. */
+export function travel(at: string): void {
+  const query = new URLSearchParams(location.search);
+  if (at) query.set("at", at);
+  else query.delete("at");
+  push(location.pathname, query);
+}
+
+function push(path: string, query: URLSearchParams): void {
+  const to = path + written(query);
   if (to !== location.pathname + location.search) history.pushState(null, "", to);
   read();
-  scrollTo(0, 0);
+}
+
+/** A query as text; colons and commas are allowed there, and easier to read. */
+function written(query: URLSearchParams): string {
+  const text = query.toString().replaceAll("%3A", ":").replaceAll("%2C", ",").replaceAll("%2F", "/");
+  return text ? "?" + text : "";
 }
 
 /** Change the query in place; an empty value takes the parameter away. */
@@ -22,9 +50,7 @@ export function put(changes: Record<string, string>): void {
     if (value) query.set(key, value);
     else query.delete(key);
   }
-  // Colons and commas are allowed in a query, and easier to read.
-  const text = query.toString().replaceAll("%3A", ":").replaceAll("%2C", ",").replaceAll("%2F", "/");
-  history.replaceState(null, "", location.pathname + (text ? "?" + text : ""));
+  history.replaceState(null, "", location.pathname + written(query));
   read();
 }
 
