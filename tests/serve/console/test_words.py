@@ -101,6 +101,8 @@ def test_a_scheduler_is_told_where_it_is_known_and_quoted_where_it_is_not() -> N
     )
     near = f"{message} nearest miss: node n0 is 1 CPU and 2 GiB of memory short on NUMA 0+1."
     assert retold(near, "zh").endswith("最接近的是节点 n0：在 NUMA 0+1 上还差 1 个 CPU、2 GiB 内存。")
+    assert retold("2/2 nodes are available.", "zh") == "2 个节点都可用。"
+    assert retold("0/0 nodes are available:", "zh") == "0 个节点都不可用。"
     strange = "0/4 nodes are available: 4 node(s) had a bad day."
     assert retold(strange, "zh") == strange
 

@@ -1,3 +1,4 @@
+import { language, t } from "../text/index.svelte";
 import { route } from "./route.svelte";
 import type { Problem } from "./types";
 
@@ -25,9 +26,11 @@ export function hasToken(): boolean {
   return sessionStorage.getItem(TOKEN) !== null;
 }
 
+/** Who asks, and in which language; whoever asks in an effect asks again when the language changes. */
 export function headers(more: Record<string, string> = {}): Record<string, string> {
   const token = sessionStorage.getItem(TOKEN);
-  return token ? { ...more, authorization: `Bearer ${token}` } : more;
+  const spoken = { ...more, "accept-language": language.name };
+  return token ? { ...spoken, authorization: `Bearer ${token}` } : spoken;
 }
 
 export async function call<T>(path: string, init: RequestInit = {}): Promise<T> {
@@ -36,7 +39,7 @@ export async function call<T>(path: string, init: RequestInit = {}): Promise<T> 
     answer = await fetch(asOf(path, init.method ?? "GET"), { ...init, headers: headers(init.headers as Record<string, string>) });
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new ApiError({ title: String(error), status: 0 }, true);
+    throw new ApiError({ title: t("noAnswer"), status: 0 }, true);
   }
   if (!answer.ok) {
     let problem: Problem = { title: answer.statusText, status: answer.status };

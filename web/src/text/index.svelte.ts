@@ -26,7 +26,9 @@ export function setLanguage(name: Language): void {
 export function t(key: Key, slots: Record<string, string | number> = {}): string {
   const message = TEXTS[language.name][key];
   const text = typeof message === "string" ? message : message[slots.n === 1 ? 0 : 1];
-  return text.replace(/\{(\w+)\}/g, (_, name: string) => String(slots[name] ?? ""));
+  const filled = text.replace(/\{(\w+)\}/g, (_, name: string) => String(slots[name] ?? ""));
+  // A slot stands apart from Chinese words when it holds Latin ones or digits, and not when it holds Chinese.
+  return language.name === "zh" ? filled.replace(/(?<=\p{Script=Han}) (?=\p{Script=Han})/gu, "") : filled;
 }
 
 export function age(milliseconds: number): string {

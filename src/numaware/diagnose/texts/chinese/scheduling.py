@@ -107,7 +107,7 @@ _REASONS: tuple[tuple[re.Pattern[str], Telling], ...] = tuple(
 )
 # The head, the reasons, and what numaware and kube-scheduler add to them.
 _SUMMARY = re.compile(
-    r"(\d+)/(\d+) nodes are available(?:: ?(.*?)\.?)?(?: nearest miss: (.*)\.)?(?: preemption: .*)?",
+    r"(\d+)/(\d+) nodes are available:?(?: (.*?))?\.?(?: nearest miss: (.*)\.)?(?: preemption: .*)?",
     re.DOTALL,
 )
 # Where one counted reason ends and the next begins.
@@ -145,6 +145,8 @@ def summary(message: str) -> str:
     if miss and near is None:
         return ""
     head = f"{nodes} 个节点中 {fitting} 个可用" if int(fitting) else f"{nodes} 个节点都不可用"
+    if fitting == nodes and int(nodes):
+        head = f"{nodes} 个节点都可用"
     return f"{head}{f'：{why}' if why else ''}。{_nearest(near) if near else ''}"
 
 
