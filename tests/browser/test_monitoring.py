@@ -100,7 +100,7 @@ def test_the_worst_nodes_lead_to_their_own_charts(browser: Browser, server: Runn
 
 def test_a_node_that_only_prometheus_knows_can_be_chosen(browser: Browser, server: RunningConsole) -> None:
     with opened(browser, server, PAGE) as page:
-        page.get_by_label("node").select_option("worker-7.example")
+        page.get_by_role("combobox").select_option("worker-7.example")
         expect(page.get_by_role("heading", name="Measured on worker-7.example")).to_be_visible()
         expect(page.get_by_role("img", name=re.compile("^Busy CPUs"))).to_be_visible()
         expect(page.get_by_role("img", name=re.compile("^CPU in use"))).to_have_count(0)

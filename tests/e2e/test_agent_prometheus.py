@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from msgspec.structs import replace
 
 import made_sysfs
@@ -20,57 +15,13 @@ from e2e.control_plane import free_port
 from e2e.kubelet_beside_twin import SideBySide, container, pod
 from e2e.program import Program, eventually
 from e2e.real_kubelet import RealKubelet
+from e2e.real_prometheus import DEPLOY, TOKEN, Prometheus
 from exported_metrics import CATALOGUE
 from made_cgroups import PAGE, add_pod
 from numaware.machine import synthetic
 from numaware.machine.topology import HugePages
 
 pytestmark = pytest.mark.e2e
-ROOT = Path(__file__).parents[2]
-DEPLOY = ROOT / "deploy/agent"
-TOKEN = "a-token-of-the-tests"  # noqa: S105
-
-
-class Prometheus:
-    """Debian's Prometheus with one target."""
-
-    def __init__(self, folder: Path, target: str) -> None:
-        self.port = free_port()
-        config = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text())
-        (job,) = config["scrape_configs"]
-        # As shipped, but for where the agent is and how often it is asked.
-        del job["dns_sd_configs"]
-        job |= {
-            "static_configs": [{"targets": [target]}],
-            "scrape_interval": "1s",
-            "scrape_timeout": "1s",
-            "authorization": {"credentials": TOKEN},
-        }
-        config["global"] = {"evaluation_interval": "1s"}
-        config["rule_files"] = [str(DEPLOY / "alerts.yaml")]
-        path = folder / "prometheus.yml"
-        path.write_text(yaml.safe_dump(config))
-        self.program = Program(
-            "prometheus",
-            [
-                "prometheus",
-                f"--config.file={path}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address=127.0.0.1:{self.port}",
-            ],
-            folder / "prometheus.log",
-        )
-
-    def query(self, text: str) -> list[dict[str, Any]]:
-        url = f"http://127.0.0.1:{self.port}/api/v1/query?{urllib.parse.urlencode({'query': text})}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
-        return found
-
-    def value(self, text: str) -> float:
-        """The one value that a query comes to."""
-        (found,) = self.query(text)
-        return float(found["value"][1])
 
 
 class Scene:
