@@ -66,9 +66,10 @@ def console(
 
     Nodes are shown as well as they are known: completely where numaware's agent
     reports, by counts where another publisher does, by totals elsewhere. The
-    account needs to list and watch nodes, pods and NodeResourceTopologies. It changes
-    nothing but what is switched on the Policies page, and that only where the account
-    may: deploy/rbac/optional/console-switch.yaml is for Volcano's configuration.
+    account needs to list and watch nodes, pods and NodeResourceTopologies. It
+    changes nothing but what is switched on the Policies page, and that only where
+    the account may: deploy/rbac/optional/console-switch.yaml is for Volcano's
+    configuration.
 
     With --auth kubernetes a caller sends a token of the cluster (the page asks for
     it; `kubectl create token` makes one for an account), and may do what a
