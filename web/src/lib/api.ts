@@ -58,7 +58,7 @@ export async function call<T>(path: string, init: RequestInit = {}): Promise<T> 
 const OF_ANY_MOMENT = /^\/api\/v1\/(cluster|wall|nodes(\/.*)?|pods(\/.*)?|explain|whatif|headroom|events|monitoring|policies)$/;
 
 /** The same question about the moment that is looked at. */
-function asOf(path: string, method: string): string {
+export function asOf(path: string, method: string): string {
   if (!route.at || method === "PUT") return path;
   const url = new URL(path, location.origin);
   if (!OF_ANY_MOMENT.test(url.pathname) || url.searchParams.has("at")) return path;
