@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -139,7 +138,7 @@ def test_answers_are_in_chinese(browser: Browser, server: RunningConsole, questi
 
 def test_all_verdicts_are_among_the_answers(server: RunningConsole) -> None:
     def verdicts(found: Console) -> set[str]:
-        told = set()
+        told: set[str] = set()
         for shape in (Shape("14", "40Gi", 0), Shape("60", "8Gi", 0), Shape("24", "96Gi", 2)):
             told |= {one.verdict for one in found.census.judge.judge_all(pod_of(shape))}
         return told
@@ -210,7 +209,7 @@ def test_schedulers_are_compared_in_chinese(browser: Browser) -> None:
 def test_changing_the_language_changes_the_answer_that_is_shown(
     browser: Browser, server: RunningConsole
 ) -> None:
-    def refusing(found: Any) -> str:
+    def refusing(found: Console) -> str:
         pod = pod_of(Shape("14", "40Gi", 0))
         judged = zip(found.world.cluster, found.census.judge.judge_all(pod), strict=True)
         return next(member.name for member, one in judged if one.verdict == "refused")

@@ -270,6 +270,28 @@ def test_a_pod_that_some_node_would_take_waits_for_its_scheduler(scene: Scene) -
     assert [entry["nodes"] for entry in document["nodes"]] == [["b"], ["a"]]
 
 
+def test_a_pod_that_waits_is_told_of_in_chinese_too(scene: Scene) -> None:
+    add_pod(scene.server, "big", 40)
+    said = {
+        "type": "PodScheduled",
+        "status": "False",
+        "message": "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No victims.",
+    }
+    scene.server.objects[PODS.path("default", "big")]["status"] = {"phase": "Pending", "conditions": [said]}
+    answer = scene.type("why-pending", "big", "--lang", "zh")
+    assert answer.code == 1
+    assert answer.out.startswith("2 个节点都不可用：2 个 CPU 不足。\n")
+    assert "它的调度器说：2 个节点都不可用：2 个 CPU 不足。" in answer.out
+    assert "2 个节点：CPU 不足\n" in answer.out
+    document = scene.type("why-pending", "big", "--json", "--lang", "zh").json
+    assert document["nodes"] == [{"reasons": ["CPU 不足"], "nodes": ["a", "b"]}]
+    assert "会拒绝 default/big" in scene.type("explain", "pod", "big", "--lang", "zh").out
+    add_pod(scene.server, "p", 10, schedulerName="somebody")
+    assert scene.type("why-pending", "p", "--lang", "zh").out.startswith(
+        "1 个节点可以接收 default/p，最好的是 b。它在等待自己的调度器 somebody。"
+    )
+
+
 def test_a_pod_that_has_a_node_does_not_wait(scene: Scene) -> None:
     add_pod(scene.server, "p", 3, nodeName="a")
     assert scene.type("why-pending", "p") == (0, "default/p is on a\n", "")

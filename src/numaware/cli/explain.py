@@ -179,7 +179,12 @@ def _write_text(answers: list[Answer], notes: list[str], lang: Lang) -> None:
     if notes:
         page.append(())
     for note in notes:
-        page += paragraph(label(Message("note", {"note": note}), lang), room, hang=2, style="quiet")
+        page += paragraph(
+            label(Message("note", {"note": Message("said", {"text": note})}), lang),
+            room,
+            hang=2,
+            style="quiet",
+        )
     terminal.write(page, sys.stdout)
 
 

@@ -48,7 +48,7 @@ def body(
     for place, one in enumerate(one for one in findings if one.severity == "info"):
         if grave and not place:
             yield ()
-        for line in wrap(_safe(f"{head(one)}: {told(one, lang).title}"), room, 2):
+        for line in wrap(_safe(f"{head(one)}{label('colon', lang)}{told(one, lang).title}"), room, 2):
             yield (Span(line, "quiet"),)
     if findings:
         yield ()
@@ -64,8 +64,9 @@ def lines(finding: Finding, room: int, lang: Lang = "en") -> Iterator[Line]:
         yield (Span(line[: len(line) - len(rest)], style), Span(rest, "bold"))
     yield from _evidence(finding.evidence, room, lang)
     sure = "" if finding.confidence == "certain" else f" ({label(finding.confidence, lang)})"
-    yield from _part(f"{label('why', lang)}{sure}", [words.cause], room)
-    yield from _part(label("help", lang), words.fix, room)
+    colon = label("colon", lang)
+    yield from _part(f"{label('why', lang)}{sure}{colon}", [words.cause], room)
+    yield from _part(f"{label('help', lang)}{colon}", words.fix, room)
 
 
 def _evidence(evidence: Sequence[Evidence], room: int, lang: Lang) -> Iterator[Line]:
@@ -117,7 +118,7 @@ def _window(text: str, mark: str, room: int) -> tuple[str, int, int]:
 
 def _part(head: str, texts: Iterable[str], room: int) -> Iterator[Line]:
     """A heading and paragraphs hanging beside it; a text of several lines keeps its lines."""
-    left = f"  = {head}: "
+    left = f"  = {head}"
     for text in texts:
         first = True
         for given in text.splitlines():

@@ -15,6 +15,7 @@ LABELS: Mapping[str, str] = {
     "likely": "很可能",
     "possible": "可能",
     "why": "原因",
+    "colon": "：",
     "help": "办法",
     "wants": "{resource} 想要 {nodes:sets}",
     "wants-nothing": "{resource} 放不进任何 NUMA 节点的组合",

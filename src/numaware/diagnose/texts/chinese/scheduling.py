@@ -76,6 +76,10 @@ _REASONS: tuple[tuple[re.Pattern[str], Telling], ...] = tuple(
         ),
         (r"the kubelet would crash: (.*)", "kubelet 会崩溃：{}"),
         (r"the kubelet would not start with this policy", "kubelet 用这个策略无法启动"),
+        (
+            r"node\(s\) not judged: the pod's rules select namespaces by labels that could not be read yet",
+            "无法判断：Pod 的规则按标签选择命名空间，而这些标签尚未读到",
+        ),
         (r"node\(s\) were unschedulable", "已禁止调度"),
         (r"node\(s\) didn't match the requested node name", "与指定的节点名不符"),
         (r"node\(s\) didn't match Pod's node affinity/selector", "不符合 Pod 的节点亲和性或选择器"),

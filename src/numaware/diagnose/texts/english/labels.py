@@ -15,6 +15,7 @@ LABELS: Mapping[str, str] = {
     "likely": "likely",
     "possible": "possible",
     "why": "why",
+    "colon": ": ",
     "help": "help",
     "wants": "{resource} wants {nodes:sets}",
     "wants-nothing": "{resource} fits on no set of NUMA nodes",
