@@ -21,7 +21,7 @@ from numaware.schedule.prospects import Spot, Standing, Taking, prospects, spot_
 from numaware.schedule.score import Outcome, Placement
 from numaware.schedule.shares import Share, choices, shares_class, with_shared
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import room
+from numaware.schedule.zones import Room, room
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
@@ -35,11 +35,15 @@ ASTRAY = "node(s) have pods of which nobody knows what they hold"
 
 
 class Fit(msgspec.Struct, frozen=True, gc=False):
-    """What the node says to the pod: the merged hints and every way to place it, or the reasons why not."""
+    """What the node says to the pod: the merged hints and every way to place it, or the reasons why not.
+
+    `spot` is where it goes if that is all there is to say about its only way.
+    """
 
     hints: tuple[Hint, ...]
     ways: tuple[tuple[Share | None, Outcome], ...]
     reasons: tuple[str, ...]
+    spot: Spot | None = None
 
 
 class Evaluation(msgspec.Struct, frozen=True, gc=False):
@@ -173,7 +177,11 @@ class Evaluator:
         )
 
     def _score(self, answers: _Answers, number: int, fit: Fit) -> int:
-        score = max([self._weigh(outcome, answers.kind) for _, outcome in fit.ways], default=REFUSED)
+        score = None
+        if fit.spot is not None and self.mix.is_local(fit.spot[0]):
+            score = answers.worths.get(fit.spot)
+        if score is None:
+            score = max([self._weigh(outcome, answers.kind) for _, outcome in fit.ways], default=REFUSED)
         answers.scores[number] = answers.promises[number] = score
         return score
 
@@ -247,13 +255,14 @@ class Evaluator:
     def _known_fit(self, answers: _Answers, number: int, member: Member, pod: Pod) -> Fit:
         fit = answers.fits.get(number)
         if fit is None:
-            fit = answers.fits[number] = self._fit(number, member, pod, answers.kind)
+            fit = answers.fits[number] = self._fit(answers, number, member, pod)
             self._kept += 1
         return fit
 
-    def _fit(self, number: int, member: Member, pod: Pod, kind: Kind) -> Fit:
+    def _fit(self, answers: _Answers, number: int, member: Member, pod: Pod) -> Fit:
         node, used, shares, _, astray = member.load
-        short = capacity_reasons(kind.requests, member.allocatable, used)
+        requests = answers.kind.requests
+        short = capacity_reasons(requests, member.allocatable, used)
         if short:
             return Fit((), (), short)
         if astray and owns_something(pod):
@@ -267,7 +276,7 @@ class Evaluator:
         if self.cached:
             self._last = member.load, pod, verdict
         standing = self._standing(number, member)
-        total = plus(used, kind.requests)
+        total = plus(used, requests)
         ways = []
         for share, after in choices(verdict.node, shares, pod):
             # A device that goes into shared use is still free to the twin that admitted the pod.
@@ -275,7 +284,12 @@ class Evaluator:
             ways.append((share, Outcome(standing.site, standing.room, left)))
         if not ways:
             return Fit((), (), ("Insufficient GPU share",))
-        return Fit(self._hints.setdefault(verdict.hints, verdict.hints), tuple(ways), ())
+        hints = self._hints.setdefault(verdict.hints, verdict.hints)
+        wanted = answers.takings.get(node.kubelet.number)
+        spot = spot_of(standing, wanted, self.mix) if wanted is not None else None
+        return Fit(
+            hints, tuple(ways), (), spot if spot and _says_all(spot, hints, ways[0][1].after) else None
+        )
 
     def _standing(self, number: int, member: Member) -> Standing:
         found = self._standings.get(number)
@@ -284,6 +298,11 @@ class Evaluator:
             if self.cached:
                 self._standings[number] = found
         return found
+
+
+def _says_all(spot: Spot, hints: tuple[Hint, ...], left: Room) -> bool:
+    """Whether the kubelet goes to the spot too, and nothing elsewhere counts for less afterwards."""
+    return hints[0].mask == 1 << spot[1] and left.capped is left.zones if hints and spot[1] >= 0 else False
 
 
 def _takes_more(member: Member) -> bool:

@@ -73,6 +73,12 @@ class Mix:
             lost -= wide.useful(room.whole)
         return lost
 
+    def is_local(self, site: Site) -> bool:
+        """Whether what is stranded on such a machine is the sum of what is stranded on its zones."""
+        return site.spans == "never" or (
+            site.spans != "freely" and not (self._sites.get(site) or self._for(site))[1].kinds
+        )
+
     def relief(self, site: Site, before: Sequence[Zone], after: Sequence[Zone]) -> int:
         """By how much `stranded` falls at most when these zones, or these wholes where pods lie freely, become others.
 
