@@ -12,9 +12,8 @@ from typing import Annotated, Any
 import msgspec
 
 from numaware.machine.cpuset import list_form
-from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
-from numaware.twin.config import Amounts, KubeletConfig, MemoryReservation, Options
+from numaware.twin.config_text import ConfigText, amounts_of
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.files import devices_by_node, state_files
 from numaware.twin.hardware import CpuPlace, Hardware, Layout, NumaHardware, PluginDevice, PluginResource
@@ -64,25 +63,6 @@ class _Machine(_Wire, frozen=True):
     preferred_allocation: tuple[str, ...] = ()
 
 
-class _Reservation(_Wire, frozen=True):
-    numa_node: int
-    limits: dict[str, str] = {}
-
-
-class _Config(_Wire, frozen=True):
-    topology_manager_policy: str = "none"
-    topology_manager_scope: str = "container"
-    topology_manager_policy_options: dict[str, str] = {}
-    cpu_manager_policy: str = "none"
-    cpu_manager_policy_options: dict[str, str] = {}
-    memory_manager_policy: str = "None"
-    kube_reserved: dict[str, str] = {}
-    system_reserved: dict[str, str] = {}
-    eviction_hard: dict[str, str] = {}
-    reserved_system_cpus: str | None = msgspec.field(name="reservedSystemCPUs", default=None)
-    reserved_memory: tuple[_Reservation, ...] = ()
-
-
 class _Container(_Wire, frozen=True):
     name: str
     requests: dict[str, str] = {}
@@ -109,7 +89,7 @@ class Scenario(_Wire, frozen=True):
 
     id: str
     machine: _Machine
-    config: _Config
+    config: ConfigText
     events: tuple[_Event, ...] = ()
     kubernetes_version: str = "v1.35.0"
 
@@ -137,13 +117,15 @@ class Recording(_Wire, frozen=True):
 
 def arranged(scenario: Scenario) -> tuple[Node, tuple[Pod, ...]]:
     """The node before anything happens, and the pods that will come, in order; `StartError` if it never starts."""
-    node = Node.fresh(_hardware(scenario.machine), _config(scenario))
+    config = scenario.config.configuration(scenario.kubernetes_version, _GATES)
+    node = Node.fresh(_hardware(scenario.machine), config)
     return node, tuple(_pod(event.pod) for event in scenario.events if event.pod is not None)
 
 
 def replay(scenario: Scenario) -> dict[str, Any]:
     """What the twin says to a scenario, in the shape of a recorded result."""
-    hardware, config = _hardware(scenario.machine), _config(scenario)
+    hardware = _hardware(scenario.machine)
+    config = scenario.config.configuration(scenario.kubernetes_version, _GATES)
     beginning: dict[str, Any] = {
         "error": None,
         "stage": None,
@@ -317,39 +299,6 @@ def _hardware(machine: _Machine) -> Hardware:
     return Hardware(numa, resources)
 
 
-def _config(scenario: Scenario) -> KubeletConfig:
-    config = scenario.config
-    return KubeletConfig(
-        version=scenario.kubernetes_version,
-        topology_policy=config.topology_manager_policy,
-        topology_scope=config.topology_manager_scope,
-        topology_options=_pairs(config.topology_manager_policy_options),
-        cpu_policy=config.cpu_manager_policy,
-        cpu_options=_pairs(config.cpu_manager_policy_options),
-        memory_policy=config.memory_manager_policy,
-        kube_reserved=_amounts(config.kube_reserved),
-        system_reserved=_amounts(config.system_reserved),
-        eviction_hard=_pairs(config.eviction_hard),
-        reserved_cpus=config.reserved_system_cpus,
-        reserved_memory=tuple(
-            MemoryReservation(entry.numa_node, _amounts(entry.limits)) for entry in config.reserved_memory
-        ),
-        feature_gates=_GATES,
-    )
-
-
-def _pairs(options: Mapping[str, str]) -> Options:
-    return tuple(sorted(options.items()))
-
-
-def _amounts(amounts: Mapping[str, str]) -> Amounts:
-    found = tuple((name, Quantity.parse(text)) for name, text in sorted(amounts.items()))
-    for name, quantity in found:
-        if quantity.nano < 0:
-            raise ValueError(f"{printable(name, 80)} is {quantity}, and no amount may be negative")
-    return found
-
-
 def _pod(pod: _Pod) -> Pod:
     def container(wire: _Container) -> Container:
         requests, limits = _resources(wire.requests), _resources(wire.limits)
@@ -370,4 +319,4 @@ def _pod(pod: _Pod) -> Pod:
 
 
 def _resources(amounts: Mapping[str, str]) -> Resources:
-    return tuple((name, quantity.nano) for name, quantity in _amounts(amounts))
+    return tuple((name, quantity.nano) for name, quantity in amounts_of(amounts))

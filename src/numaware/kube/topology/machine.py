@@ -8,9 +8,9 @@ from typing import Annotated
 
 import msgspec
 
-from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
-from numaware.twin.config import Amounts, KubeletConfig, MemoryReservation, Options
+from numaware.twin.config import Amounts, KubeletConfig
+from numaware.twin.config_text import ConfigText, ReservationText
 from numaware.twin.hardware import CpuPlace, DeviceLink, Hardware, NumaHardware, PluginDevice, PluginResource
 from numaware.twin.kubelet import Kubelet, start
 
@@ -60,7 +60,9 @@ def decode(machine: str, config: str) -> tuple[Kubelet, DeviceNames]:
     except IndexError:
         raise ValueError("a link to a device that is not listed") from None
     hardware = Hardware(numa, tuple(resources), links)
-    return start(hardware, _config(msgspec.json.decode(config, type=_Config))), names
+    told = msgspec.json.decode(config, type=_Config)
+    gates = tuple(sorted(told.feature_gates.items()))
+    return start(hardware, told.configuration(told.version, gates)), names
 
 
 def _devices(resources: Sequence[PluginResource]) -> list[tuple[str, str]]:
@@ -95,26 +97,6 @@ def encode_hardware(hardware: Hardware) -> str:
     return _text(wire)
 
 
-def _config(wire: _Config) -> KubeletConfig:
-    return KubeletConfig(
-        version=wire.version,
-        topology_policy=wire.topology_manager_policy,
-        topology_scope=wire.topology_manager_scope,
-        topology_options=_pairs(wire.topology_manager_policy_options),
-        cpu_policy=wire.cpu_manager_policy,
-        cpu_options=_pairs(wire.cpu_manager_policy_options),
-        memory_policy=wire.memory_manager_policy,
-        kube_reserved=_amounts(wire.kube_reserved),
-        system_reserved=_amounts(wire.system_reserved),
-        eviction_hard=_pairs(wire.eviction_hard),
-        reserved_cpus=wire.reserved_system_cpus,
-        reserved_memory=tuple(
-            MemoryReservation(entry.numa_node, _amounts(entry.limits)) for entry in wire.reserved_memory
-        ),
-        feature_gates=tuple(sorted(wire.feature_gates.items())),
-    )
-
-
 def encode_config(config: KubeletConfig) -> str:
     """A configuration as text, what is the kubelet's default left out."""
     wire = _Config(
@@ -130,19 +112,11 @@ def encode_config(config: KubeletConfig) -> str:
         eviction_hard=dict(config.eviction_hard),
         reserved_system_cpus=config.reserved_cpus,
         reserved_memory=tuple(
-            _Reservation(entry.numa_node, _texts(entry.limits)) for entry in config.reserved_memory
+            ReservationText(entry.numa_node, _texts(entry.limits)) for entry in config.reserved_memory
         ),
         feature_gates=dict(config.feature_gates),
     )
     return _text(wire)
-
-
-def _pairs(options: Mapping[str, str]) -> Options:
-    return tuple(sorted(options.items()))
-
-
-def _amounts(amounts: Mapping[str, str]) -> Amounts:
-    return tuple(sorted((name, Quantity.parse(text)) for name, text in amounts.items()))
 
 
 def _texts(amounts: Amounts) -> dict[str, str]:
@@ -199,22 +173,6 @@ class _Machine(_Wire):
     links: tuple[_Link, ...] = ()
 
 
-class _Reservation(_Wire):
-    numa_node: int
-    limits: dict[str, str] = {}
-
-
-class _Config(_Wire):
+class _Config(ConfigText, frozen=True):
     version: str
-    topology_manager_policy: str = "none"
-    topology_manager_scope: str = "container"
-    topology_manager_policy_options: dict[str, str] = {}
-    cpu_manager_policy: str = "none"
-    cpu_manager_policy_options: dict[str, str] = {}
-    memory_manager_policy: str = "None"
-    kube_reserved: dict[str, str] = {}
-    system_reserved: dict[str, str] = {}
-    eviction_hard: dict[str, str] = {}
-    reserved_system_cpus: str | None = msgspec.field(name="reservedSystemCPUs", default=None)
-    reserved_memory: tuple[_Reservation, ...] = ()
-    feature_gates: dict[str, bool] = {}
+    feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
