@@ -43,7 +43,7 @@ def still_console() -> Console:
     clock = Clock()
     truth = truth_of(live_node(Node.fresh(machine(2, 4), config("restricted"))), clock=clock)
     volcano: Any = StillVolcano()
-    world = LiveCluster("prod", truth, clock, NOW, volcano)
+    world = LiveCluster("prod", truth, clock, NOW, (volcano,))
     return Console(world, lambda: world.now)
 
 
@@ -55,7 +55,7 @@ def server() -> Iterator[RunningConsole]:
 
 def put(server: RunningConsole, switch: Switch, *changes: Change) -> None:
     def change(found: Any) -> None:
-        found.world._volcano.switch = switch
+        found.world._parts[AFFINITY].switch = switch
         found.world.changes[:] = changes
 
     server.do(change)

@@ -285,16 +285,16 @@ def merged(now: Object, change: Object) -> Object:
 
 
 def edited(now: Object, steps: list[Object]) -> Object:
-    """A JSON patch, as far as it replaces what is there."""
+    """A JSON patch, as far as it adds and replaces."""
     made = copy.deepcopy(now)
     for step in steps:
-        if step["op"] != "replace":
+        if step["op"] not in {"add", "replace"}:
             continue
         *way, last = [name.replace("~1", "/").replace("~0", "~") for name in step["path"].split("/")[1:]]
         place = made
         for name in way:
             place = place[name]
-        assert last in place
+        assert step["op"] == "add" or last in place
         place[last] = step["value"]
     return made
 

@@ -33,6 +33,7 @@ from numaware.serve.console.app import Access
 from numaware.serve.console.gates import PATHS, SECONDS_TO_ASK, ClusterGate
 from numaware.serve.console.history.travel import History
 from numaware.serve.console.livecluster import LiveCluster
+from numaware.serve.console.runtime_affinity import RuntimeAffinity
 from numaware.serve.console.volcano import Volcano
 from numaware.serve.daemons import together
 from numaware.serve.live import Live
@@ -68,8 +69,7 @@ def console(
     reports, by counts where another publisher does, by totals elsewhere. The
     account needs to list and watch nodes, pods and NodeResourceTopologies. It
     changes nothing but what is switched on the Policies page, and that only where
-    the account may: deploy/rbac/optional/console-switch.yaml is for Volcano's
-    configuration.
+    the account may: deploy/rbac/optional has what that needs.
 
     With --auth kubernetes a caller sends a token of the cluster (the page asks for
     it; `kubectl create token` makes one for an account), and may do what a
@@ -113,8 +113,8 @@ async def _serve(
         if auth:
             access = access._replace(gate=await _cluster_gate(client))
         truth = Truth(Engine(Cluster(())), time.monotonic)
-        volcano = Volcano(client)
-        world = LiveCluster(context or "cluster", truth, time.monotonic, milliseconds(), volcano)
+        parts = (Volcano(client), RuntimeAffinity(client))
+        world = LiveCluster(context or "cluster", truth, time.monotonic, milliseconds(), parts)
         live = Live(client, truth, (world,), time.monotonic)
         history = History(record) if record else None
 

@@ -65,6 +65,7 @@ SUBJECT_ACCESS_REVIEWS = Resource(
 NODE_RESOURCE_TOPOLOGIES = Resource(
     "topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology", namespaced=False
 )
+OENUMAS = Resource("resource.sop.huawei.com", "v1alpha1", "oenumas", "Oenuma")
 NUMATOPOLOGIES = Resource(
     "nodeinfo.volcano.sh", "v1alpha1", "numatopologies", "Numatopology", namespaced=False
 )

@@ -20,7 +20,13 @@ RAISERS = {"ProblemError", "InputError", "SwitchError", "_NotUpError", "_token_n
 # Raised when the program starts, on the command line, in English.
 AT_START = {"app.py", "file.py", "prometheus.py"}
 # Names, and what is only filled in.
-NAMES = ("{}: {}", "{}:{}", "ConfigMap {}/{}, key {}", 'Bearer realm="kubernetes"')
+NAMES = (
+    "{}: {}",
+    "{}:{}",
+    "ConfigMap {}/{}, key {}",
+    "Oenuma {}/{}, field spec.updateenable",
+    'Bearer realm="kubernetes"',
+)
 
 
 def _template(node: ast.expr) -> str | None:

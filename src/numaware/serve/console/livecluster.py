@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from itertools import count
-from typing import Literal
+from typing import Literal, Protocol
 
 from numaware.errors import InputError
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.ledger import Placement
-from numaware.serve.console.volcano import Volcano
 from numaware.serve.console.world import (
     AFFINITY,
     DISTANCE,
@@ -33,17 +32,36 @@ from numaware.serve.truth import Truth
 
 _MOST_EVENTS = 20_000
 _READ_ONLY = "this console only looks at the cluster; nothing is switched from here"
+# Many pages may look at the same switches.
+_SECONDS_KNOWN = 1.0
 _ON_NODES = (
     "kubelets are configured on their nodes (prefer-closest-numa-nodes); nothing in this cluster edits them"
 )
-_NO_PLUGIN = "no agent with its runtime plug-in runs in this cluster"
+
+
+class Part(Protocol):
+    """What a switch of a live cluster stands for."""
+
+    @property
+    def switch(self) -> Switch:
+        """As last read."""
+
+    async def read(self) -> None:
+        """Look at it; what keeps it from being read is said in the switch."""
+
+    def switched(self, status: Status) -> str:
+        """What its configuration, as last read, would be."""
+
+    async def move(self, status: Status, by: str) -> bool:
+        """Move it, and return whether it had to be; `SwitchError` if it stands as it stood."""
 
 
 class LiveCluster:
     """What a console shows of a cluster. It hears of pods from `serve.live.Live` (it is a listener there).
 
     `clock` is the one that `truth` goes by, in seconds. Until `begin` is called, pods are those that were there before:
-    they are shown, but have not just happened. Without `volcano` nothing is switched.
+    they are shown, but have not just happened. What can be
+    switched is in `parts`.
     """
 
     kind: Literal["cluster"] = "cluster"
@@ -54,7 +72,7 @@ class LiveCluster:
         truth: Truth,
         clock: Callable[[], float],
         now: int,
-        volcano: Volcano | None = None,
+        parts: Sequence[Part] = (),
     ) -> None:
         self.name = name
         self.now = now
@@ -62,7 +80,9 @@ class LiveCluster:
         self.stories: dict[str, Story] = {}
         self.waiting: dict[str, Waiting] = {}
         self.changes: list[Change] = []
-        self._volcano = volcano
+        self._parts = {part.switch.id: part for part in parts}
+        self._switches_read: float | None = None
+        self._reading = asyncio.Lock()
         self._truth = truth
         self._clock = clock
         self._ids = count(1)
@@ -93,42 +113,43 @@ class LiveCluster:
 
     @property
     def switches(self) -> tuple[Switch, ...]:
-        return (
-            self._volcano.switch if self._volcano else Switch(AFFINITY, "close", missing=_READ_ONLY),
-            Switch(DISTANCE, "close", missing=_ON_NODES),
-            Switch(RUNTIME, "close", missing=_NO_PLUGIN),
+        reasons = {AFFINITY: _READ_ONLY, DISTANCE: _ON_NODES, RUNTIME: _READ_ONLY}
+        return tuple(
+            self._parts[name].switch if name in self._parts else Switch(name, "close", missing=reason)
+            for name, reason in reasons.items()
         )
 
     def switched_conf(self, switch: str, status: Status) -> str:
-        if self._volcano is None or switch != AFFINITY:
-            return ""
-        return self._volcano.switched(status)
+        part = self._parts.get(switch)
+        return part.switched(status) if part else ""
 
     async def read_switches(self) -> None:
-        if self._volcano is not None:
-            await self._volcano.read()
+        async with self._reading:
+            if self._switches_read is None or self._clock() - self._switches_read >= _SECONDS_KNOWN:
+                await asyncio.gather(*(part.read() for part in self._parts.values()))
+                self._switches_read = self._clock()
 
     async def set_switch(self, switch: str, status: Status, by: str) -> Switch:
-        found = next(one for one in self.switches if one.id == switch)
-        if self._volcano is None or found.missing:
-            raise SwitchError(found.missing)
+        part = self._parts.get(switch)
+        if part is None:
+            raise SwitchError(next(one.missing for one in self.switches if one.id == switch))
         # Who asked may hang up; what was begun is brought to an end all the same.
-        await asyncio.shield(asyncio.create_task(self._move(self._volcano, status, by)))
-        return self._volcano.switch
+        await asyncio.shield(asyncio.create_task(self._move(part, status, by)))
+        return part.switch
 
-    async def _move(self, volcano: Volcano, status: Status, by: str) -> None:
+    async def _move(self, part: Part, status: Status, by: str) -> None:
         """Move it, and remember whatever was changed on the way."""
         problem = ""
         try:
-            if not await volcano.move(status, by):
+            if not await part.move(status, by):
                 return
         except SwitchError as error:
             if not error.undone:
                 raise
             problem = str(error)
         before: Status = "close" if status == "open" else "open"
-        self.changes.append(Change(self.now, AFFINITY, before, status, by, problem))
-        told = f"{AFFINITY}: {before} → {status}{f', put back: {problem}' if problem else ''}"
+        self.changes.append(Change(self.now, part.switch.id, before, status, by, problem))
+        told = f"{part.switch.id}: {before} → {status}{f', put back: {problem}' if problem else ''}"
         self.events.append(Event(next(self._ids), self.now, "switched", owner=by, message=told))
         if problem:
             raise SwitchError(problem, undone=True)

@@ -39,8 +39,6 @@ PLACE = f"ConfigMap {NAMESPACE}/{MAP}, key {KEY}"
 
 _TRIES = 5
 _SECONDS_BETWEEN_LOOKS = 0.5
-# Many pages may look at the same switch.
-_SECONDS_KNOWN = 1.0
 _log = structlog.get_logger(__name__)
 
 
@@ -73,7 +71,6 @@ class Volcano:
         self._now = now
         self._sleep = sleep
         self._switch = Switch(AFFINITY, "close", place=PLACE, broken="it has not been read yet")
-        self._read_at: float | None = None
         self._progress: Progress | None = None
         # The last change that was made from here: undoing it gives back that very text, arguments and all.
         self._last: _Edit | None = None
@@ -84,10 +81,9 @@ class Volcano:
         return replace(self._switch, progress=self._progress)
 
     async def read(self) -> None:
-        """Look at the configuration, unless that was done just now."""
-        if self._read_at is None or self._clock() - self._read_at >= _SECONDS_KNOWN:
-            with suppress(ApiError):
-                await self._map()
+        """Look at the configuration."""
+        with suppress(ApiError):
+            await self._map()
 
     def switched(self, status: Status) -> str:
         """What the configuration as last read would be."""
@@ -116,17 +112,12 @@ class Volcano:
         try:
             found = await config_maps.read(self._client, MAP, NAMESPACE)
         except ApiError as error:
-            self._know(_unread(error))
+            self._switch = _unread(error)
             raise
         text = found.data.get(KEY, "")
         if text != self._switch.conf or self._switch.broken or self._switch.missing:
-            self._know(_read(text))
-        self._read_at = self._clock()
+            self._switch = _read(text)
         return found
-
-    def _know(self, switch: Switch) -> None:
-        self._switch = switch
-        self._read_at = self._clock()
 
     def _edited(self, text: str, status: Status) -> str:
         last = self._last
@@ -172,7 +163,7 @@ class Volcano:
                 # It may be there all the same; the answer is what was lost.
                 if not error.uncertain or (await self._map()).data.get(KEY) != after:
                     raise
-            self._know(_read(after))
+            self._switch = _read(after)
             _log.info("configuration written", place=PLACE, status=self._switch.status)
             return _Edit(before, after)
         raise SwitchError(f"somebody else keeps writing {PLACE}")

@@ -74,7 +74,6 @@ CHINESE: Mapping[str, str] = {
     "kubelets are configured on their nodes (prefer-closest-numa-nodes); nothing in this cluster edits them": (
         "kubelet 在各自的节点上配置（prefer-closest-numa-nodes），这个集群里没有组件会修改它们"
     ),
-    "no agent with its runtime plug-in runs in this cluster": "这个集群里没有运行带运行时插件的代理",
     "the lab's kubelets are configured in its file; no agent edits them": (
         "演示环境的 kubelet 由它的文件配置，没有代理会修改它们"
     ),
@@ -109,6 +108,7 @@ CHINESE: Mapping[str, str] = {
     "putting it back did not succeed: {}": "恢复没有成功：{}",
     "the account of this console may not read {}": "此控制台的账号没有读取 {} 的权限",
     "there is no ConfigMap {}: Volcano's scheduler is not installed": "没有 ConfigMap {}：Volcano 调度器没有安装",
+    "there is no Oenuma {}: openFuyao's runtime plug-in is not installed": "没有 Oenuma {}：openFuyao 的运行时插件没有安装",
 }
 
 

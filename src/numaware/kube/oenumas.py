@@ -1,0 +1,60 @@
+"""openFuyao's Oenuma: which pods sit together on which NUMA node, and whether its runtime plug-in may act on that."""
+
+from __future__ import annotations
+
+import msgspec
+
+from numaware.kube.client import Client
+from numaware.kube.decoding import DecodeError, Metadata, Reader, Wire
+from numaware.kube.errors import ApiError
+from numaware.kube.resources import OENUMAS
+
+
+class Oenuma(msgspec.Struct, frozen=True):
+    """The part that is switched. `update_enable` is as somebody wrote it."""
+
+    name: str
+    namespace: str
+    version: str
+    update_enable: str
+
+    @property
+    def acts(self) -> bool:
+        """Whether the plug-in moves pods; to it anything but this word means no."""
+        return self.update_enable.lower() == "enable"
+
+
+async def read(client: Client, name: str, namespace: str) -> Oenuma:
+    """The object as it is now."""
+    return _decoded(await client.get(OENUMAS, name, namespace))
+
+
+async def write(client: Client, found: Oenuma, update_enable: str) -> Oenuma:
+    """Another word; `ApiError.conflict` if anybody has written the object since it was read."""
+    # Sent once and no more, as in `config_maps`. To add what is there is to replace it.
+    patch = [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": found.version},
+        {"op": "add", "path": "/spec/updateenable", "value": update_enable},
+    ]
+    return _decoded(await client.patch(OENUMAS, found.name, patch, found.namespace, kind="json"))
+
+
+class _Spec(Wire):
+    updateenable: str = ""
+
+
+class _Oenuma(Wire):
+    metadata: Metadata
+    spec: _Spec
+
+
+_OENUMA = Reader("Oenuma", _Oenuma)
+
+
+def _decoded(answer: bytes) -> Oenuma:
+    try:
+        wire = _OENUMA.read(answer)
+    except DecodeError as error:
+        raise ApiError(0, "BadAnswer", str(error)) from None
+    found = wire.metadata
+    return Oenuma(found.name, found.namespace, found.resource_version, wire.spec.updateenable)

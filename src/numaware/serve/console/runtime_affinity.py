@@ -1,0 +1,90 @@
+"""Runtime pod affinity on a live cluster: one word in openFuyao's Oenuma, which its runtime plug-in obeys at once."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import structlog
+
+from numaware.kube import oenumas
+from numaware.kube.client import Client
+from numaware.kube.errors import ApiError
+from numaware.machine.words import printable
+from numaware.serve.console.world import RUNTIME, Status, Switch, SwitchError
+
+NAMESPACE = "tcs"
+NAME = "podafi"
+PLACE = f"Oenuma {NAMESPACE}/{NAME}, field spec.updateenable"
+
+_TRIES = 5
+_WORDS: dict[Status, str] = {"open": "enable", "close": "disable"}
+_log = structlog.get_logger(__name__)
+
+
+class RuntimeAffinity:
+    """The switch of one cluster."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.switch = Switch(RUNTIME, "close", place=PLACE, broken="it has not been read yet")
+
+    async def read(self) -> None:
+        """Look how it stands."""
+        with suppress(ApiError):
+            await self._object()
+
+    def switched(self, status: Status) -> str:
+        """What would be written there."""
+        return self.switch.conf if status == self.switch.status else _conf(_WORDS[status])
+
+    async def move(self, status: Status, by: str) -> bool:
+        """Write the other word, and return whether it had to be written; `SwitchError` if it could not be."""
+        try:
+            for _ in range(_TRIES):
+                found = await self._object()
+                if found.acts == (status == "open"):
+                    return False
+                if await self._written(found, status):
+                    _log.info("switch written", place=PLACE, status=status, by=by)
+                    return True
+        except ApiError as error:
+            raise SwitchError(f"the API server says: {error}") from None
+        raise SwitchError(f"somebody else keeps writing {PLACE}")
+
+    async def _written(self, found: oenumas.Oenuma, status: Status) -> bool:
+        """Whether it is there now; not if somebody else was first."""
+        try:
+            self._know(await oenumas.write(self._client, found, _WORDS[status]))
+        except ApiError as error:
+            if error.conflict:
+                return False
+            # It may be there all the same; the answer is what was lost.
+            if not error.uncertain or (await self._object()).acts != (status == "open"):
+                raise
+        return True
+
+    async def _object(self) -> oenumas.Oenuma:
+        try:
+            found = await oenumas.read(self._client, NAME, NAMESPACE)
+        except ApiError as error:
+            self.switch = _unread(error)
+            raise
+        self._know(found)
+        return found
+
+    def _know(self, found: oenumas.Oenuma) -> None:
+        status: Status = "open" if found.acts else "close"
+        self.switch = Switch(RUNTIME, status, place=PLACE, conf=_conf(found.update_enable))
+
+
+def _conf(word: str) -> str:
+    return f'spec:\n  updateenable: "{printable(word, 40)}"\n'
+
+
+def _unread(error: ApiError) -> Switch:
+    if error.status == 403:
+        return Switch(RUNTIME, "close", missing=f"the account of this console may not read {PLACE}")
+    if error.not_found:
+        missing = f"there is no Oenuma {NAMESPACE}/{NAME}: openFuyao's runtime plug-in is not installed"
+        return Switch(RUNTIME, "close", missing=missing)
+    return Switch(RUNTIME, "close", place=PLACE, broken=f"{PLACE} cannot be read: {error}")
