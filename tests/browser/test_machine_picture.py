@@ -271,6 +271,9 @@ def test_no_page_scrolls_sideways_on_a_phone_and_all_can_be_touched(
         assert page.evaluate(OUTSIDE) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
         assert page.evaluate(SMALL) == []
+        here = page.locator(".nav [aria-current]").bounding_box()
+        assert here is not None
+        assert 0 <= here["x"] <= PHONE - here["width"]
 
 
 # Buttons and fields; links within sentences may be as low as their line.

@@ -31,11 +31,6 @@ function looking(element: Element): Element {
   return copy;
 }
 
-function lettering(element: Element): Attributes {
-  const looks = getComputedStyle(element);
-  return { "font-size": looks.fontSize, "font-weight": looks.fontWeight, fill: looks.color };
-}
-
 /** The drawing inside `root`: its boxes, its captions and its SVGs, each where the page has it; below it `lines` of text. */
 export function pictureFile(root: HTMLElement, title: string, lines: string[]): string {
   const at = root.getBoundingClientRect();
@@ -51,13 +46,20 @@ export function pictureFile(root: HTMLElement, title: string, lines: string[]): 
     const box = element.getBoundingClientRect();
     return { x: box.left - at.left + MARGIN, y: box.top - at.top + MARGIN + LINE, width: box.width, height: box.height };
   };
+  for (const way of root.querySelectorAll("[data-way]")) {
+    const { x, y, width: wide, height: high } = place(way);
+    const across = high > wide;
+    for (const side of [-1, 1]) drawn.append(make("path", { d: across ? `M${x} ${y + high / 2 + side}h${wide}` : `M${x + wide / 2 + side} ${y}v${high}`, stroke: page.getPropertyValue("--line-strong") }));
+  }
   for (const box of root.querySelectorAll("[data-box]")) {
     const looks = getComputedStyle(box);
     drawn.append(make("rect", { ...place(box), rx: 4, fill: looks.backgroundColor, stroke: looks.borderTopColor, "stroke-dasharray": looks.borderTopStyle === "dashed" ? "4 3" : "none" }));
   }
   for (const caption of root.querySelectorAll("[data-caption]")) {
     const { x, y, height: high } = place(caption);
-    drawn.append(make("text", { x, y: y + high * 0.78, ...lettering(caption) }, caption.textContent.trim()));
+    const looks = getComputedStyle(caption);
+    const letters = { "font-size": looks.fontSize, "font-weight": looks.fontWeight, fill: looks.color };
+    drawn.append(make("text", { x: x + parseFloat(looks.paddingLeft), y: y + high / 2 + parseFloat(looks.fontSize) * 0.36, ...letters }, caption.textContent.trim()));
   }
   for (const picture of root.querySelectorAll("svg")) {
     const copy = looking(picture);

@@ -173,7 +173,7 @@ export const zh: Record<Key, Message> = {
   tooSmall: "{resource} 比整机多要 {amount}",
   onNuma: "在 NUMA {numa}",
 
-  facts: "{cpus} 个 CPU 中 {free} 个、内存 {gib} GiB{devices}空闲。",
+  facts: "空闲：{cpus} 个 CPU 中 {free} 个、内存 {gib} GiB{devices}。",
   factsDevices: "、{all} 个 GPU 中 {free} 个",
   factsLargest: "当前最大对齐 Pod：{list}。",
   largestOne: "NUMA {numa} 上 {cpus} CPU · {gib} GiB · {gpus} GPU",
