@@ -42,11 +42,16 @@ PEERS: tuple[Row, ...] = (
 
 @lru_cache(maxsize=8)
 def measured(name: str) -> dict[str, float]:
-    """One load in a process of its own, so that neither memory nor caches of another count."""
+    """One load, each time in a process of its own, so that neither memory nor caches of another count.
+
+    The best of three: what else runs on the machine makes a decision slower, never faster.
+    """
     program = Path(__file__).parents[1] / "tests" / "engine_load.py"
-    run = subprocess.run([sys.executable, str(program), name], check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(run.stdout)
-    return found
+    runs: list[dict[str, float]] = []
+    for _ in range(3):
+        run = subprocess.run([sys.executable, str(program), name], check=True, capture_output=True, text=True)
+        runs.append(json.loads(run.stdout))
+    return max(runs, key=lambda found: found["perSecond"])
 
 
 @pytest.fixture(scope="module", autouse=True)

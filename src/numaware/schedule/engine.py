@@ -60,6 +60,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     hints: tuple[Hint, ...] = ()
     share: Share | None = None
     reasons: tuple[tuple[str, int], ...] = ()
+    kind: Kind | None = None
 
 
 # Of a node that is not there.
@@ -100,7 +101,9 @@ class Engine:
         if mix is not None:
             self._teach(mix)
         self._learns = mix is None
-        self._seen: Counter[Need] = Counter()
+        # How many pods of each kind were seen, and one of each.
+        self._seen: Counter[Kind] = Counter()
+        self._samples: dict[Kind, Pod] = {}
         self._count = 0
         # How many members have GPUs of which name, and how many would rather not have every pod.
         self._gpus: Counter[str] = Counter()
@@ -114,14 +117,14 @@ class Engine:
 
     def decide(self, pod: Pod) -> Decision:
         """The best node for the pod as things stand; nothing is changed but what the engine has learned."""
-        self.learn(pod)
+        kind = kind_of(pod)
+        self._learn(pod, kind)
         hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
         if not hindrance and not self.neighbours.knows_namespaces and pod.scheduling.pods.selects_namespaces:
             hindrance = UNKNOWN_NAMESPACES
         if hindrance:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
         self._keep_in_bounds()
-        kind = kind_of(pod)
         question = self.neighbours.ask(pod)
         if self._one_by_one(pod, question) or pod.scheduling.node.preferred or self._reluctant:
             best = self._best_of_all(pod, kind, question)
@@ -130,7 +133,7 @@ class Engine:
         if best is None:
             return Decision(pod, None, 0, reasons=self.reasons(pod))
         member, found = best
-        return Decision(pod, member.name, found.score, found.hints, found.share)
+        return Decision(pod, member.name, found.score, found.hints, found.share, kind=kind)
 
     def reasons(self, pod: Pod) -> tuple[tuple[str, int], ...]:
         """Why nodes refuse the pod, and how many each; most first, then by text."""
@@ -152,7 +155,8 @@ class Engine:
     def judge(self, pod: Pod, names: Sequence[str]) -> list[Evaluation]:
         """What each of these nodes says, whoever decides in the end: totals, the kubelet, and refusals in the past count."""
         self._keep_in_bounds()
-        pool = self._kept_pool((None, "", self._profile_name(pod)), lambda _: None)
+        key = None, "", self._profile_name(pod)
+        pool = self._pools.get(key) or self._new_pool(key, lambda _: None)
         found = pool.answers(pod, kind_of(pod), names, _NO_ANSWER)
         guard = self.guard
         if guard is None or not guard.concerns(pod):
@@ -207,16 +211,14 @@ class Engine:
         # Volcano asks only Guaranteed pods for their policy, so others that name it share the pool of those that do not.
         heeded = policy if policy and qos_class(pod) == "Guaranteed" else ""
         key = pod.scheduling.node, heeded, self._profile_name(pod)
-        return self._kept_pool(key, partial(_node_reason, pod=pod))
+        return self._pools.get(key) or self._new_pool(key, partial(_node_reason, pod=pod))
 
-    def _kept_pool(
+    def _new_pool(
         self, key: tuple[NodeRules | None, str, str], reason: Callable[[Member], str | None]
     ) -> Pool:
-        pool = self._pools.get(key)
-        if pool is None:
-            if len(self._pools) >= _MOST_POOLS:
-                del self._pools[next(iter(self._pools))]
-            pool = self._pools[key] = Pool(self.cluster, self._evaluators[key[2]], reason)
+        if len(self._pools) >= _MOST_POOLS:
+            del self._pools[next(iter(self._pools))]
+        pool = self._pools[key] = Pool(self.cluster, self._evaluators[key[2]], reason)
         return pool
 
     def _best_of_all(
@@ -298,7 +300,7 @@ class Engine:
         )
         if verdict.admitted:
             self.neighbours.place(pod, decision.node)
-            kind = kind_of(pod)
+            kind = decision.kind or kind_of(pod)
             for evaluator in self._evaluators.values():
                 evaluator.follow(member, before, kind, hints)
         return verdict
@@ -330,17 +332,25 @@ class Engine:
     # Learning
 
     def learn(self, pod: Pod) -> None:
-        """Count the pod's kind; for those who only `judge`, since `decide` does so itself.
+        """Count the pod's kind; for those who only `judge`, since `decide` does so itself."""
+        self._learn(pod, kind_of(pod))
 
-        The mix that scores use is renewed when the number of pods has doubled, so that scoring everything anew stays
-        a small part of all work.
+    def _learn(self, pod: Pod, kind: Kind) -> None:
+        """The mix that scores use is renewed when the number of pods has doubled.
+
+        So scoring everything anew stays a small part of all work.
         """
         if not self._learns:
             return
         self._count += 1
-        self._seen[need_of(pod, self._gpu)] += 1
+        self._seen[kind] += 1
+        if kind not in self._samples:
+            self._samples[kind] = pod
         if self._count & (self._count - 1) == 0:
-            self._teach(Mix(self._seen))
+            needs: Counter[Need] = Counter()
+            for one, count in self._seen.items():
+                needs[need_of(self._samples[one], self._gpu)] += count
+            self._teach(Mix(needs))
             for pool in self._pools.values():
                 pool.forget_scores()
 
