@@ -12,7 +12,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import h11
 import uvicorn
@@ -191,8 +191,14 @@ def _listen(host: str, port: int, address: str) -> socket.socket:
     return listener
 
 
+class Metrics(Protocol):
+    """Who writes its metrics itself."""
+
+    def __call__(self, *, openmetrics: bool) -> bytes: ...
+
+
 def status_routes(
-    registry: CollectorRegistry,
+    metered: CollectorRegistry | Metrics,
     unready: Callable[[], str],
     *,
     prepare: Callable[[], Awaitable[None]] | None = None,
@@ -220,6 +226,10 @@ def status_routes(
         if prepare is not None:
             await prepare()
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(registry), headers={"content-type": content_type})
+        if isinstance(metered, CollectorRegistry):
+            text = encode(metered)
+        else:
+            text = metered(openmetrics=content_type.startswith("application/openmetrics-text"))
+        return Response(text, headers={"content-type": content_type})
 
     return (Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics))

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
+from prometheus_client import CollectorRegistry
+from prometheus_client import generate_latest as plain_text
+from prometheus_client.core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 
 import made_sysfs
@@ -20,6 +26,7 @@ from numaware.machine import synthetic
 from numaware.machine.topology import HugePages, Machine
 from numaware.node import podresources_pb2 as wire
 from numaware.node.exporter.exporter import Exporter
+from numaware.node.exporter.families import Exposition, Family
 from numaware.node.podresources import PodResources
 from numaware.node.troubles import Troubles
 from numaware.twin.config import KubeletConfig
@@ -256,7 +263,7 @@ def test_only_who_bears_the_token_gets_metrics_and_openmetrics_is_spoken(tmp_pat
     exporter = Exporter("n1", str(tmp_path), Troubles())
 
     async def run() -> None:
-        routes = status_routes(exporter.registry(), str, prepare=exporter.prepare, token="secret")  # noqa: S106
+        routes = status_routes(exporter.text, str, prepare=exporter.prepare, token="secret")  # noqa: S106
         async with (
             serving(Starlette(routes=[*routes]), "127.0.0.1:0") as address,
             aiohttp.ClientSession(address) as session,
@@ -288,3 +295,45 @@ def test_rules_and_dashboard_speak_of_metrics_that_exist(name: str) -> None:
 
 def test_the_documentation_names_every_metric() -> None:
     assert CATALOGUE.keys() | SOMETIMES.keys() <= named_in(ROOT / "docs/agent.md")
+
+
+class Collected(Collector):
+    def __init__(self, families: list[Family]) -> None:
+        self._families = families
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> list[Metric]:
+        return [family.metric() for family in self._families]
+
+
+VALUES = st.floats() | st.integers(-(2**60), 2**60).map(float)
+FAMILIES = st.lists(
+    st.builds(
+        lambda kind, name, rows: Family(
+            kind,
+            f"m_{name}",
+            "What it is.",
+            ("node", "a"),
+            [(values, 1.0 if kind == "info" else number) for values, number in rows.items()],
+        ),
+        st.sampled_from(["gauge", "counter", "info"]),
+        st.integers(0, 99),
+        st.dictionaries(st.tuples(st.text(max_size=5), st.text(max_size=5)), VALUES, max_size=4),
+    ),
+    max_size=4,
+    unique_by=lambda family: family.name,
+)
+
+
+@given(st.lists(FAMILIES, min_size=1, max_size=3))
+@settings(deadline=None)
+def test_the_text_of_every_scrape_is_what_the_client_library_would_write(scrapes: list[list[Family]]) -> None:
+    exposition = Exposition()
+    for families in scrapes:
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(Collected(families))
+        assert exposition.encode(families, openmetrics=False) == plain_text(registry)
+        expected = generate_latest(registry)  # type: ignore[no-untyped-call] # the library has no types here
+        assert exposition.encode(families, openmetrics=True) == expected

@@ -65,7 +65,7 @@ async def run_agent(options: AgentOptions) -> None:
             )
             unready = publisher.unready if publisher else str
             routes = status_routes(
-                exporter.registry(), unready, prepare=exporter.prepare, token=_token(options.token)
+                exporter.text, unready, prepare=exporter.prepare, token=_token(options.token)
             )
             address = await stack.enter_async_context(
                 serving(Starlette(routes=[*routes]), options.listen, options.tls)

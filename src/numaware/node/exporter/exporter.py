@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import InfoMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from numaware import __version__
 from numaware.errors import InputError
 from numaware.machine.sysfs.source import Source
 from numaware.machine.tree import open_tree
-from numaware.node.exporter.families import counter, gauge
+from numaware.node.exporter.families import Exposition, Family, counter, gauge, info
 from numaware.node.exporter.machine import MachineMetrics
 from numaware.node.exporter.pods import PodMetrics
 from numaware.node.podresources import Allocatable, PodHoldings, PodResources, PodResourcesError
@@ -56,6 +56,7 @@ class Exporter(Collector):
         self._machine = MachineMetrics(node, root)
         self._pods = PodMetrics(node, most_pods)
         self._asked = Asked()
+        self._exposition = Exposition()
 
     def registry(self) -> CollectorRegistry:
         registry = CollectorRegistry(auto_describe=False)
@@ -86,6 +87,13 @@ class Exporter(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
+        return (family.metric() for family in self._families())
+
+    def text(self, *, openmetrics: bool) -> bytes:
+        """What a registry with this collector alone would say, in a fraction of the time."""
+        return self._exposition.encode(self._families(), openmetrics=openmetrics)
+
+    def _families(self) -> Iterator[Family]:
         try:
             source = Source(open_tree(self._root))
             yield from list(self._machine.collect(source))
@@ -106,26 +114,20 @@ class Exporter(Collector):
         else:
             self._troubles.cleared("sysfs")
 
-    def _kubelet(self) -> Iterator[Metric]:
+    def _kubelet(self) -> Iterator[Family]:
         config = self._config()
         if config is None:
             return
-        family = InfoMetricFamily("numa_topology_policy", "How the kubelet aligns pods.", labels=["node"])
-        family.add_metric(
-            (self._node,),
-            {
-                "policy": config.topology_policy,
-                "scope": config.topology_scope,
-                "cpu_manager": config.cpu_policy,
-                "memory_manager": config.memory_policy,
-            },
+        policies = (config.topology_policy, config.topology_scope, config.cpu_policy, config.memory_policy)
+        yield info(
+            "numa_topology_policy",
+            "How the kubelet aligns pods.",
+            ["node", "policy", "scope", "cpu_manager", "memory_manager"],
+            [(self._node, *policies)],
         )
-        yield family
 
-    def _self(self) -> Iterator[Metric]:
-        build = InfoMetricFamily("numa_exporter_build", "This program.", labels=["node"])
-        build.add_metric((self._node,), {"version": __version__})
-        yield build
+    def _self(self) -> Iterator[Family]:
+        yield info("numa_exporter_build", "This program.", ["node", "version"], [(self._node, __version__)])
         yield counter(
             "numa_exporter_scrape_errors",
             "Times that something could not be read or written, by what it was.",

@@ -6,8 +6,6 @@ import os
 import time
 from collections.abc import Iterator
 
-from prometheus_client.core import InfoMetricFamily, Metric
-
 from numaware.machine import sysfs
 from numaware.machine.codec import page_size_name
 from numaware.machine.cpuset import iter_bits
@@ -15,7 +13,7 @@ from numaware.machine.sysfs.source import Source
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
 from numaware.node.exporter import kernel
-from numaware.node.exporter.families import Sample, counter, gauge
+from numaware.node.exporter.families import Family, Sample, counter, gauge, info
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 # A machine changes when a CPU or memory is plugged in, and reading all of it takes longer than the rest of a scrape.
@@ -35,25 +33,28 @@ class MachineMetrics:
         self._machine: Machine | None = None
         self._read_at = 0.0
         self._before: dict[int, tuple[int, int]] = {}
+        # What is told of the machine itself, until it is read again.
+        self._static: list[Family] = []
 
     def machine(self) -> Machine:
         """The machine, read again once in a while."""
         now = time.monotonic()
         if self._machine is None or now - self._read_at > _MACHINE_SECONDS:
             self._machine = sysfs.read(open_tree(self._root))
+            self._static = list(self._topology(self._machine))
             self._read_at = now
         return self._machine
 
-    def collect(self, source: Source) -> Iterator[Metric]:
+    def collect(self, source: Source) -> Iterator[Family]:
         machine = self.machine()
         for warning in machine.warnings[:1]:
             source.warn("sysfs", warning)
-        yield from self._topology(machine)
+        yield from self._static
         yield from self._cpu_time(machine, source)
         yield from self._memory(machine, source)
         yield from self._locality(machine, source)
 
-    def _topology(self, machine: Machine) -> Iterator[Metric]:
+    def _topology(self, machine: Machine) -> Iterator[Family]:
         here = self._node
         yield gauge(
             "numa_nodes_count", "NUMA nodes of the machine.", ["node"], [((here,), len(machine.numa))]
@@ -65,14 +66,17 @@ class MachineMetrics:
             [((here, str(numa.id)), len(numa.cpus)) for numa in machine.numa],
         )
         packages = {cpu.id: cpu.package for cpu in machine.cpus}
-        info = InfoMetricFamily("numa_node", "What the NUMA node is made of.", labels=["node", "numa"])
+        nodes = []
         for numa in machine.numa:
             sockets = sorted({packages[cpu] for cpu in numa.cpus if packages.get(cpu) is not None}, key=str)
-            info.add_metric(
-                (here, str(numa.id)),
-                {"cpulist": str(numa.cpus), "socket": ",".join(map(str, sockets)), "kind": numa.kind or ""},
-            )
-        yield info
+            socket = ",".join(map(str, sockets))
+            nodes.append((here, str(numa.id), str(numa.cpus), socket, numa.kind or ""))
+        yield info(
+            "numa_node",
+            "What the NUMA node is made of.",
+            ["node", "numa", "cpulist", "socket", "kind"],
+            nodes,
+        )
         yield gauge(
             "numa_node_distance",
             "Distance to another NUMA node as firmware tells it; 10 is local.",
@@ -83,19 +87,19 @@ class MachineMetrics:
                 for other, distance in numa.distances
             ],
         )
-        device = InfoMetricFamily(
-            "numa_node_device", "A PCI device of the NUMA node.", labels=["node", "numa", "device"]
-        )
-        functions = [
-            (function, kind)
+        devices = [
+            (here, str(function.numa), function.address, kind)
             for function in machine.pci
             if (kind := _DEVICE_CLASSES.get(function.class_code[:2])) and function.numa is not None
         ]
-        for function, kind in functions[:_MOST_DEVICES]:
-            device.add_metric((here, str(function.numa), function.address), {"class": kind})
-        yield device
+        yield info(
+            "numa_node_device",
+            "A PCI device of the NUMA node.",
+            ["node", "numa", "device", "class"],
+            devices[:_MOST_DEVICES],
+        )
 
-    def _cpu_time(self, machine: Machine, source: Source) -> Iterator[Metric]:
+    def _cpu_time(self, machine: Machine, source: Source) -> Iterator[Family]:
         ticks = kernel.ticks(source)
         seconds: list[Sample] = []
         ratios: list[Sample] = []
@@ -126,7 +130,7 @@ class MachineMetrics:
             ratios,
         )
 
-    def _memory(self, machine: Machine, source: Source) -> Iterator[Metric]:
+    def _memory(self, machine: Machine, source: Source) -> Iterator[Family]:
         values: dict[str, list[Sample]] = {}
         total: list[Sample] = []
         free: list[Sample] = []
@@ -156,7 +160,7 @@ class MachineMetrics:
         yield gauge("numa_node_hugepages_total", "Huge pages of the NUMA node, in pages.", labels_, total)
         yield gauge("numa_node_hugepages_free", "Huge pages that nobody uses, in pages.", labels_, free)
 
-    def _locality(self, machine: Machine, source: Source) -> Iterator[Metric]:
+    def _locality(self, machine: Machine, source: Source) -> Iterator[Family]:
         values: dict[str, list[Sample]] = {}
         for numa in machine.numa:
             for name, count in kernel.locality(source, numa.id).items():

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from prometheus_client.core import Metric
-
 from numaware.machine.sysfs.source import Source
 from numaware.machine.topology import Machine
 from numaware.node.exporter.cgroups import Memory, pod_groups, pod_memory, pod_names
-from numaware.node.exporter.families import Sample, gauge
+from numaware.node.exporter.families import Family, Sample, gauge
 from numaware.node.observation import exclusive
 from numaware.node.podresources import Allocatable, PodHoldings
 
@@ -33,7 +31,7 @@ class PodMetrics:
         machine: Machine,
         held: tuple[PodHoldings, ...] | None,
         allocatable: Allocatable | None,
-    ) -> Iterator[Metric]:
+    ) -> Iterator[Family]:
         """`held` is None where the kubelet gave no answer: then nothing is said of placement."""
         groups = pod_groups(source, 4 * self._most)
         names = pod_names(source) if groups else {}
@@ -59,7 +57,7 @@ class PodMetrics:
 
     def _cpus(
         self, machine: Machine, held: tuple[PodHoldings, ...] | None, allocatable: Allocatable | None
-    ) -> Iterator[Metric]:
+    ) -> Iterator[Family]:
         """CPUs of each NUMA node by what the kubelet does with them."""
         counts: dict[str, list[Sample]] = {
             name: [] for name in ("exclusive", "shared", "allocatable", "reserved")
@@ -81,7 +79,7 @@ class PodMetrics:
         ):
             yield gauge(f"numa_node_cpus_{name}", text, ["node", "numa"], counts[name])
 
-    def _placement(self, machine: Machine, pods: list[PodHoldings]) -> Iterator[Metric]:
+    def _placement(self, machine: Machine, pods: list[PodHoldings]) -> Iterator[Family]:
         cpus: list[Sample] = []
         spread: list[Sample] = []
         masks = [(numa.id, numa.cpus.mask) for numa in machine.numa]
@@ -114,7 +112,7 @@ class PodMetrics:
 
     def _memory(
         self, machine: Machine, listed: list[PodHoldings], memory: Mapping[tuple[str, str], Memory]
-    ) -> Iterator[Metric]:
+    ) -> Iterator[Family]:
         sizes: list[Sample] = []
         remote: list[Sample] = []
         masks = [(numa.id, numa.cpus.mask) for numa in machine.numa]
