@@ -15,7 +15,7 @@ TEXTS: Mapping[str, Text] = {
     "not-guaranteed": Text(
         "{who} 是 {qos}：没有容器能独占 CPU 或内存",
         "只有 Guaranteed 的 Pod 才会绑核并对齐，而它是 {qos}[[：{missing}]]。",
-        ("给每个容器 (包括 init 容器)设置 cpu 和 memory 的 limits，并让 requests 与之相等：\n{yaml}",),
+        ("给每个容器（包括 init 容器）设置 cpu 和 memory 的 limits，并让 requests 与之相等：\n{yaml}",),
     ),
     "init-larger-than-app": Text(
         "{who}：init 容器 {init} 请求 {initAmount} 的 {resource}，多于其后所有容器的 {appAmount}",

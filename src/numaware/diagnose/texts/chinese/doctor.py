@@ -66,7 +66,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "cgroup-driver-mismatch": Text(
         "kubelet 与 containerd 的 cgroup 驱动不一致：{kubelet} 和 {runtime}",
-        "这样就有两个程序管理同一批控制组。会询问运行时的 kubelet (v1.31 及以后) 会自行纠正。",
+        "这样就有两个程序管理同一批控制组。会询问运行时的 kubelet（v1.31 及以后）会自行纠正。",
         (
             (
                 '在 {file} 中：\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n'
@@ -82,7 +82,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "isolated-cpus-reserved": Text(
         "CPU {common} 既为系统预留，又与系统隔离",
-        "内核调度器不使用 CPU {isolated} (isolcpus)，而 kubelet 把 {reserved} 预留给系统进程，系统进程就挤在剩下的 CPU 上。",
+        "内核调度器不使用 CPU {isolated}（isolcpus），而 kubelet 把 {reserved} 预留给系统进程，系统进程就挤在剩下的 CPU 上。",
         ("预留没有被隔离的 CPU，或把 {common} 从 isolcpus 中去掉",),
     ),
     "component-missing": Text("缺少 {component}", "集群中没有它。", ()),
@@ -196,7 +196,7 @@ LABELS: Mapping[str, str] = {
     "doctor-fresh-unknown": "没有发布程序说明它统计了哪些 Pod",
     "doctor-pools": "{pools:and}",
     "doctor-configz": "询问了 {count} 个 kubelet",
-    "doctor-no-configz": "无法询问任何 kubelet (nodes/proxy)",
+    "doctor-no-configz": "无法询问任何 kubelet（nodes/proxy）",
     "doctor-cluster": "{server} 的集群",
     "check-kubelets": "kubelet",
     "check-agent": "代理",

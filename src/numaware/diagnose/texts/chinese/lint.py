@@ -29,7 +29,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "policy-option-needs-gate/all": Text(
         "kubelet 不会启动：策略选项需要特性门控 {gate}",
-        "{message:sentence} 门控 {gate} 关闭时，这个版本的 kubelet 不接受任何策略选项[[ ({options:and})]]。",
+        "{message:sentence} 门控 {gate} 关闭时，这个版本的 kubelet 不接受任何策略选项[[（{options:and}）]]。",
         ("featureGates:\n  {gate}: true", "或者删除这些选项"),
     ),
     "incompatible-policy-options/distribute-on-one-node": Text(
@@ -79,11 +79,11 @@ TEXTS: Mapping[str, Text] = {
         ("给每个容器设置相等的 requests 和 limits，并删除 spec.resources",),
     ),
     "devices-without-topology": Text(
-        "不知道任何 {resource} 在哪个 NUMA 节点[[ ({nodes:and})]]",
+        "不知道任何 {resource} 在哪个 NUMA 节点[[（{nodes:and}）]]",
         "设备插件上报 {resource} 时没有拓扑信息，拓扑管理器得不到它的提示：CPU 和内存彼此对齐，设备却可能在另一个 NUMA 节点上。",
         (
             "使用会上报每个设备 NUMA 节点的设备插件版本",
-            "在虚拟机里，把设备的 NUMA 节点透传进来 (否则 sysfs 中的 numa_node 是 -1)",
+            "在虚拟机里，把设备的 NUMA 节点透传进来（否则 sysfs 中的 numa_node 是 -1）",
         ),
     ),
     "memory-needs-two-nodes/refused": Text(

@@ -31,7 +31,7 @@ LABELS: Mapping[str, str] = {
         "distribute-cpus-across-numa：大于一个 NUMA 节点的 Pod 从每个节点得到同样多的 CPU，内存带宽随之增长。"
     ),
     "recommend-reserved-cpus": (
-        "{of} 个 CPU 中的 {count} 个 ({nodes:nodes} 上 {cores} 个完整的核) 留给系统和不独占 CPU 的 Pod：先是内核启动所在的核，"
+        "{of} 个 CPU 中的 {count} 个（{nodes:nodes} 上 {cores} 个完整的核）留给系统和不独占 CPU 的 Pod：先是内核启动所在的核，"
         "然后取自没有 GPU、有网卡的 NUMA 节点；各节点相同时轮流取。"
     ),
     "recommend-ai-training": (
@@ -68,7 +68,7 @@ LABELS: Mapping[str, str] = {
     "recommend-one-core": "机器只有一个核：Pod 无法绑核。",
     "recommend-later": "{option} 会有帮助，但 {version} 的 kubelet 不开特性门控就没有它。",
     "recommend-too-many-nodes": (
-        "有 {count} 个 NUMA 节点，这个 kubelet 无法在合理时间内对齐 Pod；在固件里减少每个插槽的 NUMA 节点数 (NPS、SNC) 可以改变这一点。"
+        "有 {count} 个 NUMA 节点，这个 kubelet 无法在合理时间内对齐 Pod；在固件里减少每个插槽的 NUMA 节点数（NPS、SNC）可以改变这一点。"
     ),
     "recommend-memory-later": "v1.{minor} 的 kubelet 不开特性门控就没有内存管理器。",
     "recommend-memory-unknown": "不知道这台机器的内存，或内存很少：内存管理器保持关闭。",

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from numaware.diagnose.texts.text import Text
 
 _NUMA_SCHEDULER = (
-    "让了解 NUMA 节点的调度器 (例如 numaware) 选择节点，不要把 Pod 送到 kubelet 必须拒绝它的地方"
+    "让了解 NUMA 节点的调度器（例如 numaware）选择节点，不要把 Pod 送到 kubelet 必须拒绝它的地方"
 )
 _LOOK_CLOSER = (
-    "收集拒绝前后的 kubelet 日志 (journalctl -u kubelet)、kubelet 配置和 /var/lib/kubelet/*_manager_state，"
+    "收集拒绝前后的 kubelet 日志（journalctl -u kubelet）、kubelet 配置和 /var/lib/kubelet/*_manager_state，"
     "一起交给 numaware diagnose"
 )
 _TRIED = "{bestChange}   # 已在该节点的孪生上试过"
-_REFUSED = "{who} 被[[ {node} ]]拒绝 (TopologyAffinityError)"
+_REFUSED = "{who} 被[[ {node} ]]拒绝（TopologyAffinityError）"
 
 TEXTS: Mapping[str, Text] = {
     "topology-affinity-error": Text(
@@ -31,7 +31,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "topology-affinity-error/one-resource": Text(
         _REFUSED + "：{resource} 只放得进 {masks:sets}",
-        "[[容器 {container}：]]{resource} 现在只能从 {masks:sets} 获得，这不是首选放置[[ (策略 {policy})]]："
+        "[[容器 {container}：]]{resource} 现在只能从 {masks:sets} 获得，这不是首选放置[[（策略 {policy}）]]："
         "空机器用更少的 NUMA 节点就够了。缺少的部分被其他 Pod 占着。[[{blame:blame}]]",
         (
             _TRIED,
@@ -68,7 +68,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "smt-alignment-error": Text(
-        "{who} 被[[ {node} ]]拒绝 (SMTAlignmentError)：请求 {requested:cpus}，每个核有 {threads} 个线程",
+        "{who} 被[[ {node} ]]拒绝（SMTAlignmentError）：请求 {requested:cpus}，每个核有 {threads} 个线程",
         "CPU 管理器启用了 full-pcpus-only，只分配完整的物理核；{requested} 不是 {threads} 的倍数。每个容器都要算上，"
         "虚拟机自己加的也要算：独占的模拟器线程会把偶数变成奇数。",
         (
@@ -77,8 +77,8 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "smt-alignment-error/no-cores-left": Text(
-        "{who} 被[[ {node} ]]拒绝 (SMTAlignmentError)：请求 {requested:cpus}，完整的核只剩 {available} 个 CPU",
-        "CPU 管理器启用了 full-pcpus-only，只分配完整的物理核 (每核 {threads} 个 CPU)，而空闲的不够："
+        "{who} 被[[ {node} ]]拒绝（SMTAlignmentError）：请求 {requested:cpus}，完整的核只剩 {available} 个 CPU",
+        "CPU 管理器启用了 full-pcpus-only，只分配完整的物理核（每核 {threads} 个 CPU），而空闲的不够："
         "系统不用的核上还剩 {available:cpus}。",
         (
             _TRIED,
@@ -87,8 +87,8 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "not-enough-exclusive-cpus": Text(
-        "{who} 被[[ {node} ]]拒绝 (UnexpectedAdmissionError)：可独占的 CPU 不够",
-        "static CPU 管理器空闲的 CPU 少于容器的请求[[：请求 {requested}，可用 {available}]][[ (总共请求 {wanted})]]。"
+        "{who} 被[[ {node} ]]拒绝（UnexpectedAdmissionError）：可独占的 CPU 不够",
+        "static CPU 管理器空闲的 CPU 少于容器的请求[[：请求 {requested}，可用 {available}]][[（总共请求 {wanted}）]]。"
         "调度器按千分之一核统计整个节点，kubelet 只分配整数个 CPU，而且从不分配预留的。这不是拓扑错误。",
         (
             _TRIED,
@@ -96,23 +96,23 @@ TEXTS: Mapping[str, Text] = {
                 "减少请求的 CPU，或释放一些独占的 CPU：numaware checkpoint show /var/lib/kubelet/cpu_manager_state "
                 "会显示谁占用着它们"
             ),
-            "不需要绑核的 Pod 不要占用独占池：请求小数 (如 1500m)，或改为 Burstable",
+            "不需要绑核的 Pod 不要占用独占池：请求小数（如 1500m），或改为 Burstable",
         ),
     ),
     "not-enough-memory-on-nodes": Text(
         "{who} 被[[ {node} ]]拒绝：内存管理器给不出内存",
-        "内存管理器无法从选定的 NUMA 节点给出内存 ({message})：那里剩余不够，或者它们已属于另一个节点组。"
+        "内存管理器无法从选定的 NUMA 节点给出内存（{message}）：那里剩余不够，或者它们已属于另一个节点组。"
         "放不下的内存不会给拓扑管理器任何提示，所以在任何策略下都是 UnexpectedAdmissionError。",
         (_TRIED, "减少请求的内存，或在该节点上释放内存", _NUMA_SCHEDULER),
     ),
     "out-of-cpu": Text(
-        "{who} 被[[ {node} ]]拒绝 (OutOfcpu)",
-        "节点剩余的 CPU 不够[[：请求 {requested}，已用 {used}，总量 {capacity}]]。绑定它的调度器 (或 nodeName) "
+        "{who} 被[[ {node} ]]拒绝（OutOfcpu）",
+        "节点剩余的 CPU 不够[[：请求 {requested}，已用 {used}，总量 {capacity}]]。绑定它的调度器（或 nodeName）"
         "不知道那里已经在运行什么。这不是 NUMA 错误。",
         ("减少请求，或把 Pod 放到别处", "不要手工设置 spec.nodeName：它会绕过调度器"),
     ),
     "out-of-resource": Text(
-        "{who} 被[[ {node} ]]拒绝 ({reason})",
+        "{who} 被[[ {node} ]]拒绝（{reason}）",
         "节点剩余的 {resource} 不够[[：请求 {requested}，已用 {used}，总量 {capacity}]]。这不是 NUMA 错误。",
         ("减少请求，或把 Pod 放到别处", "不要手工设置 spec.nodeName：它会绕过调度器"),
     ),
@@ -154,25 +154,25 @@ TEXTS: Mapping[str, Text] = {
     ),
     "device-plugin-error/gone": Text(
         "[[{node} 上]]{resource} 的设备插件消失后没有回来",
-        "kubelet 失去了与它的连接 ({call})[[：{error}]]，之后没有插件注册 {resource}。它的设备被视为不健康，"
+        "kubelet 失去了与它的连接（{call}）[[：{error}]]，之后没有插件注册 {resource}。它的设备被视为不健康，"
         "请求它们的 Pod 会被拒绝。",
         ("检查该节点上插件的 Pod 及其日志",),
     ),
     "device-plugin-refused": Text(
-        "{who} 被设备插件拒绝 (与 NUMA 无关)：{asked}",
-        "不是 NUMA 问题：插件让多个 Pod 共享每个设备，拒绝请求超过 {most} 份的容器 ({asked})，"
-        "因为更多份并不会得到更多的设备 (failRequestsGreaterThanOne)。",
+        "{who} 被设备插件拒绝（与 NUMA 无关）：{asked}",
+        "不是 NUMA 问题：插件让多个 Pod 共享每个设备，拒绝请求超过 {most} 份的容器（{asked}），"
+        "因为更多份并不会得到更多的设备（failRequestsGreaterThanOne）。",
         ("请求 {most} 份：共享设备的更多副本不会带来更多算力", "或者请求完整的设备，如果插件以别的名字提供"),
     ),
     "admission-error": Text(
-        "{who} 被[[ {node} ]]拒绝 ({reason})",
+        "{who} 被[[ {node} ]]拒绝（{reason}）",
         "kubelet 拒绝了 Pod[[：{message}]]",
         (_LOOK_CLOSER,),
     ),
     "admission-loop": Text(
-        "{who} 被拒绝 ({reason}) 后反复重建：[[{seconds:duration}内]] {count} 次",
-        "控制器[[ ({controllerKind} {controller})]]不断替换被拒绝的 Pod，调度器又把新的 Pod 送到同一个节点[[ {node}]]，"
-        "kubelet 以同样的原因 ({reason}) 拒绝它[[，大约每 {period:duration}一次]][[，从 {since} 开始]]。"
+        "{who} 被拒绝（{reason}）后反复重建：[[{seconds:duration}内]] {count} 次",
+        "控制器[[（{controllerKind} {controller}）]]不断替换被拒绝的 Pod，调度器又把新的 Pod 送到同一个节点[[ {node}]]，"
+        "kubelet 以同样的原因（{reason}）拒绝它[[，大约每 {period:duration}一次]][[，从 {since} 开始]]。"
         "它不会自己停止：调度器看不到 kubelet 所看的东西。",
         (
             "先打断循环：\nkubectl -n {namespace} scale {controllerKind}/{controller} --replicas={fewerReplicas}",
@@ -182,7 +182,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "unaligned-under-best-effort": Text(
         "{who} 已准入，但没有对齐：它的资源在 {nodes:nodes}",
-        "[[它占用 {devices:devices}。]][[{blame:blame}]]合并后的提示是 {merged}，不是首选[[ (容器 {container})]]。"
+        "[[它占用 {devices:devices}。]][[{blame:blame}]]合并后的提示是 {merged}，不是首选[[（容器 {container}）]]。"
         "best-effort 策略会接纳这样的 Pod，有什么给什么，它的一部分资源会在另一个 NUMA 节点上；restricted 会拒绝它。",
         (
             "如果宁可拒绝也不要慢速运行，使用 restricted 或 single-numa-node",
@@ -197,7 +197,7 @@ TEXTS: Mapping[str, Text] = {
         "{spread:nodes}。策略 {policy} 接纳了 Pod：它只是部分对齐。",
         (
             (
-                "请求的 CPU 不要超过一个 NUMA 节点能给的数量[[：最多 {most:cpus} (每节点 {perNode} 减去预留的 {reserved})]]，"
+                "请求的 CPU 不要超过一个 NUMA 节点能给的数量[[：最多 {most:cpus}（每节点 {perNode} 减去预留的 {reserved}）]]，"
                 "或换用 NUMA 节点更大的机器"
             ),
             "在 1.24 及以后的 kubelet 上使用 restricted 或 single-numa-node 来拒绝这样的 Pod",
@@ -205,7 +205,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "memory-needs-two-nodes": Text(
         "{who}：内存只能同时放在 {memoryNodes:nodes}",
-        "CPU 放得进 {cpuNodes:sets}，但内存只能同时放在两个节点上 ({memoryHint}[[，容器 {container}]])，"
+        "CPU 放得进 {cpuNodes:sets}，但内存只能同时放在两个节点上（{memoryHint}[[，容器 {container}]]），"
         "于是占用 {memoryNodes:nodes}。single-numa-node 会拒绝这个 Pod；从 1.24 起 restricted 也会，因为 CPU 首选一个节点。",
         ("请求的内存不要超过一个 NUMA 节点能给的", "换用每个 NUMA 节点内存更多的机器"),
     ),

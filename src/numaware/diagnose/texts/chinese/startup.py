@@ -42,7 +42,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "cpu-manager-state-reserved-mismatch": Text(
         "kubelet 无法启动：cpu_manager_state 与机器或预留不符",
-        "{message:sentence}写这个文件时预留或在线的是另外的 CPU[[ (现在预留 {reserved})]][[ (现在在线 {online})]]"
+        "{message:sentence}写这个文件时预留或在线的是另外的 CPU[[（现在预留 {reserved}）]][[（现在在线 {online}）]]"
         "[[，文件中是 {stored}]]。",
         (_ANEW_CPU,),
     ),
@@ -52,7 +52,7 @@ TEXTS: Mapping[str, Text] = {
         (_ANEW_CPU,),
     ),
     "memory-manager-reserved-memory-mismatch": Text(
-        "kubelet 无法启动：reservedMemory 合计 {found}，应为 {wanted}[[ ({resource})]]",
+        "kubelet 无法启动：reservedMemory 合计 {found}，应为 {wanted}[[（{resource}）]]",
         "memoryManagerPolicy Static 要求所有 NUMA 节点的 reservedMemory 之和恰好等于不给 Pod 使用的部分："
         "kubeReserved[[ ({kubeReserved})]] + systemReserved[[ ({systemReserved})]] + evictionHard[[ ({evictionHard})]] = {wanted}。"
         "现在是 {found}[[，相差 {difference}]]。",
@@ -78,7 +78,7 @@ TEXTS: Mapping[str, Text] = {
         ),
     ),
     "memory-manager-state-mismatch": Text(
-        "kubelet 无法启动：memory_manager_state 不符[[ ({problem})]]",
+        "kubelet 无法启动：memory_manager_state 不符[[（{problem}）]]",
         "状态文件是在另一种策略、另一种预留下，或在另一台机器上写的：{message}",
         (_ANEW_MEMORY,),
     ),
@@ -103,10 +103,10 @@ TEXTS: Mapping[str, Text] = {
         ("排空节点并重启 kubelet；在此之前运行中的 Pod 会保留设备",),
     ),
     "too-many-numa-nodes": Text(
-        "kubelet 无法启动：NUMA 节点[[ ({found} 个)]]超过允许的 {most} 个",
+        "kubelet 无法启动：NUMA 节点[[（{found} 个）]]超过允许的 {most} 个",
         "拓扑管理器要尝试 NUMA 节点的所有组合，每多一个节点组合数就翻倍；超过 {most} 个节点时它[[在策略 {policy} 下]]拒绝启动。",
         (
-            '提高上限 (kubelet 1.31 及以后)：\ntopologyManagerPolicyOptions:\n  max-allowable-numa-nodes: "{found}"',
+            '提高上限（kubelet 1.31 及以后）：\ntopologyManagerPolicyOptions:\n  max-allowable-numa-nodes: "{found}"',
             "或者减少 NUMA 节点：在固件中调低 NPS 或 SNC",
             "或者关闭拓扑管理器：\ntopologyManagerPolicy: none",
         ),
@@ -119,7 +119,7 @@ TEXTS: Mapping[str, Text] = {
     "unknown-policy-option": Text(
         'kubelet 无法启动：未知的策略选项 "{option}"',
         "[[这个版本的 kubelet 不认识 {manager} 的策略选项 {option}。]]{message:sentence}",
-        ("也许应为 {near}", "去掉 {option}，或使用认识它的 kubelet[[ ({since} 及以后)]]"),
+        ("也许应为 {near}", "去掉 {option}，或使用认识它的 kubelet[[（{since} 及以后）]]"),
     ),
     "policy-option-needs-gate": Text(
         'kubelet 无法启动：策略选项 "{option}" 需要特性门控 {gate}',
@@ -148,7 +148,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "not-a-kubelet-configuration": Text(
         "{file} 不是 KubeletConfiguration",
-        "其中有拓扑管理器的设置[[ ({settings:and})]]，但 kubelet 不会在那里读取[[ (在 {under} 之下)]]：它们不起作用。",
+        "其中有拓扑管理器的设置[[（{settings:and}）]]，但 kubelet 不会在那里读取[[（在 {under} 之下）]]：它们不起作用。",
         (
             (
                 "把它们放到 KubeletConfiguration 的顶层：\n"

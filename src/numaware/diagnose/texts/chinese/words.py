@@ -10,7 +10,7 @@ from numaware.machine.words import size
 
 
 def _nodes(numbers: Sequence[int]) -> str:
-    return f"NUMA 节点 {_and(numbers)}" if numbers else "任何 NUMA 节点都不"
+    return f"NUMA 节点 {_and(numbers)}" if numbers else "没有 NUMA 节点"
 
 
 def _sets(sets: Sequence[Sequence[int]]) -> str:
@@ -20,6 +20,8 @@ def _sets(sets: Sequence[Sequence[int]]) -> str:
 def _wants(wishes: Sequence[Mapping[str, Any]]) -> str:
     return "，".join(
         f"{wish['resource']} {'只能' if len(wish['nodes']) == 1 else '可以'}从 {_sets(wish['nodes'])} 获得"
+        if wish["nodes"]
+        else f"{wish['resource']} 在任何 NUMA 节点上都得不到"
         for wish in wishes
     )
 
@@ -57,7 +59,7 @@ def _free(amounts: Mapping[str, str]) -> str:
 
 
 def _managers(parts: Sequence[Mapping[str, str]]) -> str:
-    return _and([f"{part['manager']} (策略 {part['policy']})" for part in parts])
+    return _and([f"{part['manager']}（策略 {part['policy']}）" for part in parts])
 
 
 def _and(parts: Sequence[object]) -> str:
