@@ -132,6 +132,9 @@ class Publisher:
         # What was last applied, without what changes with every write; None until it was read or written.
         self._published: _Published | None = None
         self._volcano: dict[str, Any] | None = None
+        # What all of that came from, and what it came to, when last everything was written.
+        self._facts: Facts | None = None
+        self._told: _Published | None = None
         self._generation = 0
         self._checked = 0.0
 
@@ -192,8 +195,12 @@ class Publisher:
         try:
             if self._restarted or self._stale():
                 await self._read_once()
-            node = await self._look(service)
-            await self._publish(node)
+            facts = await self._look(service)
+            # Nothing has changed, here or there: what it comes to has not either.
+            if facts != self._facts or self._told != self._published:
+                self._facts = None
+                await self._publish(observe(facts))
+                self._facts, self._told = facts, self._published
         except PodResourcesError as error:
             self._troubles.raised("podresources", error.cause, str(error))
         except ObservationError as error:
@@ -270,12 +277,12 @@ class Publisher:
                 return None
             raise
 
-    async def _look(self, service: PodResources) -> Node:
+    async def _look(self, service: PodResources) -> Facts:
         if self._machine is None or self.config is None:
             raise ObservationError("configuration", "the kubelet's configuration was not read yet")
         held, allocatable = await asyncio.gather(service.pods(), service.allocatable())
         live = {pod.uid: pod for pod in self._pods.items.values()}
-        return observe(Facts(self._machine, self.config, self._files.state(), held, allocatable, live))
+        return Facts(self._machine, self.config, self._files.state(), held, allocatable, live)
 
     async def _publish(self, node: Node) -> None:
         body = publish.encode(

@@ -23,6 +23,7 @@ _DISPLAY_CLASS = "03"
 def hardware_of(machine: Machine, resources: Sequence[PluginResource] | None = None) -> Hardware:
     """The kubelet's view; `resources` replaces the guess from PCI. ValueError if the source says too little."""
     last_level = _last_level_caches(machine)
+    online = machine.online
     places: dict[int, list[CpuPlace]] = {node.id: [] for node in machine.numa}
     for cpu in machine.cpus:
         if not cpu.online:
@@ -31,7 +32,7 @@ def hardware_of(machine: Machine, resources: Sequence[PluginResource] | None = N
             raise ValueError(f"CPU {cpu.id} is on no known NUMA node")
         if not cpu.siblings and cpu.core is None:
             raise ValueError(f"the core of CPU {cpu.id} is not known; sysfs, hwloc and lscpu -e tell cores")
-        core = (cpu.siblings & machine.online).first() if cpu.siblings else cpu.core
+        core = (cpu.siblings & online).first() if cpu.siblings else cpu.core
         places[cpu.numa].append(CpuPlace(cpu.id, core or 0, cpu.package or 0, last_level.get(cpu.id)))
     if not any(places.values()):
         raise ValueError("no online CPU is known; the source does not say what is on which NUMA node")
