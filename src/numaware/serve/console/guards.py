@@ -115,7 +115,9 @@ class Guard:
         if scope["type"] != "http":
             return
         request = Request(scope)
-        gate = None if any(route.matches(scope)[0] is Match.FULL for route in self.public) else self.gate
+        gate = self.gate
+        if gate is not None and any(route.matches(scope)[0] is Match.FULL for route in self.public):
+            gate = None
         trusted_until = time.monotonic() + _SECONDS_OF_TRUST
 
         async def guarded_send(message: Message) -> None:

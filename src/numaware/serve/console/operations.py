@@ -189,7 +189,7 @@ def _described(
     operation: Operation, fields: Sequence[msgspec.structs.FieldInfo], schema_of: dict[int, Any]
 ) -> dict[str, Any]:
     problem = {"description": "Problem", "content": {MEDIA_TYPE: {"schema": schema_of[id(Problem)]}}}
-    statuses = {"400", "401", "403", "413", "421", "422", "429", *map(str, operation.missing)}
+    statuses = {"400", "401", "403", "408", "413", "421", "422", "429", "503", *map(str, operation.missing)}
     content = {"application/json": {"schema": schema_of[id(operation.gives)]}}
     if operation.streams is not None:
         content["text/event-stream"] = {"schema": schema_of[id(operation.streams)]}
