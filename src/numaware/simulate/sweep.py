@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 
 from numaware.errors import InputError
 from numaware.machine.words import printable
+from numaware.schedule.steady import settle
 from numaware.simulate.clusters import ClusterSpec
 from numaware.simulate.result import Result
 from numaware.simulate.run import Progress, run
@@ -221,6 +222,7 @@ def _work(jobs: Sequence[Job], task: Task, connection: Connection) -> None:
     """The life of a process that plays: until there is nothing left, or nobody who asked."""
     # Ctrl-C reaches every process of a terminal; the one that started the sweep decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settle()
     try:
         while (number := connection.recv()) is not None:
             outcome = attempt(
