@@ -44,6 +44,8 @@ class FakePrometheus(http.server.ThreadingHTTPServer):
         if "up{" in query:
             targets = [(f"{node}:9201", 1.0) for node in self.nodes] + [(name, 0.0) for name in self.down]
             return [({"job": "numa-exporter", "instance": name}, value) for name, value in targets]
+        if "kubelet_topology_manager" in query:
+            return [({}, 2.0)]
         if "by (node)" in query:
             return [({"node": node}, 5.0 + 4 * place) for place, node in enumerate(self.nodes)]
         if not any(f'node="{node}"' in query for node in self.nodes):

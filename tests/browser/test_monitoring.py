@@ -9,14 +9,13 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from browser.test_console import OUTSIDE, TEXTS, opened, wrong
+from browser.test_console import OUTSIDE, TEXTS, few, opened, wrong
 from console_server import RunningConsole, running
-from console_world import console
 from fake_prometheus import Manner, fake_prometheus
 from numaware.serve.console import prometheus
 from numaware.serve.console.app import Access
 
-NODES = ("epyc-0", "gpu-1", "worker-7.example")
+NODES = ("gpu-1", "gpu-2", "worker-7.example")
 PAGE = "/monitoring?node=gpu-1"
 CHARTS = (
     "Busy CPUs",
@@ -35,7 +34,7 @@ def measured(
 ) -> Iterator[RunningConsole]:
     with (
         fake_prometheus(manner, nodes, down) as found,
-        running(console, Access("127.0.0.1:0", prometheus=found.url)) as server,
+        running(few, Access("127.0.0.1:0", prometheus=found.url)) as server,
     ):
         yield server
 
@@ -83,6 +82,8 @@ def test_what_prometheus_has_of_a_node_is_drawn_by_numa_node(
         expect(page.get_by_role("img", name=re.compile("^NUMA hits, .* NUMA 1: last 750,"))).to_be_visible()
         pods = page.get_by_role("img", name=re.compile("^Remote memory of pods, .* default.far: last 25,"))
         expect(pods).to_be_visible()
+        refusals = page.get_by_role("img", name=re.compile("^Refusals that kubelets counted, per 2 min"))
+        expect(refusals).to_be_visible()
         expect(page.get_by_text("alert at 20 %").first).to_be_visible()
         expect(page.get_by_role("heading", name="Recorded by this console")).to_be_visible()
         expect(page.get_by_role("img", name=re.compile("^CPU in use"))).to_be_visible()
@@ -94,8 +95,8 @@ def test_the_worst_nodes_lead_to_their_own_charts(browser: Browser, server: Runn
         expect(rows).to_have_count(len(NODES))
         # Named by how much of their memory is remote, the worst first.
         assert [row.split("\t")[0] for row in rows.all_inner_texts()] == list(reversed(NODES))
-        page.get_by_role("link", name="epyc-0").click()
-        expect(page.get_by_role("heading", name="Measured on epyc-0")).to_be_visible()
+        page.get_by_role("link", name="gpu-2").click()
+        expect(page.get_by_role("heading", name="Measured on gpu-2")).to_be_visible()
 
 
 def test_a_node_that_only_prometheus_knows_can_be_chosen(browser: Browser, server: RunningConsole) -> None:
@@ -106,19 +107,20 @@ def test_a_node_that_only_prometheus_knows_can_be_chosen(browser: Browser, serve
         expect(page.get_by_role("img", name=re.compile("^CPU in use"))).to_have_count(0)
 
 
-@pytest.mark.parametrize(
-    ("button", "step", "points"),
-    [("15 min", 15, 61), ("1 h", 15, 241), ("6 h", 60, 361), ("24 h", 300, 289), ("7 d", 1800, 337)],
-)
-def test_a_range_is_asked_for_in_steps_that_suit_it(
-    browser: Browser, server: RunningConsole, button: str, step: int, points: int
-) -> None:
-    with opened(browser, server, "/monitoring?node=gpu-1&range=none") as page:
-        expect(page.get_by_role("img", name=re.compile("^Busy CPUs"))).to_be_visible()
-        with page.expect_request(lambda asked: f"step={step}" in asked.url and "memory_used" in asked.url):
-            page.get_by_role("group", name="Range").get_by_role("button", name=button, exact=True).click()
+def test_ranges_are_asked_for_in_steps_that_suit_them(browser: Browser, server: RunningConsole) -> None:
+    with opened(browser, server, f"{PAGE}&range=7d") as page:
         slider = page.get_by_role("slider", name="Busy CPUs, moment by moment")
-        expect(slider).to_have_attribute("max", str(points - 1))
+        ranges = page.get_by_role("group", name="Range")
+        for button, step, points in (
+            ("15 min", 15, 61),
+            ("1 h", 15, 241),
+            ("6 h", 60, 361),
+            ("24 h", 300, 289),
+            ("7 d", 1800, 337),
+        ):
+            with page.expect_request(re.compile(rf"query_range.*memory_used.*step={step}$")):
+                ranges.get_by_role("button", name=button, exact=True).click()
+            expect(slider).to_have_attribute("max", str(points - 1))
 
 
 def test_a_chart_is_read_by_pointer_keyboard_and_table(browser: Browser, server: RunningConsole) -> None:
@@ -131,7 +133,7 @@ def test_a_chart_is_read_by_pointer_keyboard_and_table(browser: Browser, server:
         assert re.fullmatch(r"\d\d:\d\d: NUMA 0 [\d.]+, NUMA 1 [\d.]+", first)
         # One crosshair for all charts of that time.
         measured_charts = page.locator(".charts").first.locator(".cross")
-        expect(measured_charts).to_have_count(len(CHARTS) + 1)
+        expect(measured_charts).to_have_count(len(CHARTS) + 2)
         page.keyboard.press("ArrowRight")
         expect(slider).to_have_value("1")
         page.keyboard.press("Escape")
@@ -140,7 +142,7 @@ def test_a_chart_is_read_by_pointer_keyboard_and_table(browser: Browser, server:
         assert box is not None
         height = page.locator(".charts").first.bounding_box()
         page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
-        expect(measured_charts).to_have_count(len(CHARTS) + 1)
+        expect(measured_charts).to_have_count(len(CHARTS) + 2)
         assert page.locator(".charts").first.bounding_box() == height
         page.locator(".chart summary").first.click()
         expect(page.get_by_role("columnheader", name="NUMA 1").first).to_be_visible()
@@ -156,7 +158,7 @@ def test_the_page_with_a_prometheus_looks_right(browser: Browser, server: Runnin
 
 
 def test_without_a_prometheus_the_page_tells_what_would_give_data(browser: Browser) -> None:
-    with running(console) as server, opened(browser, server, PAGE) as page:
+    with running(few) as server, opened(browser, server, PAGE) as page:
         expect(page.get_by_role("img", name=re.compile("^CPU in use"))).to_be_visible()
         expect(page.get_by_role("heading", name="What nodes measure themselves")).to_be_visible()
         expect(page.get_by_text("The lab's machines are models without a kernel")).to_be_visible()
@@ -168,13 +170,13 @@ def test_without_a_prometheus_the_page_tells_what_would_give_data(browser: Brows
 
 def test_a_node_without_series_is_told_from_one_without_an_exporter(browser: Browser) -> None:
     with (
-        measured(nodes=("epyc-0",), down=("gpu-1:9201",)) as server,
+        measured(nodes=("gpu-2",), down=("gpu-1:9201",)) as server,
         opened(browser, server, PAGE) as page,
     ):
         expect(page.get_by_text("Prometheus answers, but has nothing about gpu-1")).to_be_visible()
         assert "no No answer from gpu-1:9201." in check(page, 0)
         assert "yes It knows 2 exporters of NUMA metrics." in check(page, 1)
-        assert "no It knows epyc-0. Choose one of them" in check(page, 2)
+        assert "no It knows gpu-2. Choose one of them" in check(page, 2)
         looks_right(page)
 
 
@@ -205,7 +207,7 @@ def test_a_broken_prometheus_is_told_and_the_rest_stays(
     with (
         fake_prometheus("good" if manner == "gone" else manner) as found,  # type: ignore[arg-type] # a Manner
         running(
-            console,
+            few,
             Access("127.0.0.1:0", prometheus="http://127.0.0.1:9" if manner == "gone" else found.url),
         ) as server,
         opened(browser, server, PAGE) as page,
