@@ -49,6 +49,7 @@ from numaware.serve.console.recorder import Recorder, Series
 from numaware.serve.console.scene import Scene
 from numaware.serve.console.shape import Rules, Shape, pod_of, workload_of
 from numaware.serve.console.simulation import Simulation, Simulations, SimulationWish, Simulator
+from numaware.serve.console.simulation import in_words as simulation_in_words
 from numaware.serve.console.stream import Changed, Stream, TooManyReadersError
 from numaware.serve.console.whatif import NodeAnswer, WhatIf, asked, headroom, reasons_of, rooms, tally, told
 from numaware.serve.console.world import SwitchError, World
@@ -265,15 +266,17 @@ class Console:
         async with self._busy:
             return await asyncio.to_thread(diagnosed, call.body, query.file, query.lang or call.lang)
 
-    async def simulations(self, _: Call) -> Simulations:
-        return self.simulator.listed()
+    async def simulations(self, call: Call) -> Simulations:
+        found = self.simulator.listed()
+        items = tuple(simulation_in_words(one, call.lang) for one in found.items)
+        return msgspec.structs.replace(found, items=items)
 
     async def simulation(self, call: Call) -> Simulation:
         number = call.path["id"]
         found = self.simulator.known.get(int(number)) if number.isascii() and number.isdigit() else None
         if found is None:
             raise ProblemError(404, f"there is no comparison {printable(number, 20)!r}")
-        return found
+        return simulation_in_words(found, call.lang)
 
     async def simulate(self, call: Call) -> Simulation:
         return self.simulator.start(call.body)

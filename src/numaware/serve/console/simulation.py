@@ -12,9 +12,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.schedule.cluster import Cluster
 from numaware.serve.console.living import JOBS, pod_of
+from numaware.serve.console.words import retold
 from numaware.simulate.clusters import ClusterSpec, NodeSpec
 from numaware.simulate.policies import POLICIES
 from numaware.simulate.result import Result
@@ -100,9 +102,13 @@ class Simulator:
                 for policy in wish.policies:
                     result = await loop.run_in_executor(self._pool, run, spec, trace, policy, wish.seed)
                     self._note(number, [result])
-            except (InputError, BrokenProcessPool) as error:
+            except InputError as error:
                 self._pool = None
                 self._note(number, [], state="failed", problem=str(error))
+            except BrokenProcessPool:
+                self._pool = None
+                problem = "the process that played it ended before it was done"
+                self._note(number, [], state="failed", problem=problem)
             else:
                 self._note(number, [], state="done")
 
@@ -118,6 +124,11 @@ class Simulator:
             self.known[number] = msgspec.structs.replace(
                 known, state=state, results=(*known.results, *results), problem=problem
             )
+
+
+def in_words(found: Simulation, lang: Lang) -> Simulation:
+    """The same with its problem told in a language."""
+    return msgspec.structs.replace(found, problem=retold(found.problem, lang)) if found.problem else found
 
 
 def spec_of(cluster: Cluster) -> ClusterSpec:

@@ -58,6 +58,7 @@ CHINESE: Mapping[str, str] = {
     "every scheduler once, each a known one": "每个调度器只能出现一次，且必须是已知的",
     "too many comparisons are waiting": "等待中的比较过多",
     "try again in a moment": "请稍后重试",
+    "the process that played it ended before it was done": "运行它的进程提前结束了",
     "holds more than {} files": "包含的文件超过 {} 个",
     "holds more than {} MiB": "内容超过 {} MiB",
     "is a broken archive: {}": "压缩包已损坏：{}",
@@ -134,6 +135,9 @@ def _chinese(text: str) -> str:
     found = _SENTENCES.told(text, _chinese)
     if found:
         return found
+    listed = [_SENTENCES.told(part, _chinese) for part in text.split(", ")]
+    if all(listed):
+        return "、".join(listed)
     said = label(Message("said", {"text": text}), "zh")
     if said != text:
         return said
