@@ -17,7 +17,7 @@ from numaware.serve.console.api import Console
 from numaware.serve.console.livecluster import LiveCluster
 from numaware.serve.console.volcano import PLACE
 from numaware.serve.console.volcano_conf import switched
-from numaware.serve.console.world import AFFINITY, Change, Progress, Status, Switch
+from numaware.serve.console.world import AFFINITY, RUNTIME, Change, Progress, Status, Switch
 from numaware.twin.node import Node
 from truth_world import Clock, live_node, truth_of
 from twin_nodes import config, machine
@@ -39,11 +39,23 @@ class StillVolcano:
         return switched(self.switch.conf, status)
 
 
+class StillAffinity:
+    """The other one: it is there, and off."""
+
+    switch = Switch(RUNTIME, "close", place="Oenuma tcs/podafi", conf="updateenable: disable\n")
+
+    async def read(self) -> None:
+        """It stands there."""
+
+    def switched(self, status: Status) -> str:
+        return f"updateenable: {'enable' if status == 'open' else 'disable'}\n"
+
+
 def still_console() -> Console:
     clock = Clock()
     truth = truth_of(live_node(Node.fresh(machine(2, 4), config("restricted"))), clock=clock)
-    volcano: Any = StillVolcano()
-    world = LiveCluster("prod", truth, clock, NOW, (volcano,))
+    parts: Any = (StillVolcano(), StillAffinity())
+    world = LiveCluster("prod", truth, clock, NOW, parts)
     return Console(world, lambda: world.now)
 
 
@@ -126,3 +138,12 @@ def test_a_change_says_that_the_scheduler_is_watched(browser: Browser, server: R
         expect(page.locator(".diff .a")).to_have_text("+   - name: numa-aware")
         expect(page.get_by_text("watched until it is ready")).to_be_visible()
         expect(page.get_by_text("The scheduler restarts once")).to_be_visible()
+
+
+def test_runtime_affinity_restarts_nothing_and_says_so(browser: Browser, server: RunningConsole) -> None:
+    put(server, Switch(AFFINITY, "close", place=PLACE, conf=CONF))
+    with opened(browser, server) as page:
+        page.get_by_role("switch", name="Runtime pod affinity").click()
+        expect(page.locator(".diff .a")).to_contain_text("enable")
+        expect(page.get_by_text("The runtime plug-in obeys at once")).to_be_visible()
+        expect(page.get_by_text("The scheduler restarts once")).to_have_count(0)

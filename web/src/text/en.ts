@@ -481,6 +481,7 @@ export const en = {
   stageUndoing: "It did not come up. Putting everything back: {ready} of {wanted} pods ready",
   putBack: "put back",
   watched: "It is watched until it is ready; if it does not come up, both are put back.",
+  plugInObeys: "The runtime plug-in obeys at once: on, it may move running pods; off, they stay where they are.",
   by: "by {who}",
 
   // Diagnose

@@ -472,6 +472,7 @@ export const zh: Record<Key, Message> = {
   stageUndoing: "未能启动，正在恢复原状：{wanted} 个 Pod 中 {ready} 个就绪",
   putBack: "已恢复原状",
   watched: "等待其就绪；若未能启动，则配置与调度器都恢复原状。",
+  plugInObeys: "运行时插件立即生效：开启后可移动运行中的 Pod；关闭后 Pod 保持原位。",
   by: "操作者 {who}",
 
   diagnoseTitle: "出了什么问题？",
