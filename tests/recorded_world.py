@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from console_world import NOW
 from numaware.serve.console.api import Console
+from numaware.serve.console.history.file import HistoryFile
 from numaware.serve.console.history.keeper import EVERY, QUIET_FOR
 from numaware.serve.console.history.travel import History
 from numaware.serve.console.lab import HOUR, LabWorld, lab_cluster
@@ -41,9 +42,9 @@ def moment(time: int) -> str:
 class Recorded:
     """A console on a world, with a history in a file."""
 
-    def __init__(self, path: Path, world: World) -> None:
+    def __init__(self, world: World, history: History) -> None:
         self.world = world
-        self.history = History(path)
+        self.history = history
         self.console = Console(world, lambda: world.now, self.history)
 
     def look(self, now: int | None = None) -> int:
@@ -68,9 +69,14 @@ class Recorded:
         found = asyncio.run(self._answer(operation.handler(call)))
         return msgspec.json.decode((found if isinstance(found, Packed) else packed(found)).data)
 
+    def kept_spans(self) -> list[dict[str, int]]:
+        """The stretches of time of which something is kept."""
+        found: list[dict[str, int]] = self.ask("GET /api/v1/history")["spans"]
+        return found
+
     def kept(self, times: Iterable[int]) -> list[int]:
         """Those of which something is kept: all, but for the last seconds of a time in which nothing changed."""
-        spans = self.ask("GET /api/v1/history")["spans"]
+        spans = self.kept_spans()
         found = sorted(
             time for time in times if any(span["fromMs"] <= time <= span["toMs"] for span in spans)
         )
@@ -105,9 +111,11 @@ class Recorded:
 
 
 @contextlib.contextmanager
-def recording(path: Path, world: World) -> Iterator[Recorded]:
+def recording(
+    path: Path, world: World, make: Callable[[Path], HistoryFile] = HistoryFile
+) -> Iterator[Recorded]:
     """A console that records the world until the end of the block."""
-    found = Recorded(path, world)
+    found = Recorded(world, History(path, make))
     try:
         yield found
     finally:

@@ -31,6 +31,7 @@ _MAGIC = b"SQLite format 3\x00"
 _PAGE = 4096
 _MOST_RAW = 256 << 20
 _TOUCHED_EVERY = 6 * HOUR
+_EVENTS_BEFORE = 2 * HOUR
 _MOST_VALUES = 20_000
 _SCHEMA = """
 CREATE TABLE run (
@@ -223,16 +224,17 @@ class HistoryFile:
 
     def forget(self, now: int) -> None:
         """Take away what is older than is to be kept, and the oldest tenths as long as the file is too full."""
-        self._cut(now - self._kept_for)
+        self._cut(now - self._kept_for, _EVENTS_BEFORE)
         for _ in range(20):
             if self.used_permille() < 850:
                 return
             oldest = self._database.execute("SELECT min(shown), max(last) FROM run").fetchone()
             if oldest[0] is None or oldest[1] - oldest[0] < 60_000:
                 return
-            self._cut(oldest[0] + (oldest[1] - oldest[0]) // 10 + 1)
+            tenth = (oldest[1] - oldest[0]) // 10 + 1
+            self._cut(oldest[0] + tenth, min(_EVENTS_BEFORE, 9 * tenth))
 
-    def _cut(self, before: int) -> None:
+    def _cut(self, before: int, events: int) -> None:
         """Nothing is shown of the time before any more. Of every node the row that held then stays, and its dictionary."""
         run = self._database.execute
         self._begin()
@@ -248,12 +250,13 @@ class HistoryFile:
             if held is not None:
                 run("DELETE FROM state WHERE node = ? AND time < ? AND time IS NOT ?", (node, *held))
         run("DELETE FROM node WHERE id NOT IN (SELECT DISTINCT node FROM state)")
-        # The look that held at the cut is still wanted, and what happened in the hour before it is counted then.
+        # The look that held at the cut is still wanted, and what happened in the hour before it is counted then; there
+        # is less of that only where hardly more fits in the file.
         run(
             "DELETE FROM look WHERE time < (SELECT coalesce(max(time), ?1) FROM look WHERE time <= ?1)",
             (before,),
         )
-        run("DELETE FROM event WHERE time < ?", (before - 2 * HOUR,))
+        run("DELETE FROM event WHERE time < ?", (before - events,))
         run("DELETE FROM point WHERE time < ?", (before,))
         run("DELETE FROM value WHERE seen < ?", (before - 2 * RENEWED_EVERY - _TOUCHED_EVERY,))
         run("COMMIT")

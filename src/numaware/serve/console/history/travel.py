@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from numaware.serve.console.history.file import KEPT_FOR, MOST_BYTES
+from numaware.serve.console.history.file import KEPT_FOR, MOST_BYTES, HistoryFile
 from numaware.serve.console.history.keeper import Keeper
 from numaware.serve.console.history.past import Archive, NotKeptError, Span
 from numaware.serve.console.nodeview import Letters
@@ -57,9 +57,9 @@ def written(time: int) -> str:
 class History:
     """A keeper and what it has kept. Reading is done on threads, one question after the other."""
 
-    def __init__(self, path: Path) -> None:
-        """`InputError` for a file that is not ours."""
-        self.keeper = Keeper(path)
+    def __init__(self, path: Path, make: Callable[[Path], HistoryFile] = HistoryFile) -> None:
+        """`InputError` for a file that is not ours; `make` opens it."""
+        self.keeper = Keeper(path, make)
         self._scenes: OrderedDict[int, Scene] = OrderedDict()
         self._one = asyncio.Lock()
 

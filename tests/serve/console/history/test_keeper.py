@@ -1,0 +1,181 @@
+"""Writing history beside everything else: what goes wrong there never stops the console, and what was written stays."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from console_world import NOW
+from numaware.errors import InputError
+from numaware.serve.console.history.file import HOUR, HistoryFile
+from numaware.serve.console.history.keeper import EVERY
+from numaware.serve.console.history.travel import History
+from recorded_world import lab, recording
+
+TESTS = Path(__file__).parents[3]
+# Lives as fast as it can, and says when everything up to a moment has been written.
+DIARIST = """
+import sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from recorded_world import lab, recording
+with recording(Path({path!r}), lab(seed=int(sys.argv[1]))) as recorded:
+    for _ in range(100_000):
+        print(recorded.look(), flush=True)
+"""
+
+
+def check(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_a_process_that_is_killed_at_any_moment_loses_nothing_that_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    told = 0
+    for attempt in range(5):
+        process = subprocess.Popen(
+            [sys.executable, "-c", DIARIST.format(tests=str(TESTS), path=str(path)), str(attempt + 1)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        for _ in range(3 + attempt * 5):
+            told = int(process.stdout.readline())
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        with recording(path, lab()) as recorded:
+            last = recorded.kept_spans()[-1]["toMs"]
+            # Told of, and quiet since; the next one began where the one before ended.
+            assert last >= told - 5 * EVERY
+            assert recorded.everything(last)["nodes"]["items"]
+        check(path)
+
+
+def test_a_full_disk_is_told_once_and_the_console_goes_on_until_there_is_room(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    world = lab(nodes=30)
+    made: list[HistoryFile] = []
+
+    class Cramped(HistoryFile):
+        def used_permille(self) -> int:
+            """As of a disk that others fill."""
+            return 0
+
+    def make(where: Path) -> HistoryFile:
+        made.append(HistoryFile(where) if made else Cramped(where, most_bytes=64 << 12))
+        return made[-1]
+
+    with capture_logs() as logs, recording(path, world, make) as recorded:
+        for _ in range(1000):
+            recorded.look(world.now + EVERY)
+            if recorded.history.keeper.problem:
+                break
+        assert "full" in recorded.ask("GET /api/v1/history")["problem"]
+        assert recorded.everything()["nodes"]["items"]
+        for _ in range(40):
+            recorded.look(world.now + EVERY)
+        assert not recorded.ask("GET /api/v1/history")["problem"]
+        spans = recorded.kept_spans()
+        assert len(spans) == 2
+        now = recorded.everything()
+        assert recorded.everything(recorded.look())["policies"] == now["policies"]
+    assert [log["event"] for log in logs] == ["not recording", "recording again"]
+    check(path)
+
+
+def test_where_no_file_can_be_made_the_console_says_so_and_goes_on() -> None:
+    with capture_logs() as logs, recording(Path("/proc/history"), lab()) as recorded:
+        recorded.look()
+        recorded.look()
+        kept = recorded.ask("GET /api/v1/history")
+        assert (kept["file"], kept["spans"]) == ("history", [])
+        assert kept["problem"]
+        assert recorded.everything()["nodes"]["items"]
+    assert [log["event"] for log in logs] == ["not recording"]
+
+
+def test_a_file_that_becomes_another_is_not_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    world = lab()
+    fail = threading.Event()
+
+    class Failing(HistoryFile):
+        def commit(self, time: int) -> None:
+            if fail.is_set():
+                raise sqlite3.OperationalError("disk I/O error")
+            super().commit(time)
+
+    with recording(path, world, Failing) as recorded:
+        recorded.look()
+        fail.set()
+        recorded.look(world.now + 60_000)
+        assert recorded.history.keeper.problem == "disk I/O error"
+        fail.clear()
+        path.unlink()
+        path.write_text("somebody else's", encoding="utf-8")
+        recorded.look(world.now + 70_000)
+        assert "is not a history" in recorded.history.keeper.problem
+    assert path.read_text(encoding="utf-8") == "somebody else's"
+
+
+def test_a_writer_that_lags_leaves_looks_out_but_no_change(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    going = threading.Event()
+
+    class Slow(HistoryFile):
+        def commit(self, time: int) -> None:
+            going.wait(30)
+            super().commit(time)
+
+    world = lab()
+    with recording(path, world, Slow) as recorded:
+        began = time.monotonic()
+        for _ in range(50):
+            world.advance(world.now + EVERY)
+            recorded.console.write_down()
+        assert time.monotonic() - began < 20
+        going.set()
+        recorded.history.keeper.drain()
+        now = recorded.look()
+        seen = recorded.everything()
+        assert recorded.everything(now) == seen
+    with closing(sqlite3.connect(path)) as database:
+        assert 1 < database.execute("SELECT count(*) FROM look").fetchone()[0] < 20
+
+
+def test_two_consoles_do_not_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with recording(path, lab()), pytest.raises(InputError, match="another console"):
+        History(path)
+
+
+def test_what_was_written_of_a_time_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with recording(path, lab(seed=1)) as recorded:
+        first = recorded.look(NOW)
+        seen = recorded.everything()
+    other = lab(seed=2)
+    with recording(path, other) as recorded:
+        for moment in range(NOW - HOUR // 2, NOW + HOUR // 2, HOUR // 10):
+            recorded.look(moment)
+        assert recorded.everything(first)["pods"] == seen["pods"]
+        assert [span["fromMs"] > first for span in recorded.kept_spans()] == [False, True]
+
+
+def test_a_file_that_is_too_small_for_anything_is_told_of(tmp_path: Path) -> None:
+    with recording(tmp_path / "file", lab(nodes=30), partial(HistoryFile, most_bytes=1)) as recorded:
+        for _ in range(60):
+            recorded.look(recorded.world.now + 30_000)
+        assert (tmp_path / "file").stat().st_size <= 64 << 12
