@@ -146,6 +146,12 @@ def test_a_body_that_says_it_is_too_large_is_not_read() -> None:
     assert answer.status_code == 413
 
 
+@pytest.mark.parametrize("length", ["-1", "1e3", "0x10", "", "9" * 5000])
+def test_a_length_that_is_none_is_refused(length: str) -> None:
+    answer = client().post("/api/v1/whatif", content=b"{}", headers={"content-length": length})
+    assert answer.status_code == 400
+
+
 def test_a_body_that_does_not_say_so_is_cut_off() -> None:
     def endless() -> Iterator[bytes]:
         for _ in range(40):

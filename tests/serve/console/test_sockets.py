@@ -78,6 +78,18 @@ def test_two_hundred_slow_clients_are_cut_off_and_stop_nobody(server: RunningCon
     assert ask() == 200
 
 
+def test_a_stream_with_a_body_that_never_comes_ends_and_breaks_nothing(server: RunningConsole) -> None:
+    url = urlsplit(server.url)
+    with socket.create_connection((url.hostname, url.port), timeout=30) as connection:
+        head = b"GET /api/v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\naccept: text/event-stream\r\n"
+        connection.sendall(head + b"content-length: 10\r\n\r\n")
+        answer = b""
+        while data := connection.recv(65536):
+            answer += data
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
 # Requests by hand
 
 

@@ -86,14 +86,15 @@ class ClusterGate:
         if len(ask.path) > _LONGEST_PATH:
             raise ProblemError(414, "nothing here has so long a path")
         caller = await self._caller(ask)
+        name = printable(caller.username, 200)
         if not await self._may(caller, ask):
-            name, what = printable(caller.username, 200), f"{ask.verb} {PATHS}{printable(ask.path, 200)}"
+            what = f"{ask.verb} {PATHS}{printable(ask.path, 200)}"
             if ask.verb != "get":
                 _log.warning("refused", by=name, what=what, client=ask.client)
             raise ProblemError(
                 403, f"{name} may not {what}", "a ClusterRole with that verb in nonResourceURLs gives leave"
             )
-        return caller.username
+        return name
 
     async def _caller(self, ask: Ask) -> Caller:
         key = self._hash(ask.token)

@@ -43,6 +43,7 @@ MOST_UPLOAD = 64 << 20
 # How long a body may take, and how much of it buys a second more: who sends byte by byte is not waited for.
 _SECONDS_FOR_BODY = 30
 _BYTES_A_SECOND = 16 << 10
+_MOST_DIGITS = 20
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_CLIENTS = 4096
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\[\]:/?#@\\\s]+)(?::[0-9]*)?")
@@ -118,11 +119,13 @@ class Guard:
         gate = self.gate
         if gate is not None and any(route.matches(scope)[0] is Match.FULL for route in self.public):
             gate = None
+        begun = False
         trusted_until = time.monotonic() + _SECONDS_OF_TRUST
 
         async def guarded_send(message: Message) -> None:
-            nonlocal trusted_until
+            nonlocal begun, trusted_until
             if message["type"] == "http.response.start":
+                begun = True
                 message["headers"] = [*message["headers"], *SECURITY_HEADERS]
             elif gate is not None and message.get("more_body") and time.monotonic() > trusted_until:
                 try:
@@ -144,7 +147,9 @@ class Guard:
         try:
             await self.app(scope, bounded, guarded_send)
         except ProblemError as error:
-            await answer(error)(scope, receive, guarded_send)
+            # In the middle of an answer nothing can be said any more but that it ends here.
+            if not begun:
+                await answer(error)(scope, receive, guarded_send)
         except _NoLongerAdmittedError:
             return
 
@@ -156,7 +161,7 @@ class Guard:
         if wait:
             raise ProblemError(429, "too many calls", headers={"retry-after": str(int(wait) + 1)})
         length = request.headers.get("content-length", "0")
-        if not (length.isascii() and length.isdigit()):
+        if not (length.isascii() and length.isdigit() and len(length) < _MOST_DIGITS):
             raise ProblemError(400, "Content-Length is not a number")
         limit = _limit(request.scope)
         if int(length) > limit:
