@@ -77,22 +77,24 @@ class Judge:
         """Find out which class a changed node belongs to, so that the next question need not wait for that."""
         self._number(member)
 
-    def judge(self, members: Iterable[Member], pod: Pod, rules: Rules = AS_THEY_ARE) -> Iterator[Judgement]:
+    def judge(self, members: Iterable[Member], pod: Pod, rules: Rules = AS_THEY_ARE) -> list[Judgement]:
         """What nodes say to a pod about which no other pod matters (see `judge_all`)."""
-        if len(self._known) >= _MOST:
+        if max(len(self._known), len(self._questions)) >= _MOST:
             self._questions.clear()
             self._known.clear()
         question = self._questions.setdefault((pod.shape, pod.overhead, rules), len(self._questions))
+        answers = []
         for member in members:
             outside = static_reason(pod.scheduling, member.facts)
             if outside:
-                yield Judgement("never", (), (Reason("outside", text=outside),), (outside,))
+                answers.append(Judgement("never", (), (Reason("outside", text=outside),), (outside,)))
                 continue
             key = self._number(member), question
             found = self._known.get(key)
             if found is None:
                 found = self._known[key] = _judged(member, pod, rules)
-            yield found
+            answers.append(found)
+        return answers
 
     def judge_all(self, pod: Pod, rules: Rules = AS_THEY_ARE) -> list[Judgement]:
         """Every node in order of name, other pods considered where the pod asks for that."""
@@ -101,7 +103,7 @@ class Judge:
             told = Judgement("never", (), (Reason("outside", text=hindrance),), (hindrance,))
             return [told] * len(self.cluster)
         question = self._question(pod)
-        found = list(self.judge(self.cluster, pod, rules))
+        found = self.judge(self.cluster, pod, rules)
         if question is not None:
             for place, member in enumerate(self.cluster):
                 outside = question.reason(member.name)
