@@ -1,6 +1,8 @@
 // What was measured on the nodes, as a Prometheus has it.
 
 import { get } from "./api";
+import type { Measured } from "./ranges";
+import { route } from "./route.svelte";
 
 export interface Sample {
   labels: Record<string, string>;
@@ -26,11 +28,12 @@ export function measuring(metric: string, labels: Record<string, string>, taken:
 }
 
 async function samples(metric: string, labels: Record<string, string>): Promise<Sample[]> {
+  const time = route.at;
   const quoted = Object.entries(labels).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
   try {
-    const { state } = await get<{ state: string }>("/api/v1/monitoring/prometheus");
+    const { state } = await get<Measured>("/api/v1/monitoring/prometheus");
     if (state !== "answers") return [];
-    const answer = await get<Answer>("/rest/scheduling/api/v1/query", { query: `${metric}{${quoted.join(",")}}` });
+    const answer = await get<Answer>("/rest/scheduling/api/v1/query", { query: `${metric}{${quoted.join(",")}}`, time });
     return (answer.data?.result ?? []).map(({ metric: found, value }) => ({ labels: found, value: Number(value[1]) })).filter((one) => Number.isFinite(one.value));
   } catch {
     return [];

@@ -170,7 +170,7 @@ function deviceBoxes(devices: NumberedDevice[], holders: Map<string, Holder>, gh
 
 /** As many columns as there is room for, evenly filled where that is possible. */
 function columnsFor(cores: number, width: number): number {
-  const most = Math.max(1, Math.min(cores, Math.floor(width / 46)));
+  const most = Math.max(1, Math.min(cores, Math.floor(width / 43)));
   for (let columns = most; columns > most / 2; columns--) if (cores % columns === 0) return columns;
   return most;
 }
