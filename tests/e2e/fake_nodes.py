@@ -127,9 +127,10 @@ class FakeNodes(LoopThread):
         spoke = self._ask(lambda: name in self._speaking)
         self.silence(name)
         self._ask(lambda: self._kubelets.pop(name))
-        self._do(self._client.delete(NODES, name))
+        # The node comes last: what belongs to it is collected with it, where somebody collects.
         if spoke:
             self._do(self._client.delete(NODE_RESOURCE_TOPOLOGIES, name))
+        self._do(self._client.delete(NODES, name))
 
     # Pods
 
