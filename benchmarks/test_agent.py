@@ -188,4 +188,7 @@ def test_the_agent_on_a_large_node_beside_the_node_exporter(capsys: pytest.Captu
     lines.append(f"one look at the kubelet and its files: {scan * 1000:.0f} ms")
     with capsys.disabled():
         print(*lines, sep="\n")
-    assert programs[0].final < 80
+    agent = programs[0]
+    assert agent.final < 80
+    # CPU time, unlike a scrape's duration, is hardly another on a machine that has other things to do.
+    assert agent.share < 0.005

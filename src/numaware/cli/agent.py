@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -87,6 +88,7 @@ def agent(
       numaware agent --no-publish --listen 127.0.0.1:9201
       numaware agent --root /host --volcano
     """
+    _import_plain_logs()
     from numaware.node.agent import AgentOptions, run_agent  # noqa: PLC0415 - only now is all of it needed
     from numaware.node.kubelet_files import KubeletFiles  # noqa: PLC0415
     from numaware.node.publisher import Options  # noqa: PLC0415
@@ -119,3 +121,15 @@ def agent(
         )
     )
     return 0
+
+
+def _import_plain_logs() -> None:
+    """Structlog draws tracebacks with rich where it finds it: megabytes, on every node, for what nobody there looks at."""
+    if "rich" in sys.modules:
+        return
+    # What importing something takes for "not installed".
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    try:
+        import structlog  # noqa: F401, PLC0415
+    finally:
+        del sys.modules["rich"]
