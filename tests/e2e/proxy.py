@@ -107,8 +107,12 @@ class FaultyProxy(LoopThread):
         self._losses = _Rule(match, count)
 
     def seen(self) -> Counter[str]:
-        """What happened so far: `refused`, `lost`, `cut`, and `passed`."""
+        """What happened so far: `refused`, `lost`, `cut`, `passed`, and each answer: `403 GET /api/v1/pods`, `200 WATCH …`."""
         return self._ask(lambda: Counter(self._seen))
+
+    def answers(self, status: int) -> int:
+        """How often the server has answered so."""
+        return sum(number for text, number in self.seen().items() if text.startswith(f"{status} "))
 
     # The thread
 
@@ -160,6 +164,8 @@ class FaultyProxy(LoopThread):
             headers=[pair for pair in request.headers.items() if pair[0].lower() not in _OF_ONE_HOP],
             allow_redirects=False,
         ) as answer:
+            method = "WATCH" if is_watch(request.method, request.path_qs) else request.method
+            self._seen[f"{answer.status} {method} {request.path}"] += 1
             if lost:
                 await answer.read()
                 self._seen["lost"] += 1
