@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import json
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,3 +84,54 @@ def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> Non
         taken.listen()
         assert main(["up", "--port", str(taken.getsockname()[1]), "--no-browser"]) == 2
     assert "cannot be listened on" in capsys.readouterr().err
+
+
+def test_history_goes_on_in_the_same_file_when_the_console_is_started_again(tmp_path: Path) -> None:
+    path = tmp_path / "lab.db"
+    spans: list[dict[str, int]] = []
+    for ending in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "numaware", "up", "--port", "0", "--no-browser", "--record", str(path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            found = re.fullmatch(r"numaware: http://(127\.0\.0\.1:\d+)/\n", process.stdout.readline())
+            assert found
+            server = http.client.HTTPConnection(found[1], timeout=20)
+            kept: dict[str, Any] = {}
+            # The first run has the hour that the lab has lived already, later ones begin when they begin.
+            for _ in range(200):
+                server.request("GET", "/api/v1/history")
+                kept = json.loads(server.getresponse().read())
+                if len(kept["spans"]) > len(spans):
+                    break
+                time.sleep(0.1)
+            server.close()
+            assert kept["spans"][: len(spans)] == spans
+            process.send_signal(ending)
+            assert process.communicate(timeout=30)[1] == ""
+        finally:
+            process.kill()
+            process.wait()
+        spans = [*kept["spans"][:-1], {"fromMs": kept["spans"][-1]["fromMs"]}]
+        # How far the last one came is known only when nobody writes any more.
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            spans[-1]["toMs"] = database.execute("SELECT max(last) FROM run").fetchone()[0]
+    assert spans[0]["toMs"] - spans[0]["fromMs"] > 3_500_000
+    assert len(spans) == 3
+
+
+def test_a_file_that_is_no_history_is_told_in_one_line_and_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("mine\n", encoding="utf-8")
+    assert main(["up", "--no-browser", "--record", str(path)]) == 2
+    assert capsys.readouterr().err == (
+        f"numaware: {path}: is not a history of numaware (it was left as it is; give a new file)\n"
+    )
+    assert path.read_text(encoding="utf-8") == "mine\n"

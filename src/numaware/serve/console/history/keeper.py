@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from numaware.schedule.cluster import Load
 from numaware.schedule.facts import NodeFacts
 from numaware.serve.console.census import STALE_AFTER, Census
 from numaware.serve.console.history.file import RENEWED_EVERY, HistoryFile, Row
-from numaware.serve.console.history.past import NO_NODE, Archive
+from numaware.serve.console.history.past import MOST_EVENTS, NO_NODE, Archive
 from numaware.serve.console.history.snapshot import (
     ClusterMoment,
     Heard,
@@ -202,7 +203,9 @@ class _Writer:
         self._stories: Mapping[str, Story] = {}
         self._where: dict[str, str] = {}
         self._dirty: set[str] = set()
+        # Not written yet, and all that a run has to begin with.
         self._events: list[Event] = []
+        self._recent: deque[Event] = deque(maxlen=MOST_EVENTS)
         self._points: list[Point] = []
         self._heard: dict[str, Heard] = {}
         self._rows: dict[str, Row] = {}
@@ -238,6 +241,7 @@ class _Writer:
                 self._heard[name] = Heard(source, at, age, lately)
                 self._dirty.add(name)
         self._events += look.events
+        self._recent += look.events
         self._points += look.points
         self._look = look
 
@@ -247,8 +251,8 @@ class _Writer:
         self._rows.clear()
         self._rest = None
         self._dirty = set(self._nodes)
-        # What happened in the meantime has no place in what is kept.
-        self._events.clear()
+        self._events = list(self._recent)
+        # Whoever draws a chart sees where nothing was written.
         self._points.clear()
 
     def renew(self, now: int) -> None:

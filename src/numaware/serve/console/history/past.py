@@ -21,7 +21,7 @@ from numaware.serve.console.world import Event, Source, Status, Story, Switch, S
 
 # What is on no node is written down like a node without a name.
 NO_NODE = ""
-_MOST_EVENTS = 20_000
+MOST_EVENTS = 20_000
 _OVER = "what is over cannot be changed"
 
 
@@ -156,7 +156,7 @@ class Archive:
                 event_of(*row)
                 for row in self._database.execute(
                     "SELECT id, time, data FROM event WHERE run = ? AND id <= ? ORDER BY id DESC LIMIT ?",
-                    (run.id, look[0], _MOST_EVENTS),
+                    (run.id, look[0], MOST_EVENTS),
                 )
             ]
             kind = cast("Literal['lab', 'cluster']", run.kind)

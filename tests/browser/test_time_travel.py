@@ -1,0 +1,144 @@
+"""Going back in time in a real browser: by the bar, by the keys, and by a link that somebody sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from console_server import RunningConsole, running
+from console_world import NOW
+from numaware.serve.console.api import Console
+from numaware.serve.console.history.file import HOUR
+from numaware.serve.console.history.travel import History
+from numaware.serve.console.lab import LabWorld
+from recorded_world import moment
+
+MINUTE = 60_000
+PAST = NOW - 20 * MINUTE
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    """The lab with the hour it has lived in a file, at a moment that only the test moves."""
+    path: Path = tmp_path_factory.mktemp("history") / "lab.db"
+
+    def make() -> Console:
+        world = LabWorld(NOW - HOUR)
+        found = Console(world, lambda: world.now, History(path))
+        for time in range(NOW - HOUR, NOW + 1, 30_000):
+            world.advance(time)
+            found.write_down(wait=True)
+        return found
+
+    with running(make) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, timezone_id="UTC", locale="en-GB")
+    found = context.new_page()
+    problems: list[str] = []
+    found.on("pageerror", lambda error: problems.append(str(error)))
+    yield found
+    assert not problems
+    context.close()
+
+
+def refusals(page: Page) -> str:
+    return page.locator(".kpi", has_text="Refusals").locator(".big").inner_text()
+
+
+def test_one_goes_back_looks_around_and_returns(page: Page, server: RunningConsole) -> None:
+    page.goto(f"{server.url}/overview")
+    expect(page.locator(".tile").first).to_be_visible()
+    now = refusals(page)
+    page.get_by_role("button", name="Time", exact=True).click()
+    bar = page.get_by_role("region", name="Look back in time")
+    bar.get_by_label("Moment").fill("2027-01-15T07:25:00")
+    expect(bar).to_contain_text("You look at 2027-01-15 07:25:00")
+    expect(page).to_have_url(re.compile(r"/overview\?at=2027-01-15T07:25:00Z$"))
+    expect(page.locator(".live")).to_contain_text("past · 07:25:00")
+    expect(page.locator(".kpi", has_text="Refusals").locator(".big")).not_to_have_text(now)
+    # Every page is one of then: links keep the moment, and nothing can be switched.
+    page.get_by_role("link", name="Policies").click()
+    expect(page).to_have_url(re.compile(r"/policies\?at=2027-01-15T07:25:00Z$"))
+    switch = page.get_by_role("switch").first
+    expect(switch).to_be_disabled()
+    expect(switch).to_have_attribute("aria-checked", "false")
+    page.get_by_role("button", name="Back to now").click()
+    expect(page).to_have_url(re.compile(r"/policies$"))
+    expect(switch).to_be_enabled()
+    expect(switch).to_have_attribute("aria-checked", "true")
+    page.go_back()
+    expect(switch).to_be_disabled()
+
+
+def test_a_link_to_a_moment_opens_it_and_keys_step_through_the_changes_of_a_node(
+    page: Page, server: RunningConsole
+) -> None:
+    page.goto(f"{server.url}/nodes/gpu-0?at={moment(PAST).replace('+00:00', 'Z')}")
+    bar = page.get_by_role("region", name="Look back in time")
+    expect(bar).to_contain_text("You look at 2027-01-15 07:40:00")
+    expect(page.get_by_role("heading", name="gpu-0")).to_be_visible()
+    there = page.url
+    expect(bar.get_by_role("button", name="Earlier change of gpu-0")).to_be_enabled()
+    page.keyboard.press("[")
+    expect(page).not_to_have_url(there)
+    earlier = page.url
+    expect(bar.get_by_role("button", name="Earlier change of gpu-0")).to_be_enabled()
+    page.keyboard.press("[")
+    expect(page).not_to_have_url(earlier)
+    expect(bar.get_by_role("button", name="Later change of gpu-0")).to_be_enabled()
+    page.keyboard.press("]")
+    expect(page).to_have_url(earlier)
+    assert "at=2027-01-15T07:" in earlier
+
+
+def test_the_past_stands_still_while_the_world_goes_on(page: Page, server: RunningConsole) -> None:
+    page.goto(f"{server.url}/pods?at={moment(PAST).replace('+00:00', 'Z')}")
+    expect(page.locator("tbody tr").first).to_be_visible()
+    before = page.locator("main").inner_text()
+    server.advance(5 * MINUTE)
+    page.wait_for_timeout(2500)
+    assert page.locator("main").inner_text() == before
+
+
+def test_a_moment_that_is_not_kept_is_told_and_the_way_back_is_there(
+    page: Page, server: RunningConsole
+) -> None:
+    page.goto(f"{server.url}/overview?at=2026-01-01T00:00:00Z")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "nothing is kept of that time; kept from 2027-01-15T07:00:00Z"
+    )
+    page.get_by_role("button", name="Back to now").click()
+    expect(page.locator(".tile").first).to_be_visible()
+    expect(page.locator(".errbar")).to_have_count(0)
+
+
+def test_it_reads_in_chinese_and_fits_a_phone(page: Page, server: RunningConsole) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{server.url}/overview?lang=zh&at={moment(PAST).replace('+00:00', 'Z')}")
+    bar = page.get_by_role("region", name="回看历史")
+    expect(bar).to_contain_text("正在查看 2027-01-15 07:40:00")
+    expect(bar.get_by_role("button", name="回到现在")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_console_that_keeps_nothing_says_what_would_keep_it(page: Page) -> None:
+    def make() -> Console:
+        world = LabWorld(NOW - 60_000)
+        return Console(world, lambda: world.now)
+
+    with running(make) as found:
+        page.goto(f"{found.url}/overview")
+        expect(page.locator(".tile").first).to_be_visible()
+        page.keyboard.press("t")
+        bar = page.get_by_role("region", name="Look back in time")
+        expect(bar).to_contain_text("--record FILE")
+        page.goto(f"{found.url}/overview?at=2027-01-15T07:25:00Z")
+        expect(page.get_by_role("alert")).to_contain_text("nothing is kept of that time")
