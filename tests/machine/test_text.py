@@ -202,3 +202,16 @@ def test_a_frame_has_exactly_its_room() -> None:
 
 def test_ascii_keeps_the_shape() -> None:
     assert to_ascii(f"┏━┓ ■ {TIMES} é") == "+-+ # x ?"
+
+
+def test_chinese_is_broken_between_its_words_and_no_line_begins_with_a_comma() -> None:
+    text = "请求 5 个 CPU：按机器的大小 1 个 NUMA 节点就够，现在却只能放在 NUMA 0+1（restricted 不接受）。"
+    for room in range(12, 60):
+        lines = wrap(text, room)
+        assert all(width(line) <= room for line in lines)
+        assert not any(line.lstrip().startswith(tuple("，。：；、）")) for line in lines)
+        assert not any(line.endswith("（") for line in lines)
+        assert "".join("".join(lines).split()) == "".join(text.split())
+    # A line is filled before the next one begins.
+    assert wrap("一二三四五六七八九十", 8) == ["一二三四", "五六七八", "九十"]
+    assert wrap("abc 一二三四五", 9) == ["abc 一二", "三四五"]

@@ -6,8 +6,9 @@ lines go to a plain file and to a terminal.
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from numaware.machine.words import NOTHING, TIMES
@@ -86,19 +87,35 @@ def clip(text: str, room: int) -> str:
     return kept + "…" if room > 0 else ""
 
 
+# A line may end after a Chinese character, but not begin with punctuation that closes something.
+_BREAK = re.compile(
+    r"(?<=[\u3000-\u9fff\uff00-\uffef])(?<![（“])(?![，。：；、）”？！…\s])|(?<=[^\s（“])(?=[\u4e00-\u9fff])"
+)
+
+
+def _words(text: str) -> Iterator[tuple[str, bool]]:
+    """The pieces between which a line may end, and whether a blank stands before each."""
+    for word in text.split(" "):
+        if word.isascii():
+            yield word, True
+        else:
+            for place, piece in enumerate(_BREAK.split(word)):
+                yield piece, place == 0
+
+
 def wrap(text: str, room: int, hang: int = 0) -> list[str]:
-    """The text in lines no wider than the room, broken at blanks; `hang` indents all but the first.
+    """The text in lines no wider than the room, broken at blanks or between Chinese words; `hang` indents all but the first.
 
     A word that is too long for a line by itself (a CPU list) is broken after a comma, or anywhere if it must be.
     """
     room = max(room, hang + 4)
     lines = [""]
-    for word in text.split(" "):
-        between = " " if lines[-1].strip() else ""
+    for word, apart in _words(text):
+        between = " " if apart and lines[-1].strip() else ""
         if width(lines[-1] + between + word) <= room:
             lines[-1] += between + word
             continue
-        if between:
+        if lines[-1].strip():
             lines.append(" " * hang)
         rest = word
         while width(lines[-1] + rest) > room:
