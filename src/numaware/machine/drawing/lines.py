@@ -89,7 +89,7 @@ def clip(text: str, room: int) -> str:
 
 # A line may end after a Chinese character, but not begin with punctuation that closes something.
 _BREAK = re.compile(
-    r"(?<=[\u3000-\u9fff\uff00-\uffef])(?<![（“])(?![，。：；、）”？！…\s])|(?<=[^\s（“])(?=[\u4e00-\u9fff])"
+    r"(?<=[\u3000-\u9fff\uff00-\uffef])(?<![（“])(?![，。：；、）”\uff1f\uff01…\s])|(?<=[^\s（“])(?=[\u4e00-\u9fff])"
 )
 
 
