@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -17,6 +18,7 @@ from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.schedule.ledger import Placement, placement_of
 from numaware.serve.console.living import SECOND, Coming, coming
+from numaware.serve.console.volcano_conf import switched
 from numaware.serve.console.world import (
     AFFINITY,
     DISTANCE,
@@ -61,11 +63,6 @@ tiers:
   - name: proportion
   - name: nodeorder
   - name: binpack
-"""
-_PLUGIN = """\
-  - name: numa-aware
-    arguments:
-      weight: 10
 """
 
 
@@ -270,5 +267,7 @@ def _scheduler_name(status: Status) -> str:
     return "numaware" if status == "open" else "kube-scheduler"
 
 
+@lru_cache
 def _conf(status: Status) -> str:
-    return _BEFORE + _PLUGIN if status == "open" else _BEFORE
+    """As a live cluster's would be edited."""
+    return switched(_BEFORE, status)
