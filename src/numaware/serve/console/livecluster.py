@@ -83,6 +83,7 @@ class LiveCluster:
         self._parts = {part.switch.id: part for part in parts}
         self._switches_read: float | None = None
         self._reading = asyncio.Lock()
+        self._moving: set[asyncio.Task[None]] = set()
         self._truth = truth
         self._clock = clock
         self._ids = count(1)
@@ -134,7 +135,10 @@ class LiveCluster:
         if part is None:
             raise SwitchError(next(one.missing for one in self.switches if one.id == switch))
         # Who asked may hang up; what was begun is brought to an end all the same.
-        await asyncio.shield(asyncio.create_task(self._move(part, status, by)))
+        moving = asyncio.create_task(self._move(part, status, by))
+        self._moving.add(moving)
+        moving.add_done_callback(self._moving.discard)
+        await asyncio.shield(moving)
         return part.switch
 
     async def _move(self, part: Part, status: Status, by: str) -> None:
