@@ -96,7 +96,7 @@ _BREAK = re.compile(
 def _words(text: str) -> Iterator[tuple[str, bool]]:
     """The pieces between which a line may end, and whether a blank stands before each."""
     for word in text.split(" "):
-        if word.isascii():
+        if word.isascii() or GLUE in word:
             yield word, True
         else:
             for place, piece in enumerate(_BREAK.split(word)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numaware.diagnose.texts.chinese.explain import bare, named
+from numaware.diagnose.texts.chinese.explain import bare, between, named
 from numaware.diagnose.texts.template import Specs
 
 LABELS: Mapping[str, str] = {
@@ -23,7 +23,7 @@ LABELS: Mapping[str, str] = {
     "explain-new": "本 Pod",
     "explain-free": "空闲",
     "explain-none": "无 {resource:resource}",
-    "explain-left": "{resource:resource} 空闲 {free:bare} / {total:bare}",
+    "explain-left": "{resource:beside}空闲 {free:bare} / {total:bare}",
     "explain-shared": "CPU 来自共享池",
     "explain-own": "{nodes:set} 上的 {cpus:cpulist}",
     "explain-block": "{nodes:set} 上的 {amount:amount}",
@@ -70,6 +70,7 @@ SPECS: Specs = {
     "clauses": "；".join,
     "bare": bare,
     "resource": named,
+    "beside": lambda name: between(named(name)).lstrip(),
     "cpulist": lambda cpus: f"CPU {cpus}",
     "held": _held,
     "zones": _zones,

@@ -24,7 +24,7 @@ LABELS: Mapping[str, str] = {
     "explain-new": "this pod",
     "explain-free": "free",
     "explain-none": "no {resource:resource}",
-    "explain-left": "{free:bare} of {total:bare} {resource:resource} free",
+    "explain-left": "{free:bare} of {total:bare} {resource:beside} free",
     "explain-shared": "CPUs from the shared pool",
     "explain-own": "{cpus:cpulist} on {nodes:set}",
     "explain-block": "{amount:amount} on {nodes:set}",
@@ -55,6 +55,10 @@ LABELS: Mapping[str, str] = {
 }
 
 
+def _named(resource: str) -> str:
+    return "CPUs" if resource == "cpu" else resource
+
+
 def _held(counts: Mapping[str, int]) -> str:
     """So many devices on each NUMA node, -1 for none."""
     return ", ".join(
@@ -72,7 +76,8 @@ def _zones(zones: Sequence[Mapping[str, Any]]) -> str:
 SPECS: Specs = {
     "clauses": "; ".join,
     "bare": quantity,
-    "resource": lambda name: "CPUs" if name == "cpu" else name,
+    "resource": _named,
+    "beside": _named,
     "cpulist": lambda cpus: f"{'CPU' if cpus.isdigit() else 'CPUs'} {cpus}",
     "held": _held,
     "zones": _zones,
