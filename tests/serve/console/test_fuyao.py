@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from starlette.testclient import TestClient
 
-from console_world import client, console
+from console_world import NOW, client, console
+from numaware.serve.console.api import Console
+from numaware.serve.console.livecluster import LiveCluster
+from numaware.serve.console.world import AFFINITY, Status, Switch, SwitchError
+from truth_world import Clock, truth_of
 
 PATH = "/rest/scheduling/v1/numaaware"
 
@@ -78,3 +83,55 @@ def test_closing_it_brings_refusals_and_opening_it_ends_them() -> None:
     api.put(f"{PATH}?status=open")
     refusals(1)
     assert refusals(20) == 0
+
+
+class Stubborn:
+    """A part of a live cluster that is not moved."""
+
+    def __init__(self, switch: Switch, error: SwitchError) -> None:
+        self.switch = switch
+        self.error = error
+
+    async def read(self) -> None:
+        """It is as it is."""
+
+    def switched(self, status: Status) -> str:
+        return status
+
+    async def move(self, status: Status, by: str) -> bool:
+        assert (status, by) == ("open", "testclient")
+        raise self.error
+
+
+def live(part: Stubborn) -> TestClient:
+    clock = Clock()
+    world = LiveCluster("prod", truth_of(clock=clock), clock, NOW, (part,))
+    return client(Console(world, lambda: world.now))
+
+
+def test_a_part_that_cannot_be_read_is_a_busy_server_with_a_reason() -> None:
+    api = live(Stubborn(Switch(AFFINITY, "close", broken="it is empty"), SwitchError("it is empty")))
+    for answer in (api.get(PATH), api.put(f"{PATH}?status=open")):
+        data = {"plugin": "numa-aware", "status": "close", "installed": True, "reason": "it is empty"}
+        assert answer.status_code == 500
+        assert answer.json() == {"code": 500, "msg": "remote server busy", "data": data}
+    assert api.put(f"{PATH}?status=nonsense").status_code == 400
+    problem = api.put("/api/v1/policies/numaaware", json={"status": "open", "dryRun": True})
+    assert (problem.status_code, problem.json()["detail"]) == (409, "it is empty")
+
+
+def test_a_change_that_was_put_back_is_told_with_what_stands_now() -> None:
+    api = live(Stubborn(Switch(AFFINITY, "close"), SwitchError("it was put back", undone=True)))
+    answer = api.put(f"{PATH}?status=open")
+    assert (answer.status_code, answer.json()["data"]["reason"]) == (500, "it was put back")
+    assert answer.json()["data"]["status"] == "close"
+    changes = api.get("/api/v1/policies").json()["changes"]
+    assert [(change["after"], change["problem"]) for change in changes] == [("open", "it was put back")]
+
+
+def test_a_change_that_goes_on_already_is_a_conflict() -> None:
+    part = Stubborn(Switch(AFFINITY, "close"), SwitchError("it is being moved already", busy=True))
+    answer = live(part).put(f"{PATH}?status=open")
+    assert (answer.status_code, answer.json()["code"]) == (409, 409)
+    problem = live(part).put("/api/v1/policies/numaaware", json={"status": "open"})
+    assert problem.status_code == 409
