@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 from urllib.parse import quote
@@ -120,9 +121,19 @@ class Archive:
         with self._lock:
             self._database.close()
 
+    @contextlib.contextmanager
+    def _one_moment(self) -> Iterator[None]:
+        """Everything inside is read as it was at the beginning, whatever is written and taken away meanwhile."""
+        with self._lock:
+            self._database.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._database.execute("ROLLBACK")
+
     def spans(self) -> tuple[Span, ...]:
         """The times of which something is kept, oldest first."""
-        with self._lock:
+        with self._one_moment():
             return tuple(Span(run.shown, run.last) for run in self._runs())
 
     def size(self) -> int:
@@ -131,7 +142,7 @@ class Archive:
     def around(self, time: int, node: str = NO_NODE) -> tuple[int | None, int | None]:
         """The moments before and after at which something changed: anything, or the node of that name."""
         before, after = _AROUND if node == NO_NODE else _AROUND_NODE
-        with self._lock:
+        with self._one_moment():
             first = min((run.shown for run in self._runs()), default=0)
             earlier = self._database.execute(before, (time, first, node)).fetchone()[0]
             later = self._database.execute(after, (time, first, node)).fetchone()[0]
@@ -139,7 +150,7 @@ class Archive:
 
     def world(self, time: int) -> PastWorld:
         """The world at that time; `NotKeptError` where nothing is kept, `ValueError` for what cannot be read."""
-        with self._lock:
+        with self._one_moment():
             run = next((run for run in reversed(self._runs()) if run.shown <= time <= run.last), None)
             look = (
                 run
@@ -196,11 +207,14 @@ class Archive:
         return self._raw(row[0], row[1]) if row[1] is not None else None
 
     def _raw(self, node: int, time: int) -> bytes | None:
-        data, base = self._database.execute(
+        found = self._database.execute(
             "SELECT s.data, b.data FROM state s LEFT JOIN state b ON b.node = s.node AND b.time = s.base "
             "WHERE s.node = ? AND s.time = ?",
             (node, time),
         ).fetchone()
+        if found is None:
+            raise ValueError("a row is missing")
+        data, base = found
         if data is None:
             return None
         return inflate(data, inflate(base) if base is not None else None)
@@ -215,7 +229,7 @@ class Archive:
 
     def points(self, begin: int, end: int) -> list[Point]:
         """The cluster as a whole in that time."""
-        with self._lock:
+        with self._one_moment():
             rows = self._database.execute(
                 "SELECT time, pods, waiting, aligned, refusals FROM point WHERE time BETWEEN ? AND ? ORDER BY time",
                 (begin, end),
@@ -226,7 +240,7 @@ class Archive:
         """One node at these times, ascending; None where nothing is kept of it."""
         if not times:
             return []
-        with self._lock:
+        with self._one_moment():
             runs = self._runs()
             found = self._database.execute("SELECT id FROM node WHERE name = ?", (name,)).fetchone()
             if found is None:

@@ -17,6 +17,7 @@ from numaware.schedule.counts import Counts
 from numaware.schedule.facts import NodeFacts
 from numaware.schedule.guesses import Guess, guesses
 from numaware.schedule.knowledge import PartialNode
+from numaware.schedule.ledger import ContainerPart, Placement, ZonePart
 from numaware.serve.console.world import Change, Event, Happening, Source, Story, Switch, Waiting
 from numaware.twin.config import KubeletConfig
 from numaware.twin.cpu.static import CpuState
@@ -25,6 +26,7 @@ from numaware.twin.hardware import Hardware
 from numaware.twin.kubelet import Kubelet, start
 from numaware.twin.memory.static import Block, MemoryState, NodeMemory
 from numaware.twin.node import Node, NodeState
+from numaware.workload.demand import Amounts
 from numaware.workload.pod import Pod
 
 
@@ -62,13 +64,36 @@ class ClusterMoment(NamedTuple):
     changes: tuple[Change, ...]
 
 
+# A placement without the names of its fields: zones, then containers. A node with all the pods it may have should not be
+# longer than what a dictionary can be (32 KiB).
+_Zone = tuple[int, Amounts, str]
+_Container = tuple[
+    str,
+    str,
+    tuple[tuple[tuple[int, ...], str, int], ...],
+    tuple[tuple[str, tuple[tuple[int, int], ...]], ...],
+]
+_Place = tuple[tuple[_Zone, ...], tuple[_Container, ...]]
+
+
+class _Story(msgspec.Struct, frozen=True, array_like=True):
+    """`seen` is None where a pod was seen just where it was predicted to be, and `as_told` says so."""
+
+    since: int
+    owner: str
+    scheduler: str
+    told: _Place | None
+    as_told: bool
+    seen: _Place | None
+
+
 class _Pod(msgspec.Struct, frozen=True, array_like=True):
     uid: str
     name: str
     namespace: str
     template: int
     letter: int | None = None
-    story: Story | None = None
+    story: _Story | None = None
 
 
 class _Waits(msgspec.Struct, frozen=True, array_like=True):
@@ -178,7 +203,7 @@ class Packer:
     def _pod(self, uid: str, pod: Pod, letter: int | None = None, story: Story | None = None) -> _Pod:
         template = msgspec.structs.replace(pod, name="", namespace="", uid="")
         number = self._number_of(msgspec.json.encode(template))
-        return _Pod(uid, pod.name, pod.namespace, number, letter, story)
+        return _Pod(uid, pod.name, pod.namespace, number, letter, _packed_story(story) if story else None)
 
     def _ground(self, kubelet: Kubelet) -> int:
         return self._number_of(msgspec.json.encode(Ground(kubelet.hardware, kubelet.config)))
@@ -200,7 +225,7 @@ class Unpacker:
             found.facts,
             Load(self._node(found, pods), found.used, found.shares, found.sharers, frozenset(found.astray)),
             {one.uid: one.letter for one in found.pods if one.letter is not None},
-            {one.uid: one.story for one in found.pods if one.story is not None},
+            {one.uid: _story(one.story) for one in found.pods if one.story is not None},
             found.heard,
         )
 
@@ -247,6 +272,36 @@ class Unpacker:
 
 _MOST_TEMPLATES = 50_000
 _MOST_KUBELETS = 5_000
+
+
+def _packed_story(story: Story) -> _Story:
+    same = story.predicted == story.observed
+    told, seen = _place(story.predicted), None if same else _place(story.observed)
+    return _Story(story.since, story.owner, story.scheduler, told, same, seen)
+
+
+def _story(packed: _Story) -> Story:
+    told = _placement(packed.told)
+    seen = told if packed.as_told else _placement(packed.seen)
+    return Story(packed.since, packed.owner, told, seen, packed.scheduler)
+
+
+def _place(placement: Placement | None) -> _Place | None:
+    if placement is None:
+        return None
+    return (
+        tuple((zone.numa, zone.amounts, zone.cpus) for zone in placement.zones),
+        tuple((one.name, one.cpus, one.memory, one.devices) for one in placement.containers),
+    )
+
+
+def _placement(place: _Place | None) -> Placement | None:
+    if place is None:
+        return None
+    zones, containers = place
+    return Placement(
+        tuple(ZonePart(*zone) for zone in zones), tuple(ContainerPart(*one) for one in containers)
+    )
 
 
 def _books(state: NodeState) -> _Books:
