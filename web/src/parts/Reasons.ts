@@ -1,11 +1,15 @@
 import { amount, short } from "../lib/units";
 import type { Reason } from "../lib/types";
-import { language, t } from "../text/index.svelte";
+import { t } from "../text/index.svelte";
+
+/** A resource as people call it. */
+export function named(resource: string): string {
+  return resource === "memory" ? t("memory") : resource === "cpu" ? t("cpu") : short(resource);
+}
 
 /** One reason in the language of the page. */
 export function reason(found: Reason): string {
-  const resource = found.resource === "memory" ? t("memory") : short(found.resource ?? "");
-  const name = resource === "cpu" ? t("cpu") : resource;
+  const name = named(found.resource ?? "");
   // The resource is named already: only bytes need their unit.
   const lacking = found.resource === "memory" ? amount("memory", found.amount ?? 0) : String(found.amount ?? 0);
   switch (found.code) {
@@ -23,5 +27,5 @@ export function reason(found: Reason): string {
 }
 
 export function reasons(found: readonly Reason[]): string {
-  return found.map(reason).join(language.name === "zh" ? "，" : ", ");
+  return found.map(reason).join(t("clauses"));
 }
