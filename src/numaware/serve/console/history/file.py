@@ -71,12 +71,18 @@ CREATE TABLE point (
 
 
 class Row(NamedTuple):
-    """What was written of a node last: which row that is, its dictionary's, and that dictionary compressed."""
+    """What was written of a node last: which row that is, its dictionary's, and that dictionary compressed.
+
+    A node drifts away from its dictionary: how long the first row was that used it, and how much longer all later ones
+    were in sum, tells when a new one is worth its price.
+    """
 
     time: int
     base: int
     dictionary: bytes
     digest: bytes
+    first: int = 0
+    drift: int = 0
 
 
 class HistoryFile:
@@ -167,9 +173,11 @@ class HistoryFile:
         if before is not None and time - before.base < RENEWED_EVERY:
             made = zlib.compressobj(6, zdict=zlib.decompress(before.dictionary))
             data = made.compress(raw) + made.flush()
-            if 2 * len(data) < len(before.dictionary):
+            first = before.first or len(data)
+            drift = before.drift + max(0, len(data) - first)
+            if drift < len(before.dictionary) and 4 * len(data) < 3 * len(before.dictionary):
                 self._insert(name, time, before.base, data)
-                return Row(time, before.base, before.dictionary, digest)
+                return before._replace(time=time, digest=digest, first=first, drift=drift)
         data = zlib.compress(raw, 6)
         self._insert(name, time, None, data)
         return Row(time, time, data, digest)
