@@ -138,7 +138,8 @@ class Console:
             key=lambda pod: (pod.namespace, pod.name),
         )
         page, last = _page(found, query, lambda pod: f"{pod.namespace}/{pod.name}")
-        return PodPage(tuple(podview.in_words(pod, call.lang) for pod in page), len(found), last)
+        lang = call.lang
+        return PodPage(tuple(podview.in_words(pod, lang) for pod in page), len(found), last)
 
     async def pod(self, call: Call) -> PodView:
         scene = await self._scene(call.query.at)
@@ -207,8 +208,8 @@ class Console:
         query: EventQuery = call.query
         scene = await self._scene(query.at)
         if scene is not self.now or "text/event-stream" not in call.request.headers.get("accept", ""):
-            recent = list(scene.world.events)[: -query.limit - 1 : -1]
-            return EventPage(tuple(podview.event_in_words(event, call.lang) for event in recent))
+            recent, lang = list(scene.world.events)[: -query.limit - 1 : -1], call.lang
+            return EventPage(tuple(podview.event_in_words(event, lang) for event in recent))
         try:
             lines = self.stream.subscribe(_shape(query))
         except TooManyReadersError:

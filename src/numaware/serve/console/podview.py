@@ -167,9 +167,13 @@ def _amounts(resources: tuple[tuple[str, int], ...]) -> dict[str, int]:
 
 def in_words(pod: PodSummary, lang: Lang) -> PodSummary:
     """What its scheduler says of it, told in a language."""
-    return msgspec.structs.replace(pod, message=retold(pod.message, lang)) if pod.message else pod
+    if lang == "en" or not pod.message:
+        return pod
+    return msgspec.structs.replace(pod, message=retold(pod.message, lang))
 
 
 def event_in_words(event: Event, lang: Lang) -> Event:
     """The same for something that happened."""
-    return msgspec.structs.replace(event, message=retold(event.message, lang)) if event.message else event
+    if lang == "en" or not event.message:
+        return event
+    return msgspec.structs.replace(event, message=retold(event.message, lang))
