@@ -17,6 +17,8 @@ from structlog.testing import capture_logs
 
 from console_world import NOW
 from numaware.errors import InputError
+from numaware.serve.console.census import STALE_AFTER
+from numaware.serve.console.history import keeper
 from numaware.serve.console.history.file import HOUR, HistoryFile
 from numaware.serve.console.history.keeper import EVERY
 from numaware.serve.console.history.travel import History
@@ -180,3 +182,20 @@ def test_a_file_that_is_too_small_for_anything_is_told_of(tmp_path: Path) -> Non
         for _ in range(60):
             recorded.look(recorded.world.now + 30_000)
         assert (tmp_path / "file").stat().st_size <= 64 << 12
+
+
+def test_of_many_nodes_a_few_are_asked_each_time_how_old_they_are_and_none_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "_AGES_AT_ONCE", 2)
+    world = lab()
+    silent = world.cluster.members[-1].name
+    heard = world.now
+    monkeypatch.setattr(world, "reported", lambda name: ("reported", heard if name == silent else world.now))
+    with recording(tmp_path / "file", world) as recorded:
+        recorded.look()
+        recorded.look(heard + STALE_AFTER + 1)
+        looks = [recorded.look() for _ in range(len(world.cluster) // 2)]
+        nodes = recorded.ask("GET /api/v1/nodes", looks[-1])["items"]
+        assert [node["name"] for node in nodes if node["stale"]] == [silent]
+        assert next(node["reportedAt"] for node in nodes if node["stale"]) == heard

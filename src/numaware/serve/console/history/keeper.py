@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import structlog
 
-from numaware.schedule.cluster import Load
+from numaware.schedule.cluster import Cluster, Load
 from numaware.schedule.facts import NodeFacts
 from numaware.serve.console.census import STALE_AFTER, Census
 from numaware.serve.console.history.file import RENEWED_EVERY, HistoryFile, Row
@@ -36,6 +36,7 @@ from numaware.serve.console.world import Event, Source, Story
 
 EVERY = 2_000
 _MOST_LOOKS = 4
+_AGES_AT_ONCE = 1000
 QUIET_FOR = 10_000
 _FORGET_EVERY = 10 * 60_000
 _FULL_PERMILLE = 900
@@ -53,7 +54,7 @@ class _Seen(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """The world at a moment: nodes that changed since the last look (None: gone), and all the rest as it is."""
+    """The world at a moment: nodes that changed since the last look (None: gone), and the rest as it is."""
 
     time: int
     name: str
@@ -83,6 +84,7 @@ class Keeper:
         self._looked = 0
         self._last_event = 0
         self._last_point = 0
+        self._asked = 0
         self._again_at = 0
         self._forgot = 0
         try:
@@ -116,6 +118,7 @@ class Keeper:
         for name in names:
             member = world.cluster.by_name.get(name)
             nodes[name] = None if member is None else _Seen(member.facts, member.load, letters.of(member))
+        known = world.cluster.by_name
         events = []
         for event in reversed(world.events):
             if event.id <= self._last_event:
@@ -128,7 +131,11 @@ class Keeper:
                 world.name,
                 world.kind,
                 nodes,
-                {member.name: world.reported(member.name) for member in world.cluster},
+                {
+                    name: world.reported(name)
+                    for name in self._in_turn(world.cluster) | nodes.keys()
+                    if name in known
+                },
                 dict(world.stories),
                 ClusterMoment(dict(world.waiting), tuple(world.switches), tuple(world.changes)),
                 tuple(reversed(events)),
@@ -140,6 +147,12 @@ class Keeper:
             self._last_event = events[0].id
         if points:
             self._last_point = points[-1].time
+
+    def _in_turn(self, cluster: Cluster) -> set[str]:
+        """Whose age is asked for this time: everybody's, as long as that takes no time worth mentioning."""
+        begin = self._asked if self._asked < len(cluster) else 0
+        self._asked = begin + _AGES_AT_ONCE
+        return {member.name for member in cluster.members[begin : self._asked]}
 
     def drain(self) -> None:
         """Wait until everything that was handed over has been written."""
