@@ -7,6 +7,7 @@ Names, what is typed, and what kubelets and other programs said stay as they are
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from console_server import RunningConsole, running
 from console_world import console
 from kubelet_logs import ERAS, Story, written
 from numaware.serve.console.api import Console
+from numaware.serve.console.app import Access
+from numaware.serve.console.gates import TokenGate
 from numaware.serve.console.lab import LabWorld, lab_cluster
 from numaware.serve.console.shape import Shape, pod_of
 from numaware.twin.topology.hints import Hint
@@ -195,10 +198,23 @@ def test_what_a_person_does_is_answered_in_chinese(
         assert_chinese(page)
 
 
-def test_schedulers_are_compared_in_chinese(browser: Browser) -> None:
-    def few() -> Console:
-        return console(nodes=4)
+def few() -> Console:
+    return console(nodes=4)
 
+
+def test_a_guarded_console_asks_in_chinese(browser: Browser) -> None:
+    with running(few, Access("127.0.0.1:0", TokenGate(str(uuid.UUID(int=7))))) as server:
+        context = browser.new_context(locale="zh-CN")
+        page = context.new_page()
+        page.goto(server.url + "/overview")
+        page.get_by_label("令牌").fill("wrong-horse-battery-staple")
+        page.get_by_role("button", name="使用").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        assert_chinese(page)
+        context.close()
+
+
+def test_schedulers_are_compared_in_chinese(browser: Browser) -> None:
     with running(few) as server, opened(browser, server, "/simulate") as page:
         page.get_by_role("spinbutton", name="Pod").fill("60")
         page.get_by_role("button", name="运行").click()
