@@ -47,7 +47,10 @@ Devices = Mapping[str, Mapping[str, tuple[int, ...]]]
 
 
 class RealKubelet:
-    """One kubelet in a folder; `config` is laid over settings that every such kubelet needs."""
+    """One kubelet in a folder; `config` is laid over settings that every such kubelet needs.
+
+    With an `address` the API server reaches it: through loopback it would not, which is its rule for all nodes.
+    """
 
     def __init__(
         self,
@@ -58,10 +61,12 @@ class RealKubelet:
         *,
         name: str = "node-1",
         kubeconfig: Path | None = None,
+        address: str = "",
     ) -> None:
         assert os.geteuid() == 0, "a kubelet with mounts of its own needs root"
         self.folder = folder
         self.name = name
+        self.address = address
         self.made = made_sysfs.write(folder / "machine", machine)
         self.root = folder / "kubelet"
         self.sysctls = {name: Path(f"/proc/sys/{name}").read_text(encoding="utf-8") for name in SYSCTLS}
@@ -135,7 +140,7 @@ class RealKubelet:
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
             "containerRuntimeEndpoint": f"unix://{self._cri_socket}",
-            "address": "127.0.0.1",
+            "address": "0.0.0.0" if self.address else "127.0.0.1",  # noqa: S104 - the tests themselves ask on loopback
             "port": self.port,
             "readOnlyPort": self.read_only_port,
             "healthzPort": healthz,
@@ -207,7 +212,7 @@ class RealKubelet:
                     f"--root-dir={self.root}",
                     f"--cert-dir={self.folder / 'pki'}",
                     f"--hostname-override={self.name}",
-                    "--node-ip=127.0.0.1",
+                    f"--node-ip={self.address or '127.0.0.1'}",
                     "--v=2",
                     *([f"--kubeconfig={kubeconfig}"] if kubeconfig else []),
                 ]

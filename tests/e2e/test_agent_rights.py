@@ -1,0 +1,190 @@
+"""The agent beside a real kubelet that the API server can reach: its rights one by one, and `configz` through the server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from e2e.api import ApiError, Object
+from e2e.control_plane import ROOT, ControlPlane, free_port, kubelet
+from e2e.kubelet_beside_twin import container, pod
+from e2e.program import Program, eventually
+from e2e.proxy import FaultyProxy
+from e2e.real_kubelet import RealKubelet
+from e2e.rights import Right, rights, without
+from numaware.machine import synthetic
+
+pytestmark = pytest.mark.e2e
+
+NODE = "numa-1"
+NRT = f"/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/{NODE}"
+NUMATOPOLOGY = f"/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies/{NODE}"
+POD = "/api/v1/namespaces/default/pods/trainer"
+PLACED = "numaware.io/placement-observed"
+# Of a network that is nobody's, on this machine's own loopback device: no address of loopback to the API server.
+ADDRESS = "198.51.100.1"
+CONFIG = {
+    "topologyManagerPolicy": "restricted",
+    "topologyManagerScope": "pod",
+    "cpuManagerPolicy": "static",
+    "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
+    # A kubelet that is asked names its defaults, so what is compared with it does too.
+    "memoryManagerPolicy": "None",
+    "reservedSystemCPUs": "0,8",
+}
+_SECONDS = 60.0
+
+
+class Stage:
+    """A kubelet with one pod, and agents beside it that reach the API server through a proxy."""
+
+    def __init__(self, folder: Path, plane: ControlPlane, proxy: FaultyProxy) -> None:
+        self.plane = plane
+        self.proxy = proxy
+        self.api = plane.api()
+        self.kubelet = RealKubelet(
+            folder / "node",
+            synthetic.read("2s x 1n x 4c x 2t mem=8Gi"),
+            CONFIG,
+            name=NODE,
+            kubeconfig=plane.kubeconfig("kubelet"),
+            address=ADDRESS,
+        )
+        self._folder = folder
+        self._started = 0
+
+    @contextmanager
+    def agent(self, config: str = "") -> Iterator[Program]:
+        """An agent on a node that none has written of yet."""
+        for path in (NRT, NUMATOPOLOGY):
+            self.api.status_of("DELETE", path)
+        self.api.patch(POD, {"metadata": {"annotations": {PLACED: None}}})
+        self._started += 1
+        program = Program(
+            "agent",
+            [
+                Path(sys.executable).with_name("numaware"),
+                "agent",
+                f"--node={NODE}",
+                f"--root={self.kubelet.made}",
+                f"--kubelet-root={self.kubelet.root}",
+                f"--kubelet-config={config or self.kubelet.config_file}",
+                f"--device-plugins={self.kubelet.plugins_folder}",
+                f"--kubeconfig={self.plane.kubeconfig('numaware-agent', self.proxy.url)}",
+                f"--listen=127.0.0.1:{free_port()}",
+                "--volcano",
+            ],
+            self._folder / f"agent-{self._started}.log",
+        )
+        with program:
+            yield program
+
+    def published(self) -> dict[str, str]:
+        """What is told of the node, without what counts the writes."""
+        found = {entry["name"]: entry["value"] for entry in self.api.get(NRT)["attributes"]}
+        return {name: value for name, value in found.items() if name != "numaware.io/generation"}
+
+    def there(self, path: str) -> bool:
+        return self.api.status_of("GET", path) == 200
+
+    def placed(self) -> bool:
+        found: Object = self.api.get(POD)["metadata"]
+        return PLACED in found.get("annotations", {})
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("stage")
+    users = {"kubelet": kubelet(NODE)}
+    # A node's name is in no DNS here.
+    flags = ("--kubelet-preferred-address-types=InternalIP",)
+    with (
+        own_address(),
+        ControlPlane(folder / "plane", users=users, server_flags=flags) as plane,
+        FaultyProxy(plane) as proxy,
+    ):
+        made = Stage(folder, plane, proxy)
+        with made.kubelet:
+            # A kubelet that has just joined does not know yet that it may be asked for its pods.
+            eventually(lambda: plane.api().get(f"/api/v1/nodes/{NODE}"), "the node is there", 60)
+            amounts = {"cpu": "4", "memory": "1Gi"}
+            body = pod("trainer", container("app", amounts))
+            body["spec"]["nodeName"] = NODE
+            plane.api().create("/api/v1/namespaces/default/pods", body)
+            eventually(lambda: plane.api().get(POD)["status"].get("startTime"), "the pod is judged", 120)
+            yield made
+
+
+@contextmanager
+def own_address() -> Iterator[None]:
+    """The address on this machine, for as long as it is needed."""
+    added = subprocess.run(["ip", "address", "add", f"{ADDRESS}/32", "dev", "lo"], check=False)
+    try:
+        yield
+    finally:
+        if added.returncode == 0:
+            subprocess.run(["ip", "address", "del", f"{ADDRESS}/32", "dev", "lo"], check=True)
+
+
+WORK: dict[str, Callable[[Stage], bool]] = {
+    "get nodes": lambda stage: stage.there(NRT),
+    "list pods": lambda stage: stage.there(NRT),
+    "patch pods": Stage.placed,
+    "get noderesourcetopologies": lambda stage: stage.there(NRT),
+    "create noderesourcetopologies": lambda stage: stage.there(NRT),
+    "patch noderesourcetopologies": lambda stage: stage.there(NRT),
+    "create numatopologies": lambda stage: stage.there(NUMATOPOLOGY),
+    "patch numatopologies": lambda stage: stage.there(NUMATOPOLOGY),
+}
+
+
+def test_the_agent_does_all_its_work_with_what_is_shipped(stage: Stage) -> None:
+    shipped = rights("agent")
+    assert {str(right) for right in shipped if right.verb != "watch"} == set(WORK)
+    before = {right: (right.answers(stage.proxy, 403), _lists(stage)) for right in shipped}
+    with stage.agent() as agent:
+        for name, done in WORK.items():
+            eventually(partial(done, stage), f"done with {name}", _SECONDS, agent)
+    for right, (refused, lists) in before.items():
+        assert (right.answers(stage.proxy, 403), _lists(stage)) == (refused, lists + 1)
+
+
+@pytest.mark.parametrize("right", rights("agent"), ids=str)
+def test_without_one_verb_the_agent_leaves_something_undone(stage: Stage, right: Right) -> None:
+    # To apply what is not there is a patch that the server refuses for want of the right to create.
+    asked = right._replace(verb="patch") if right.verb == "create" else right
+    refused, lists = asked.answers(stage.proxy, 403), _lists(stage)
+    with without(stage.plane, "agent", right), stage.agent() as agent:
+        eventually(lambda: asked.answers(stage.proxy, 403) > refused, f"it tries to {right}", _SECONDS, agent)
+        if right.verb == "watch":
+            eventually(lambda: _lists(stage) >= lists + 3, "it asks again and again", _SECONDS, agent)
+        else:
+            assert not WORK[str(right)](stage)
+
+
+def _lists(stage: Stage) -> int:
+    return stage.proxy.seen()["200 GET /api/v1/pods"]
+
+
+def test_configz_through_the_api_server_tells_what_the_file_does(stage: Stage) -> None:
+    with stage.agent() as agent:
+        by_file = eventually(stage.published, "what the file says is published", _SECONDS, agent)
+    assert by_file["topologyManagerPolicy"] == "restricted"
+    with stage.agent("configz") as agent:
+        asked = f"403 GET /api/v1/nodes/{NODE}/proxy/configz"
+        eventually(
+            lambda: stage.proxy.seen()[asked], "it may not ask without the rules for it", _SECONDS, agent
+        )
+        with pytest.raises(ApiError, match="404"):
+            stage.published()
+        stage.plane.kubectl("apply", "-f", ROOT / "deploy/agent/configz.yaml")
+        eventually(
+            lambda: stage.published() == by_file, "the kubelet's own answer is published", _SECONDS, agent
+        )
+    assert stage.proxy.seen()[f"200 GET /api/v1/nodes/{NODE}/proxy/configz"] >= 1
