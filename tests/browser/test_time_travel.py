@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from console_server import RunningConsole, running
@@ -118,6 +119,23 @@ def test_a_moment_that_is_not_kept_is_told_and_the_way_back_is_there(
     page.get_by_role("button", name="Back to now").click()
     expect(page.locator(".tile").first).to_be_visible()
     expect(page.locator(".errbar")).to_have_count(0)
+
+
+def wrong(page: Page) -> list[tuple[str, str]]:
+    """What axe finds."""
+    return [(one["id"], one["nodes"][0]["html"][:200]) for one in Axe().run(page).response["violations"]]
+
+
+@pytest.mark.parametrize("path", ["/overview", "/nodes/gpu-0", "/policies", "/monitoring"])
+def test_the_past_pleases_axe_in_both_themes(page: Page, server: RunningConsole, path: str) -> None:
+    page.goto(f"{server.url}{path}?at={moment(PAST).replace('+00:00', 'Z')}")
+    expect(page.get_by_role("button", name="Earlier change")).to_be_enabled()
+    expect(page.locator("h1").first).to_be_attached()
+    page.wait_for_timeout(500)
+    assert wrong(page) == []
+    page.get_by_role("button", name="Dark", exact=True).click()
+    page.wait_for_timeout(250)
+    assert wrong(page) == []
 
 
 def test_it_reads_in_chinese_and_fits_a_phone(page: Page, server: RunningConsole) -> None:

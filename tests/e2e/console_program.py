@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from e2e.control_plane import ControlPlane, free_port
@@ -21,7 +22,7 @@ class Answer(NamedTuple):
 class ConsoleProgram(Program):
     """The console with the rights that are shipped for it; `url` where it reaches the API server through a proxy."""
 
-    def __init__(self, plane: ControlPlane, url: str | None = None) -> None:
+    def __init__(self, plane: ControlPlane, url: str | None = None, more: Sequence[str] = ()) -> None:
         self.port = free_port()
         super().__init__(
             "numaware-console",
@@ -35,6 +36,7 @@ class ConsoleProgram(Program):
                 "--port",
                 str(self.port),
                 "--no-browser",
+                *more,
             ],
             plane.folder / "numaware-console.log",
         )
