@@ -117,9 +117,10 @@ def test_what_is_kept_stays_the_same_when_older_things_are_forgotten(tmp_path: P
     path = tmp_path / "file"
     seen = {}
     with recording(path, lab()) as recorded:
-        for minute in range(0, 40, 4):
-            time = recorded.look(NOW - HOUR + minute * MINUTE + 2_000)
-            seen[time] = recorded.everything()
+        for step in range(80):
+            time = recorded.look(NOW - HOUR + step * MINUTE // 2)
+            if not step % 8:
+                seen[time] = recorded.everything()
     file = HistoryFile(path, kept_for=kept_for)
     before = rows(path, "SELECT count(*) FROM state")
     file.forget(max(seen))

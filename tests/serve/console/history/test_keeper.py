@@ -22,6 +22,7 @@ from numaware.serve.console.history import keeper
 from numaware.serve.console.history.file import HOUR, HistoryFile
 from numaware.serve.console.history.keeper import EVERY
 from numaware.serve.console.history.travel import History
+from numaware.serve.console.problems import ProblemError
 from recorded_world import lab, recording
 
 TESTS = Path(__file__).parents[3]
@@ -171,10 +172,22 @@ def test_what_was_written_of_a_time_is_not_written_again(tmp_path: Path) -> None
         seen = recorded.everything()
     other = lab(seed=2)
     with recording(path, other) as recorded:
-        for moment in range(NOW - HOUR // 2, NOW + HOUR // 2, HOUR // 10):
+        for moment in range(NOW - HOUR // 20, NOW + HOUR // 20, 30_000):
             recorded.look(moment)
         assert recorded.everything(first)["pods"] == seen["pods"]
         assert [span["fromMs"] > first for span in recorded.kept_spans()] == [False, True]
+
+
+def test_of_a_time_in_which_nobody_looked_nothing_is_shown(tmp_path: Path) -> None:
+    with recording(tmp_path / "file", lab()) as recorded:
+        before = recorded.look(NOW - HOUR + 10_000)
+        after = recorded.look(NOW - HOUR + 600_000)
+        seen = recorded.everything()
+        assert [span["fromMs"] for span in recorded.kept_spans()] == [before, after]
+        with pytest.raises(ProblemError, match="nothing is kept of that time"):
+            recorded.everything(before + 300_000)
+        # What happened before is told of in the new stretch as well, as it is live.
+        assert recorded.everything(after) == seen
 
 
 def test_a_file_that_is_too_small_for_anything_is_told_of(tmp_path: Path) -> None:

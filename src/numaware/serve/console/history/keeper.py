@@ -37,6 +37,7 @@ from numaware.serve.console.world import Event, Source, Story
 EVERY = 2_000
 _MOST_LOOKS = 4
 _AGES_AT_ONCE = 1000
+_LONGEST_BLINK = 60_000
 QUIET_FOR = 10_000
 _FORGET_EVERY = 10 * 60_000
 _FULL_PERMILLE = 900
@@ -229,6 +230,9 @@ class _Writer:
 
     def take(self, look: _Look) -> None:
         """Learn what a look tells; whether it can be written is another matter."""
+        if self._look is not None and look.time - self._look.time > _LONGEST_BLINK:
+            # Nobody looked (a laptop slept): of that time nothing is known, and nothing shall be shown.
+            self.begin_again()
         for name, seen in look.nodes.items():
             before = self._nodes.pop(name, None)
             for uid in before.load.node.state.pods if before else ():
