@@ -63,7 +63,7 @@ export function asOf(path: string, method: string): string {
   const url = new URL(path, location.origin);
   if (!OF_ANY_MOMENT.test(url.pathname) || url.searchParams.has("at")) return path;
   url.searchParams.set("at", route.at);
-  return url.pathname + url.search;
+  return (url.pathname + url.search).replaceAll("%3A", ":");
 }
 
 export function get<T>(path: string, query: Record<string, string | number | undefined> = {}, signal?: AbortSignal): Promise<T> {
