@@ -67,6 +67,7 @@ def test_an_empty_file_is_taken_and_a_second_writer_is_told_who_has_it(tmp_path:
     path = tmp_path / "file"
     path.touch()
     first = HistoryFile(path)
+    assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(InputError, match="another console is writing to it"):
         HistoryFile(path)
     first.close()

@@ -178,6 +178,15 @@ def test_what_was_written_of_a_time_is_not_written_again(tmp_path: Path) -> None
         assert [span["fromMs"] > first for span in recorded.kept_spans()] == [False, True]
 
 
+def test_a_file_from_the_future_is_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with recording(path, lab()) as recorded:
+        recorded.look(NOW + 3 * HOUR)
+    with recording(path, lab()) as recorded:
+        recorded.look(NOW)
+        assert recorded.history.keeper.problem == "what is kept in it is of a later time than now"
+
+
 def test_of_a_time_in_which_nobody_looked_nothing_is_shown(tmp_path: Path) -> None:
     with recording(tmp_path / "file", lab()) as recorded:
         before = recorded.look(NOW - HOUR + 10_000)

@@ -293,9 +293,8 @@ def _create(path: Path) -> None:
     made = path.with_name(f".{path.name}.new")
     made.unlink(missing_ok=True)
     try:
-        # SQLite would say less clearly why it cannot.
-        with made.open("xb"):
-            pass
+        # SQLite would say less clearly why it cannot; and what runs in a cluster is not for everybody on this machine.
+        made.touch(0o600, exist_ok=False)
         with contextlib.closing(sqlite3.connect(made, isolation_level=None)) as database:
             database.execute(f"PRAGMA page_size = {_PAGE}")
             database.executescript(

@@ -21,7 +21,7 @@ import structlog
 from numaware.schedule.cluster import Cluster, Load
 from numaware.schedule.facts import NodeFacts
 from numaware.serve.console.census import STALE_AFTER, Census
-from numaware.serve.console.history.file import RENEWED_EVERY, HistoryFile, Row
+from numaware.serve.console.history.file import HOUR, RENEWED_EVERY, HistoryFile, Row
 from numaware.serve.console.history.past import MOST_EVENTS, NO_NODE, Archive
 from numaware.serve.console.history.snapshot import (
     ClusterMoment,
@@ -38,6 +38,8 @@ EVERY = 2_000
 _MOST_LOOKS = 4
 _AGES_AT_ONCE = 1000
 _LONGEST_BLINK = 60_000
+# The lab lives through an hour that is over when it starts; whoever is further back has another clock.
+_FUTURE = 2 * HOUR
 QUIET_FOR = 10_000
 _FORGET_EVERY = 10 * 60_000
 _FULL_PERMILLE = 900
@@ -288,7 +290,10 @@ class _Writer:
             return
         time = look.time
         if not self._in_run:
-            if time <= file.last_time():
+            last = file.last_time()
+            if time <= last - _FUTURE:
+                raise ValueError("what is kept in it is of a later time than now")
+            if time <= last:
                 # Somebody wrote of this time before; what is kept does not change.
                 self._points.clear()
                 return
