@@ -340,7 +340,7 @@ def test_random_pods_land_where_the_twin_says(
     record_property("measured", f"kubelet {number}: {told}, all as the twin said")
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(10))
 def test_random_pods_land_where_the_twin_says_on_eight_numa_nodes(
     number: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

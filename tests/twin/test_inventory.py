@@ -60,6 +60,19 @@ def test_a_node_without_cpus_keeps_its_place() -> None:
     ]
 
 
+def test_a_cache_as_large_as_its_numa_node_is_no_uncore_since_cadvisor_does_not_tell_of_it() -> None:
+    """Then the kubelet takes the socket for it: with several NUMA nodes in one socket, that is something else."""
+    made = synthetic.read("1s x 2n x 2c x 2t")
+    assert {cache.cpus for cache in made.caches if cache.level == 3} == {node.cpus for node in made.numa}
+    assert {cpu.uncore for node in hardware_of(made).numa for cpu in node.cpus} == {None}
+    whole = tuple(
+        msgspec.structs.replace(cache, cpus=made.online) if cache.level == 3 else cache
+        for cache in made.caches
+    )
+    shared = hardware_of(msgspec.structs.replace(made, caches=whole))
+    assert {cpu.uncore for node in shared.numa for cpu in node.cpus} == {0}
+
+
 def test_the_last_level_cache_is_the_uncore_and_a_smaller_one_is_not() -> None:
     made = synthetic.read("1x4")
     caches = (

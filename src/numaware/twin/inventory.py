@@ -22,8 +22,8 @@ _DISPLAY_CLASS = "03"
 
 def hardware_of(machine: Machine, resources: Sequence[PluginResource] | None = None) -> Hardware:
     """The kubelet's view; `resources` replaces the guess from PCI. ValueError if the source says too little."""
-    last_level = _last_level_caches(machine)
     online = machine.online
+    uncore = _uncore_caches(machine, _threads_of_nodes(machine, online))
     places: dict[int, list[CpuPlace]] = {node.id: [] for node in machine.numa}
     for cpu in machine.cpus:
         if not cpu.online:
@@ -33,7 +33,7 @@ def hardware_of(machine: Machine, resources: Sequence[PluginResource] | None = N
         if not cpu.siblings and cpu.core is None:
             raise ValueError(f"the core of CPU {cpu.id} is not known; sysfs, hwloc and lscpu -e tell cores")
         core = (cpu.siblings & online).first() if cpu.siblings else cpu.core
-        places[cpu.numa].append(CpuPlace(cpu.id, core or 0, cpu.package or 0, last_level.get(cpu.id)))
+        places[cpu.numa].append(CpuPlace(cpu.id, core or 0, cpu.package or 0, uncore.get(cpu.id)))
     if not any(places.values()):
         raise ValueError("no online CPU is known; the source does not say what is on which NUMA node")
     nodes = tuple(
@@ -84,16 +84,32 @@ def _computes(device: PciDevice) -> bool:
     )
 
 
-def _last_level_caches(machine: Machine) -> dict[int, int]:
-    """CPU -> number of its last-level cache, which cAdvisor reports as the uncore cache; none reported, none here."""
-    level = max((cache.level for cache in machine.caches if cache.type != "Instruction"), default=0)
-    if level < 3:
-        return {}
-    groups: list[CpuSet] = sorted(
-        {cache.cpus for cache in machine.caches if cache.level == level and cache.type != "Instruction"},
-        key=lambda cpus: cpus.mask & -cpus.mask,
-    )
-    return {cpu: number for number, cpus in enumerate(groups) for cpu in cpus}
+def _uncore_caches(machine: Machine, threads: Mapping[int, int]) -> dict[int, int]:
+    """CPU -> number of the cache beyond L2 that it has with some others, as cAdvisor reports it; none reported, none here.
+
+    `threads` is how many CPUs the NUMA node of a CPU would have if all its cores were like that CPU's.
+    """
+    shared: dict[int, CpuSet] = {}
+    for cache in sorted(machine.caches, key=lambda cache: cache.level):
+        if cache.level > 2 and cache.type != "Instruction":
+            for cpu in cache.cpus:
+                # CADVISOR: one with as many CPUs as the NUMA node is taken for the node's own, and not told of its cores.
+                if len(cache.cpus) != threads.get(cpu):
+                    shared.setdefault(cpu, cache.cpus)
+    groups = sorted(set(shared.values()), key=lambda cpus: cpus.mask & -cpus.mask)
+    numbers = {cpus: number for number, cpus in enumerate(groups)}
+    return {cpu: numbers[cpus] for cpu, cpus in shared.items()}
+
+
+def _threads_of_nodes(machine: Machine, online: CpuSet) -> dict[int, int]:
+    cores: dict[int | None, set[CpuSet]] = {}
+    siblings = {cpu.id: cpu.siblings & online or CpuSet((cpu.id,)) for cpu in machine.cpus if cpu.online}
+    for cpu in machine.cpus:
+        if cpu.online:
+            cores.setdefault(cpu.numa, set()).add(siblings[cpu.id])
+    return {
+        cpu.id: len(cores[cpu.numa]) * len(siblings[cpu.id]) for cpu in machine.cpus if cpu.id in siblings
+    }
 
 
 def registered_resources(
