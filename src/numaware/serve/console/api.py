@@ -52,6 +52,7 @@ from numaware.serve.console.simulation import Simulation, Simulations, Simulatio
 from numaware.serve.console.simulation import in_words as simulation_in_words
 from numaware.serve.console.stream import Changed, Stream, TooManyReadersError
 from numaware.serve.console.whatif import NodeAnswer, WhatIf, asked, headroom, reasons_of, rooms, tally, told
+from numaware.serve.console.words import retold
 from numaware.serve.console.world import SwitchError, World
 from numaware.workload.pod import Pod
 
@@ -238,7 +239,10 @@ class Console:
 
     async def kept(self, call: Call) -> Kept:
         query: HistoryQuery = call.query
-        return Kept() if self.history is None else await self.history.kept(query.at, query.node)
+        if self.history is None:
+            return Kept()
+        found = await self.history.kept(query.around, query.node)
+        return msgspec.structs.replace(found, problem=retold(found.problem, call.lang))
 
     async def policies(self, call: Call) -> switching.Policies:
         scene = await self._scene(call.query.at)

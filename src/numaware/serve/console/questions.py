@@ -134,9 +134,10 @@ class MonitorQuery(msgspec.Struct, frozen=True, rename="camel"):
     at: Moment | None = None
 
 
-class HistoryQuery(AtQuery, frozen=True, rename="camel"):
-    """A moment, and a node whose changes before and after it are looked for instead of all."""
+class HistoryQuery(msgspec.Struct, frozen=True, rename="camel"):
+    """The changes `around` a moment are looked for (around now without one): any, or those of a node."""
 
+    around: Moment | None = None
     node: Text = ""
 
 

@@ -70,6 +70,15 @@ CHINESE: Mapping[str, str] = {
     "start the console with --record FILE to look back": "启动控制台时加上 --record FILE 才能回看",
     "what is over cannot be changed": "过去的状态不能更改",
     "from {} to {}": "{} 至 {}",
+    "what is kept in it is of a later time than now": "其中保存的时间晚于现在",
+    "database or disk is full": "磁盘已满",
+    "disk I/O error": "磁盘读写错误",
+    "No space left on device": "磁盘已满",
+    "Permission denied": "没有权限",
+    "Read-only file system": "文件系统只读",
+    "attempt to write a readonly database": "文件只读",
+    "{}: is not a history of numaware (it was left as it is; give a new file)": "{}：不是 numaware 的历史文件（未改动；请指定新文件）",
+    "{}: another console is writing to it (give every console a file of its own)": "{}：另一个控制台正在写入（每个控制台需要各自的文件）",
     # switches
     "this console only looks at the cluster; nothing is switched from here": "此控制台只查看集群，不在这里切换",
     "kubelets are configured on their nodes (prefer-closest-numa-nodes); nothing in this cluster edits them": (

@@ -119,18 +119,25 @@ def test_the_stream_of_changes_is_a_list_in_the_past(asking: TestClient) -> None
     assert all(event["time"] <= PAST for event in answer.json()["items"])
 
 
+def around(asking: TestClient, at: int, node: str) -> Any:
+    answer = asking.get("/api/v1/history", params={"around": moment(at), "node": node})
+    # What comes next is not known for ever.
+    assert answer.headers["cache-control"] == "no-cache"
+    return answer.json()
+
+
 def test_one_steps_from_change_to_change(asking: TestClient) -> None:
     steps: list[int] = []
     for node in ("", "gpu-0"):
         at = PAST
         steps.clear()
         for _ in range(4):
-            kept = get(asking, "/api/v1/history", at, node=node)
+            kept = around(asking, at, node)
             assert kept["previous"] < at
             at = kept["previous"]
             steps.append(at)
         for later in reversed(steps[:-1]):
-            at = get(asking, "/api/v1/history", at, node=node)["next"]
+            at = around(asking, at, node)["next"]
             assert at == later
     changed = [get(asking, "/api/v1/nodes/gpu-0", time)["pods"] for time in steps]
     assert any(one != other for one, other in pairwise(changed))
