@@ -27,3 +27,16 @@ def test_no_verb_that_answers_brings_the_wires_just_by_being_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_agent_logs_without_a_package_that_draws_and_leaves_it_to_those_who_do() -> None:
+    program = (
+        "import sys\n"
+        "from numaware.cli import agent\n"
+        "agent._import_plain_logs()\n"
+        "import numaware.node.agent\n"
+        "assert 'rich' not in sys.modules\n"
+        "import rich.console\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

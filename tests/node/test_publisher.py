@@ -18,7 +18,9 @@ from numaware.kube.client import Client
 from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES, PODS
 from numaware.kube.topology import nrt
 from numaware.machine import synthetic
+from numaware.node import publisher
 from numaware.node.kubelet_files import KubeletFiles
+from numaware.node.observation import Facts, observe
 from numaware.node.publisher import Options, Publisher
 from numaware.node.troubles import Troubles
 from numaware.twin.node import Node
@@ -147,6 +149,30 @@ def test_nothing_is_written_while_nothing_changes_even_if_files_are_touched(tmp_
         scene.server.put(PODS, "besteffort", "work", spec={"nodeName": NAME, "containers": [{"name": "c"}]})
         await asyncio.sleep(0.5)
         assert len(scene.writes()) == before
+
+    publishing(tmp_path, look)
+
+
+def test_what_is_known_is_not_worked_out_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    observed: list[Facts] = []
+
+    def counted(facts: Facts) -> Node:
+        observed.append(facts)
+        return observe(facts)
+
+    monkeypatch.setattr(publisher, "observe", counted)
+
+    async def look(scene: Scene) -> None:
+        await until(scene.agrees)
+        await asyncio.sleep(0.5)
+        before = len(observed)
+        scene.made.write()
+        await asyncio.sleep(0.5)
+        assert len(observed) == before
+        scene.made.admit(scene.server, "a", cpu="2", memory="1Gi")
+        scene.happens()
+        await until(scene.agrees)
+        assert len(observed) > before
 
     publishing(tmp_path, look)
 

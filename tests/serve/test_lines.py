@@ -70,3 +70,37 @@ def test_only_so_many_calls_are_made_at_once() -> None:
         return most
 
     assert asyncio.run(run()) == 3
+
+
+def test_a_turn_that_comes_together_with_a_cancellation_goes_to_the_next() -> None:
+    done: list[str] = []
+
+    async def run() -> None:
+        lines = Lines(calls=1)
+        gate = asyncio.Event()
+        tasks: dict[str, asyncio.Task[None]] = {}
+
+        async def call(name: str, node: str, then_cancels: str = "") -> None:
+            async with lines.turn(node):
+                await gate.wait()
+                done.append(name)
+            if then_cancels:
+                tasks[then_cancels].cancel()
+
+        for name, node, then_cancels in (
+            ("first", "n", "second"),
+            ("second", "n", ""),
+            ("third", "n", ""),
+            # Has its turn, and waits for a call to be over.
+            ("other", "m", ""),
+            ("late", "m", ""),
+        ):
+            tasks[name] = asyncio.create_task(call(name, node, then_cancels))
+        await asyncio.sleep(0)
+        tasks["other"].cancel()
+        gate.set()
+        await asyncio.wait(tasks.values(), timeout=5)
+        assert {name for name, task in tasks.items() if task.cancelled()} == {"second", "other"}
+
+    asyncio.run(run())
+    assert sorted(done) == ["first", "late", "third"]
