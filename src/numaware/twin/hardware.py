@@ -65,15 +65,23 @@ class DeviceLink(msgspec.Struct, frozen=True):
     kind: str
 
 
+class LastCache(msgspec.Struct, frozen=True):
+    """A last-level cache: the mask of the CPUs that share it, and its bytes, 0 if nobody told."""
+
+    cpus: int
+    size: int = 0
+
+
 class Hardware(msgspec.Struct, frozen=True):
     """All that the kubelet is told; the managers see it as `checked` leaves it, everything ascending by id or name.
 
-    Of `links` no kubelet hears; they are kept for those who look at the machine.
+    Of `links` and `caches` no kubelet hears; they are kept for those who look at the machine.
     """
 
     numa: tuple[NumaHardware, ...]
     resources: tuple[PluginResource, ...] = ()
     links: tuple[DeviceLink, ...] = ()
+    caches: tuple[LastCache, ...] = ()
 
 
 def checked(hardware: Hardware) -> Hardware:
@@ -111,6 +119,7 @@ def checked(hardware: Hardware) -> Hardware:
             for resource in sorted(hardware.resources, key=lambda resource: resource.name)
         ),
         hardware.links,
+        hardware.caches,
     )
 
 

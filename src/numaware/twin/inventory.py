@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from numaware.machine.codec import page_size_name
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine, PciDevice
-from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
+from numaware.twin.hardware import CpuPlace, Hardware, LastCache, NumaHardware, PluginDevice, PluginResource
 from numaware.twin.links import links_between
 from numaware.twin.state.device import DeviceCheckpoint
 
@@ -52,7 +52,7 @@ def hardware_of(machine: Machine, resources: Sequence[PluginResource] | None = N
         for node in machine.numa
     )
     offered = tuple(gpu_resources(machine) if resources is None else resources)
-    return Hardware(nodes, offered, links_between(machine, offered))
+    return Hardware(nodes, offered, links_between(machine, offered), _last_caches(machine, online))
 
 
 def gpu_resources(machine: Machine) -> list[PluginResource]:
@@ -99,6 +99,18 @@ def _uncore_caches(machine: Machine, threads: Mapping[int, int]) -> dict[int, in
     groups = sorted(set(shared.values()), key=lambda cpus: cpus.mask & -cpus.mask)
     numbers = {cpus: number for number, cpus in enumerate(groups)}
     return {cpu: numbers[cpus] for cpu, cpus in shared.items()}
+
+
+def _last_caches(machine: Machine, online: CpuSet) -> tuple[LastCache, ...]:
+    """The caches of the last level, if that is beyond L2, by their lowest CPU."""
+    known = [cache for cache in machine.caches if cache.level > 2 and cache.type != "Instruction"]
+    last = max((cache.level for cache in known), default=0)
+    sizes = {cache.cpus & online: cache.size_bytes or 0 for cache in known if cache.level == last}
+    return tuple(
+        LastCache(cpus.mask, size)
+        for cpus, size in sorted(sizes.items(), key=lambda found: found[0].mask & -found[0].mask)
+        if cpus
+    )
 
 
 def _threads_of_nodes(machine: Machine, online: CpuSet) -> dict[int, int]:

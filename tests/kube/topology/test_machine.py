@@ -8,7 +8,7 @@ import pytest
 from numaware.kube.topology import machine
 from numaware.machine import synthetic
 from numaware.twin.config import KubeletConfig
-from numaware.twin.hardware import DeviceLink
+from numaware.twin.hardware import DeviceLink, LastCache
 from numaware.twin.inventory import hardware_of
 
 GPU = "nvidia.com/gpu"
@@ -23,6 +23,13 @@ def test_links_are_between_the_same_devices_after_they_were_numbered() -> None:
         DeviceLink((GPU, "000000"), (GPU, "000001"), "PIX"),
         DeviceLink((GPU, "000002"), (GPU, "000003"), "PIX"),
     )
+
+
+def test_caches_are_those_of_the_machine() -> None:
+    hardware = hardware_of(synthetic.read("2s x 2c x 2t"))
+    assert hardware.caches == (LastCache(0b110011, 32 << 20), LastCache(0b11001100, 32 << 20))
+    kubelet, _ = machine.decode(machine.encode_hardware(hardware), CONFIG)
+    assert kubelet.hardware.caches == hardware.caches
 
 
 @pytest.mark.parametrize("link", [[0, 9, "PIX"], [0, -1, "PIX"], [0, 1, "P" * 9]])

@@ -62,7 +62,8 @@ def test_more_devices_than_a_table_can_show_have_none() -> None:
 
 def test_a_cache_that_nobody_told_of_is_not_made_up() -> None:
     made = machine()
-    told = view(hardware_of(made))["numa"][1]["cores"]
-    assert {cache for _, _, cache in told} == {1}
+    told = view(hardware_of(made))
+    assert {cache for _, _, cache in told["numa"][1]["cores"]} == {1}
+    assert told["caches"] == [32 << 20, 32 << 20]
     untold = view(hardware_of(msgspec.structs.replace(made, caches=())))["numa"][1]["cores"]
     assert {cache for _, _, cache in untold} == {None}

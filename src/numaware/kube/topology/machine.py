@@ -8,10 +8,19 @@ from typing import Annotated
 
 import msgspec
 
+from numaware.machine.cpuset import CpuSet, list_form
 from numaware.machine.words import printable
 from numaware.twin.config import Amounts, KubeletConfig
 from numaware.twin.config_text import ConfigText, ReservationText
-from numaware.twin.hardware import CpuPlace, DeviceLink, Hardware, NumaHardware, PluginDevice, PluginResource
+from numaware.twin.hardware import (
+    CpuPlace,
+    DeviceLink,
+    Hardware,
+    LastCache,
+    NumaHardware,
+    PluginDevice,
+    PluginResource,
+)
 from numaware.twin.kubelet import Kubelet, start
 
 # Resource -> the position of each device by its name.
@@ -59,7 +68,8 @@ def decode(machine: str, config: str) -> tuple[Kubelet, DeviceNames]:
         links = tuple(DeviceLink(everything[link.a], everything[link.b], link.kind) for link in found.links)
     except IndexError:
         raise ValueError("a link to a device that is not listed") from None
-    hardware = Hardware(numa, tuple(resources), links)
+    caches = tuple(LastCache(CpuSet.parse(cache.cpus).mask, cache.size) for cache in found.caches)
+    hardware = Hardware(numa, tuple(resources), links, caches)
     told = msgspec.json.decode(config, type=_Config)
     gates = tuple(sorted(told.feature_gates.items()))
     return start(hardware, told.configuration(told.version, gates)), names
@@ -93,6 +103,7 @@ def encode_hardware(hardware: Hardware) -> str:
             for resource in hardware.resources
         ),
         tuple(_Link(position[link.a], position[link.b], link.kind) for link in hardware.links),
+        tuple(_Cache(list_form(cache.cpus), cache.size) for cache in hardware.caches),
     )
     return _text(wire)
 
@@ -167,10 +178,16 @@ class _Link(msgspec.Struct, array_like=True):
     kind: Annotated[str, msgspec.Meta(max_length=8)]
 
 
+class _Cache(msgspec.Struct, array_like=True):
+    cpus: str
+    size: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
 class _Machine(_Wire):
     numa: tuple[_Numa, ...]
     resources: tuple[_Resource, ...] = ()
     links: tuple[_Link, ...] = ()
+    caches: tuple[_Cache, ...] = ()
 
 
 class _Config(ConfigText, frozen=True):

@@ -120,6 +120,7 @@ class Kubelet(msgspec.Struct, frozen=True, rename="camel"):
 class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     """All that is known of a node.
 
+    `caches` are the bytes of each last-level cache, 0 if nobody told, by the number that cores have.
     `links` has a row for each of `devices` and says how close it is to each of them, in nvidia-smi's words: X is the device
     itself, the empty word not known. It is empty where there are too many devices for a table.
     """
@@ -130,6 +131,7 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     taints: tuple[str, ...]
     unschedulable: bool
     numa: tuple[NumaView, ...]
+    caches: tuple[int, ...]
     shared_cpus: str
     reserved_cpus: str
     devices: tuple[NodeDevice, ...]
@@ -208,6 +210,7 @@ def view_of(census: Census, letters: Letters, member: Member) -> NodeView:
         taints=tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in member.facts.taints),
         unschedulable=member.facts.unschedulable,
         numa=tuple(_numa(node, position) for position in range(len(kubelet.layout.ids))),
+        caches=tuple(cache.size for cache in kubelet.hardware.caches),
         shared_cpus=list_form(node.effective_shared() if kubelet.cpus else kubelet.layout.all_cpus),
         reserved_cpus=list_form(kubelet.cpus.reserved) if kubelet.cpus else "",
         devices=devices,
@@ -242,9 +245,11 @@ def name_of(pod: Pod | None, uid: str) -> str:
 def _numa(node: Node, position: int) -> NumaView:
     kubelet = node.kubelet
     hardware = kubelet.hardware.numa[position]
+    caches = kubelet.hardware.caches
     cores: dict[tuple[int, int | None, int], list[int]] = {}
     for cpu in hardware.cpus:
-        cores.setdefault((cpu.socket, cpu.uncore, cpu.core), []).append(cpu.id)
+        cache = next((index for index, one in enumerate(caches) if one.cpus >> cpu.id & 1), None)
+        cores.setdefault((cpu.socket, cache, cpu.core), []).append(cpu.id)
     memory = kubelet.memory
     free, reserved = hardware.memory_bytes, 0
     held: dict[str, int] = {}
