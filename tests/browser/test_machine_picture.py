@@ -87,7 +87,7 @@ def test_the_way_between_packages_has_its_distance(browser: Browser, server: Run
     with opened(browser, server, "/nodes/epyc-0") as page:
         expect(page.locator(".way")).to_have_text("21")
         expect(page.locator(".pkg")).to_have_count(2)
-        expect(page.locator(".zone text", has_text=re.compile(r"^L3 L#\d+$"))).to_have_count(8)
+        expect(page.locator(".zone text", has_text=re.compile(r"^L3 L#\d · 32 MiB$"))).to_have_count(8)
         expect(page.get_by_text("This node has no devices that pods can own.")).to_be_visible()
 
 

@@ -156,6 +156,8 @@ export interface NodeView {
   taints: string[];
   unschedulable: boolean;
   numa: NumaView[];
+  /** Bytes of each last-level cache, 0 where nobody told. */
+  caches: number[];
   sharedCpus: string;
   reservedCpus: string;
   devices: NodeDevice[];
