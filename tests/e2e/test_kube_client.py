@@ -321,14 +321,14 @@ def test_of_two_candidates_one_leads_and_hands_over_when_it_stops(plane: Control
 
 def test_what_is_not_allowed_is_told_and_tried_again(plane: ControlPlane) -> None:
     async def story(client: Client) -> None:
-        told: list[tuple[str, str]] = []
-        reflector = Reflector(client, NODES, value, on_problem=lambda *problem: told.append(problem))
+        told: list[ApiError] = []
+        reflector = Reflector(client, NODES, value, on_trouble=told.append)
         task = asyncio.create_task(reflector.run())
         await until(lambda: bool(told))
         task.cancel()
         await asyncio.wait([task])
         assert not reflector.synced.is_set()
-        assert told[0][0] == NODES.path()
-        assert told[0][1].startswith("403 Forbidden: nodes is forbidden")
+        assert reflector.in_trouble
+        assert str(told[0]).startswith("403 Forbidden: nodes is forbidden")
 
     run(plane.kubeconfig("stranger"), story)
