@@ -231,9 +231,9 @@ class Console:
         span, end = query.minutes * 60_000, scene.world.now
         if self.history is None:
             return self.recorder.series(query.node, span)
-        if scene is not self.now or end - span < self.recorder.kept_from(query.node):
-            return await self.history.series(query.node, end - span, end)
         kept_from = await self.history.kept_from()
+        if scene is not self.now or (kept_from and end - span < self.recorder.kept_from(query.node)):
+            return await self.history.series(query.node, end - span, end)
         found = self.recorder.series(query.node, span)
         return msgspec.structs.replace(found, kept_from_ms=min(found.kept_from_ms, kept_from or end))
 

@@ -78,6 +78,7 @@ CHINESE: Mapping[str, str] = {
     "Read-only file system": "文件系统只读",
     "attempt to write a readonly database": "文件只读",
     "{}: is not a history of numaware (it was left as it is; give a new file)": "{}：不是 numaware 的历史文件（未改动；请指定新文件）",
+    "{}: is damaged (put it aside, and give a new file)": "{}：已损坏（请移走它并指定新文件）",
     "{}: another console is writing to it (give every console a file of its own)": "{}：另一个控制台正在写入（每个控制台需要各自的文件）",
     # switches
     "this console only looks at the cluster; nothing is switched from here": "此控制台只查看集群，不在这里切换",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import sqlite3
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from console_world import NOW
+from console_world import NOW, client
 from numaware.errors import InputError
 from numaware.serve.console.census import STALE_AFTER
 from numaware.serve.console.history import keeper
@@ -23,7 +24,7 @@ from numaware.serve.console.history.file import HOUR, HistoryFile
 from numaware.serve.console.history.keeper import EVERY
 from numaware.serve.console.history.travel import History
 from numaware.serve.console.problems import ProblemError
-from recorded_world import lab, recording
+from recorded_world import lab, moment, recording
 
 TESTS = Path(__file__).parents[3]
 # Lives as fast as it can, and says when everything up to a moment has been written.
@@ -107,7 +108,41 @@ def test_where_no_file_can_be_made_the_console_says_so_and_goes_on() -> None:
         assert (kept["file"], kept["spans"]) == ("history", [])
         assert kept["problem"]
         assert recorded.everything()["nodes"]["items"]
+        for minutes in (1, 1440):
+            assert recorded.ask("GET /api/v1/monitoring", node="gpu-0", minutes=minutes)["times"]
     assert [log["event"] for log in logs] == ["not recording"]
+
+
+def test_a_file_that_was_damaged_breaks_no_page(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with recording(path, lab()) as recorded:
+        times = [recorded.look(NOW - HOUR + step * 30_000) for step in range(20)]
+    whole = path.read_bytes()
+    dice = random.Random(1)  # noqa: S311 - no secret, only the same every time
+    outcomes: set[object] = set()
+    for _ in range(25):
+        damaged = bytearray(whole)
+        # Behind the head, which tells whose file it is.
+        for _ in range(dice.choice((1, 20, 400))):
+            damaged[dice.randrange(100, len(damaged))] = dice.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            HistoryFile(path).close()
+        except InputError as error:
+            outcomes.add(error.problem)
+            continue
+        with capture_logs(), recording(path, lab()) as recorded:
+            recorded.look(NOW)
+            found = client(recorded.console)
+            for at in (times[0], times[-1]):
+                for name in ("cluster", "nodes", "nodes/gpu-0", "pods", "monitoring", "history"):
+                    query = {"around" if name == "history" else "at": moment(at)}
+                    answer = found.get(f"/api/v1/{name}", params=query)
+                    outcomes.add(answer.status_code)
+                    assert answer.status_code in (200, 404), answer.text
+            assert found.get("/api/v1/monitoring", params={"minutes": 1440}).status_code in (200, 404)
+            assert found.get("/api/v1/nodes").status_code == 200
+    assert outcomes == {200, 404, "is damaged"}
 
 
 def test_a_file_that_becomes_another_is_not_written_to(tmp_path: Path) -> None:
@@ -172,8 +207,8 @@ def test_what_was_written_of_a_time_is_not_written_again(tmp_path: Path) -> None
         seen = recorded.everything()
     other = lab(seed=2)
     with recording(path, other) as recorded:
-        for moment in range(NOW - HOUR // 20, NOW + HOUR // 20, 30_000):
-            recorded.look(moment)
+        for time_ in range(NOW - HOUR // 20, NOW + HOUR // 20, 30_000):
+            recorded.look(time_)
         assert recorded.everything(first)["pods"] == seen["pods"]
         assert [span["fromMs"] > first for span in recorded.kept_spans()] == [False, True]
 

@@ -102,8 +102,10 @@ class HistoryFile:
             raise
         try:
             self._set_up(most_bytes)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, UnicodeDecodeError) or type(error) is sqlite3.DatabaseError:
+                raise InputError(str(path), "is damaged", hint="put it aside, and give a new file") from None
             raise
         # Numbers of what is shared, by digest, with the time that they were last told to be in use.
         self._values: dict[bytes, tuple[int, int]] = {}

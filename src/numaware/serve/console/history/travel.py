@@ -25,6 +25,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_SCENES = 3
 _HOW = "start the console with --record FILE to look back"
 
+# What a file that somebody has changed by hand may lead to.
+_UNREADABLE = (
+    sqlite3.Error,
+    msgspec.MsgspecError,
+    ValueError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    RecursionError,
+    StartError,
+)
+
 _Answer = TypeVar("_Answer")
 
 
@@ -94,9 +106,12 @@ class History:
             return await self._read(ask)
 
     async def kept_from(self) -> int | None:
-        """The oldest moment of which anything is kept."""
-        async with self._one:
-            spans = await self._read(lambda archive: archive.spans())
+        """The oldest moment of which anything is kept; None where there is none that could be read."""
+        try:
+            async with self._one:
+                spans = await self._read(lambda archive: archive.spans())
+        except ProblemError:
+            return None
         return min((span.from_ms for span in spans), default=None)
 
     async def series(self, node: str, begin: int, end: int) -> Series:
@@ -128,7 +143,7 @@ class History:
             return await asyncio.to_thread(ask, archive)
         except NotKeptError:
             raise ProblemError(404, await asyncio.to_thread(_told, archive)) from None
-        except (sqlite3.Error, msgspec.MsgspecError, ValueError, StartError) as error:
+        except _UNREADABLE as error:
             raise ProblemError(404, "what is kept of that time cannot be read", str(error)) from None
 
 
