@@ -455,7 +455,7 @@ export const en = {
   notInstalled: "not installed",
   willChange: "{before} → {after}, not applied",
   applyTitle: "Apply this change?",
-  linesChange: ["{added} line is added, {removed} removed; comments and order stay.", "{added} lines are added, {removed} removed; comments and order stay."],
+  linesChange: "Lines added: {added}, removed: {removed}; comments and order stay.",
   restartLab: "The lab changes its scheduler at once; pending pods are tried again.",
   restartCluster: "The scheduler restarts once; pending pods wait.",
   runningStay: "Running pods stay where they are.",
