@@ -46,9 +46,9 @@ def sources() -> Iterator[Path]:
 
 
 def code_blocks(text: str) -> list[list[str]]:
-    """The lines of each fenced block without their comments, which may be in either language."""
+    """Of each fenced block what does not depend on the language: all but comments, and of answers only that there is one."""
     return [
-        [line.partition("#")[0].rstrip() for line in block.splitlines()[1:-1]]
+        [line.partition("#")[0].rstrip() for line in block.splitlines()[1:-1]] if block[3] != "\n" else []
         for block in FENCED.findall(text)
     ]
 
