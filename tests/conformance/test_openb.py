@@ -104,7 +104,7 @@ def test_no_kubelet_ever_refuses_what_we_send(policy: str, scope: str) -> None:
 @pytest.mark.parametrize(("policy", "scope"), [("restricted", "container"), ("single-numa-node", "pod")])
 def test_we_admit_as_many_pods_as_the_rules_of_others_and_align_them_better(policy: str, scope: str) -> None:
     pods = arriving(WORKLOADS[0], 980, whole_cpus=True)
-    nodes = sample(policy, scope, every=16)
+    nodes = sample(policy, scope, every=8)
     ours = run(nodes, pods, "numaware", 42)
     for name in PEERS:
         theirs = run(nodes, pods, name, 42)

@@ -21,12 +21,13 @@ Weights = tuple[tuple[str, int], ...]
 class Profile(msgspec.Struct, frozen=True, cache_hash=True):
     """Weights of the scores for each class of workload, ascending by name of score."""
 
-    # Stranding decides, as on a cluster that fills up it is what keeps pods out; sparing the CPUs beside idle GPUs is its
-    # far-sighted part. Distance keeps a pod together where the kubelet would not insist. Where all that is equal, the
-    # emptiest place is taken: CPUs, memory and GPUs then run out together, and more pods find a place in the end.
-    high: Weights = (("distance", 12), ("least-allocated", 1), ("spare-gpus", 12), ("stranding", 8))
-    medium: Weights = (("distance", 8), ("least-allocated", 1), ("spare-gpus", 12), ("stranding", 8))
-    low: Weights = (("least-allocated", 1), ("spare-gpus", 12), ("stranding", 4))
+    # Stranding is what keeps pods out on a cluster that fills up; sparing the CPUs beside idle GPUs is its far-sighted part.
+    # Distance keeps a pod together where the kubelet would not insist. The emptiest place counts nearly as much: CPUs,
+    # memory and GPUs then run out together. With less of it fewer pods find a place in the end where CPUs are short, with
+    # far more of it where whole GPUs are.
+    high: Weights = (("distance", 12), ("least-allocated", 6), ("spare-gpus", 12), ("stranding", 8))
+    medium: Weights = (("distance", 8), ("least-allocated", 6), ("spare-gpus", 12), ("stranding", 8))
+    low: Weights = (("least-allocated", 16), ("spare-gpus", 12), ("stranding", 4))
 
     def weigh(self, kind: WorkloadClass, outcome: Placement, mix: Mix) -> int:
         """The weighted mean of the scores, 0 to TOP."""
