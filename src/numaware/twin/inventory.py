@@ -93,7 +93,7 @@ def _uncore_caches(machine: Machine, threads: Mapping[int, int]) -> dict[int, in
     for cache in sorted(machine.caches, key=lambda cache: cache.level):
         if cache.level > 2 and cache.type != "Instruction":
             for cpu in cache.cpus:
-                # CADVISOR: one with as many CPUs as the NUMA node is taken for the node's own, and not told of its cores.
+                # KUBELET: cAdvisor takes one with as many CPUs as the NUMA node for the node's own, and does not tell of it.
                 if len(cache.cpus) != threads.get(cpu):
                     shared.setdefault(cpu, cache.cpus)
     groups = sorted(set(shared.values()), key=lambda cpus: cpus.mask & -cpus.mask)
