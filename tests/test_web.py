@@ -181,6 +181,7 @@ def test_an_answer_that_nobody_reads_is_not_kept(more: str, monkeypatch: pytest.
             while not writer.is_closing():
                 writer.write(b"x")
                 await asyncio.sleep(0.05)
+            assert writer.is_closing()
 
     asyncio.run(run())
 

@@ -11,7 +11,8 @@ from kube.fake_api_server import FakeApiServer, Object, connection, fake_api_ser
 from numaware.kube.client import Client
 from numaware.kube.deployments import RESTARTED_AT
 from numaware.kube.resources import CONFIG_MAPS, DEPLOYMENTS, Resource
-from numaware.serve.console.volcano import DEPLOYMENT, KEY, MAP, NAMESPACE, Volcano
+from numaware.serve.console.volcano import DEPLOYMENT, Volcano
+from numaware.serve.console.volcano_conf import KEY, MAP, NAMESPACE
 
 CONF = """\
 actions: "enqueue, allocate, backfill"  # by hand

@@ -15,8 +15,7 @@ from console_server import RunningConsole, running
 from console_world import NOW
 from numaware.serve.console.api import Console
 from numaware.serve.console.livecluster import LiveCluster
-from numaware.serve.console.volcano import PLACE
-from numaware.serve.console.volcano_conf import switched
+from numaware.serve.console.volcano_conf import PLACE, switched
 from numaware.serve.console.world import AFFINITY, RUNTIME, Change, Progress, Status, Switch
 from numaware.twin.node import Node
 from truth_world import Clock, live_node, truth_of

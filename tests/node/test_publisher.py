@@ -338,5 +338,6 @@ def test_configz_is_asked_through_the_api_server(tmp_path: Path) -> None:
         path = f"/api/v1/nodes/{NAME}/proxy/configz"
         scene.server.objects[path] = {"kubeletconfig": CONFIG}
         await until(scene.agrees)
+        assert "configuration" not in scene.troubles.current
 
     publishing(tmp_path, look, files=lambda files: msgspec.structs.replace(files, config=None))

@@ -302,7 +302,8 @@ class Evaluator:
 
 def _says_all(spot: Spot, hints: tuple[Hint, ...], left: Room) -> bool:
     """Whether the kubelet goes to the spot too, and nothing elsewhere counts for less afterwards."""
-    return hints[0].mask == 1 << spot[1] and left.capped is left.zones if hints and spot[1] >= 0 else False
+    index = spot[1]
+    return bool(hints) and index >= 0 and hints[0].mask == 1 << index and left.capped is left.zones
 
 
 def _takes_more(member: Member) -> bool:

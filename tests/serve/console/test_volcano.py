@@ -11,7 +11,8 @@ import pytest
 from kube.fake_api_server import Refusal
 from numaware.kube.resources import CONFIG_MAPS, DEPLOYMENTS
 from numaware.serve.console.livecluster import LiveCluster
-from numaware.serve.console.volcano import DEPLOYMENT, KEY, MAP, NAMESPACE
+from numaware.serve.console.volcano import DEPLOYMENT
+from numaware.serve.console.volcano_conf import KEY, MAP, NAMESPACE
 from numaware.serve.console.world import AFFINITY, Progress, SwitchError
 from truth_world import Clock, truth_of
 from volcano_cluster import CONF, DEPLOYMENT_PATH, MAP_PATH, OPEN, Scene, Story, VolcanoServer, volcano_scene

@@ -18,7 +18,7 @@ from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.schedule.ledger import Placement, placement_of
 from numaware.serve.console.living import SECOND, Coming, coming
-from numaware.serve.console.volcano_conf import switched
+from numaware.serve.console.volcano_conf import PLACE, switched
 from numaware.serve.console.world import (
     AFFINITY,
     DISTANCE,
@@ -46,7 +46,6 @@ _MOST_EVENTS = 20_000
 _RECREATIONS = 12
 _PATIENCE = 15 * 60 * SECOND
 _REPORT_EVERY = 10 * SECOND
-_PLACE = "ConfigMap volcano-system/volcano-scheduler-configmap, key volcano-scheduler.conf"
 _BEFORE = """\
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -220,7 +219,7 @@ class LabWorld:
     @property
     def switches(self) -> tuple[Switch, ...]:
         return (
-            Switch(AFFINITY, self._status, place=_PLACE, conf=_conf(self._status)),
+            Switch(AFFINITY, self._status, place=PLACE, conf=_conf(self._status)),
             Switch(
                 DISTANCE,
                 "close",

@@ -29,13 +29,10 @@ from numaware.kube.errors import ApiError
 from numaware.kube.microtime import micro_time
 from numaware.kube.transport import Clock, Sleep
 from numaware.serve.console import volcano_conf
+from numaware.serve.console.volcano_conf import KEY, MAP, NAMESPACE, PLACE
 from numaware.serve.console.world import AFFINITY, Progress, Stage, Status, Switch, SwitchError
 
-NAMESPACE = "volcano-system"
-MAP = "volcano-scheduler-configmap"
-KEY = "volcano-scheduler.conf"
 DEPLOYMENT = "volcano-scheduler"
-PLACE = f"ConfigMap {NAMESPACE}/{MAP}, key {KEY}"
 
 _TRIES = 5
 _SECONDS_BETWEEN_LOOKS = 0.5

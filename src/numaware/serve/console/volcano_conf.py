@@ -25,7 +25,11 @@ from numaware.machine.words import printable
 from numaware.serve.console.world import Status
 
 PLUGIN = "numa-aware"
-SOURCE = "volcano-scheduler.conf"
+NAMESPACE = "volcano-system"
+MAP = "volcano-scheduler-configmap"
+KEY = SOURCE = "volcano-scheduler.conf"
+# Where a cluster keeps it, in words.
+PLACE = f"ConfigMap {NAMESPACE}/{MAP}, key {KEY}"
 
 # Real ones have one or two thousand characters; the parser that leaves marks is a slow one.
 _MOST_CHARACTERS = 64 << 10
