@@ -33,6 +33,9 @@ _NODES = "/api/v1/nodes"
 # A scheduler that has bound nothing for so long, after its start or since its last bind, will not bind the rest.
 _SECONDS_TO_BEGIN = 60.0
 _SECONDS_OF_SILENCE = 15.0
+_SECONDS_TO_REST = 60.0
+# CPU seconds in one that a scheduler spends on nothing.
+_CPU_AT_REST = 0.05
 
 
 class _Metadata(msgspec.Struct):
@@ -207,6 +210,7 @@ def run(plane: ControlPlane, one: Contender, kubelets: list[FakeKubelet], count:
     try:
         watcher.wait_for(count)
         assert watcher.binds, "\n".join(program.tail() for program in started)
+        _wait_for_rest(started)
         after = spent()
     finally:
         for program in started:
@@ -228,6 +232,14 @@ def _refused(
     fresh = {kubelet.name: FakeKubelet(kubelet.spec) for kubelet in kubelets}
     found = {one["metadata"]["uid"]: pods.decode(msgspec.json.encode(one)).pod for one in made}
     return sum(not fresh[node].admit(found[uid]).admitted for uid, (_, node) in binds.items())
+
+
+def _wait_for_rest(programs: Sequence[Program]) -> None:
+    """Until they have nothing more to do: what is left for later, such as events, is part of what they cost."""
+    spent, until = 0.0, time.monotonic() + _SECONDS_TO_REST
+    while (now := _cpu(programs)) - spent > _CPU_AT_REST and time.monotonic() < until:
+        spent = now
+        time.sleep(1)
 
 
 def _cpu(programs: Sequence[Program]) -> float:

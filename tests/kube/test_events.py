@@ -109,6 +109,65 @@ def test_repeats_become_a_count_that_is_written_every_ten_seconds_at_most() -> N
     run(story)
 
 
+def assigned(scene: Scene, name: str) -> None:
+    scene.events.tell(Subject("Pod", name, "ns"), "Normal", "Scheduled", "Binding", "bound to n1")
+
+
+async def regarded(scene: Scene, written: int) -> set[str]:
+    return {made["regarding"]["name"] for made in await scene.settled(written)}
+
+
+def test_normal_events_stand_back_while_something_urgent_is_under_way_and_warnings_do_not() -> None:
+    async def story(scene: Scene) -> None:
+        scene.events.hold()
+        scene.events.hold()
+        assigned(scene, "a")
+        scene.tell()
+        assert await regarded(scene, 1) == {"trainer-0"}
+        scene.events.go_on()
+        await asyncio.sleep(0.01)
+        assert scene.events.written == 1
+        scene.events.go_on()
+        assert await regarded(scene, 2) == {"trainer-0", "a"}
+
+    run(story, writers=1)
+
+
+def test_no_event_stands_back_for_longer_than_five_seconds() -> None:
+    async def story(scene: Scene) -> None:
+        scene.events.hold()
+        assigned(scene, "early")
+        scene.time = 4.9
+        assigned(scene, "late")
+        await asyncio.sleep(0.01)
+        assert scene.events.written == 0
+        scene.time = 5.0
+        scene.tell()
+        assert await regarded(scene, 2) == {"trainer-0", "early"}
+
+    run(story, writers=1)
+
+
+def test_what_stands_back_is_written_before_the_end() -> None:
+    async def play() -> FakeApiServer:
+        async with scene() as made:
+            made.events.hold()
+            assigned(made, "a")
+        return made.server
+
+    assert any("/events/" in path for path in asyncio.run(play()).objects)
+
+
+def test_what_stands_back_counts_for_the_limit() -> None:
+    async def story(scene: Scene) -> None:
+        scene.events.hold()
+        for name in ("a", "b", "c"):
+            assigned(scene, name)
+        assert scene.events.dropped == 1
+
+    run(story, limit=2)
+
+
 def test_repeats_before_the_first_was_written_are_part_of_it() -> None:
     async def story(scene: Scene) -> None:
         for _ in range(3):

@@ -52,6 +52,13 @@ class FakeClient:
 class FakeEvents:
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
+        self.holds: list[int] = []
+
+    def hold(self) -> None:
+        self.holds.append(1)
+
+    def go_on(self) -> None:
+        self.holds.append(-1)
 
     def tell(self, *told: object) -> None:
         self.told.append(told)
@@ -65,7 +72,10 @@ def made(client: FakeClient, events: FakeEvents | None = None) -> KubeActions:
 
 
 def bind(client: FakeClient) -> Bound:
-    return asyncio.run(made(client).bind(POD, "n1", {}))
+    events = FakeEvents()
+    bound = asyncio.run(made(client, events).bind(POD, "n1", {}))
+    assert events.holds == [1, -1], "events stand back for as long as the bind takes"
+    return bound
 
 
 def stored(node: str = "", uid: str = "a") -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """Events that people read with `kubectl describe`, written without ever holding up who tells them.
 
 Telling is a plain call that returns at once. What is told goes through a queue of limited length; when the server is slower
-than that, events are dropped and counted, since no event is worth a scheduler's time. The same thing told again about the
-same object becomes one event with a count, written again at most every few seconds; the count in the cluster may thus lag
-behind by what was told since.
+than that, events are dropped and counted, since no event is worth a scheduler's time. While something more urgent is under
+way (`hold`), normal events stand back for a few seconds; warnings do not. The same thing told again about the same object
+becomes one event with a count, written again at most every few seconds; the count in the cluster may thus lag behind by
+what was told since.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _REWRITE_SECONDS = 10.0
 # Servers forget events after an hour; well before that, a repeat is news again.
 _SERIES_SECONDS = 1800.0
 _WRITE_SECONDS = 10.0
+# The longest that an event stands back.
+_PATIENCE_SECONDS = 5.0
 _DRAIN_SECONDS = 3.0
 
 
@@ -110,6 +113,9 @@ class EventWriter:
         self._now = now
         self._series: OrderedDict[_Told, _Series] = OrderedDict()
         self._queue: deque[_Series] = deque()
+        # Normal events, and since when each is here.
+        self._patient: deque[tuple[float, _Series]] = deque()
+        self._holds = 0
         self._waiting = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -123,6 +129,8 @@ class EventWriter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._holds = 0
+        self._waiting.set()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_DRAIN_SECONDS):
@@ -160,21 +168,31 @@ class EventWriter:
         if not series.queued and (series.written is None or now - series.written >= _REWRITE_SECONDS):
             series.queued = self._enqueue(series)
 
+    def hold(self) -> None:
+        """Something more urgent than a normal event begins; `go_on` is to be called when it has ended."""
+        self._holds += 1
+
+    def go_on(self) -> None:
+        """It has ended."""
+        self._holds -= 1
+        if not self._holds:
+            self._waiting.set()
+
     def _enqueue(self, series: _Series) -> bool:
-        if len(self._queue) >= self._limit:
+        if len(self._queue) + len(self._patient) >= self._limit:
             self.dropped += 1
             return False
-        self._queue.append(series)
+        if series.told.kind == "Normal":
+            self._patient.append((self._clock(), series))
+        else:
+            self._queue.append(series)
         self._waiting.set()
         self._idle.clear()
         return True
 
     async def _write_all(self) -> None:
         while True:
-            while not self._queue:
-                self._waiting.clear()
-                await self._waiting.wait()
-            series = self._queue.popleft()
+            series = await self._next()
             series.queued = False
             # Now, not afterwards: a repeat that comes while this is being written waits its turn.
             series.written = self._clock()
@@ -191,8 +209,25 @@ class EventWriter:
                     self._on_problem(str(error))
             finally:
                 self._busy -= 1
-                if not self._queue and not self._busy:
+                if not self._queue and not self._patient and not self._busy:
                     self._idle.set()
+
+    async def _next(self) -> _Series:
+        """What is to be written next, when its time has come."""
+        while True:
+            if self._queue:
+                return self._queue.popleft()
+            left = None
+            if self._patient:
+                since, series = self._patient[0]
+                left = since + _PATIENCE_SECONDS - self._clock()
+                if not self._holds or left <= 0:
+                    self._patient.popleft()
+                    return series
+            self._waiting.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._waiting.wait()
 
     async def _write(self, series: _Series) -> None:
         about = series.told.about

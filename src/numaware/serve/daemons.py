@@ -44,8 +44,7 @@ from numaware.web import Tls, host_and_port, serving, status_routes
 _log = structlog.get_logger(__name__)
 
 _SECONDS_BETWEEN_EXPIRIES = 5.0
-# An event costs an API server half as much as a bind. In a burst binds come first: events go out one at a time and the
-# rest waits, a few kilobytes each.
+# In a long burst events go out one at a time and the rest waits, a few kilobytes each.
 _EVENT_WRITERS = 1
 _MOST_EVENTS = 10_000
 _LOOPBACK = ("127.", "::1", "localhost")
