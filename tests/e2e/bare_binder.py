@@ -1,12 +1,14 @@
 """Binds every pod of the scheduler `bare` to one node after the other, and does nothing else: the ceiling of bind_race.py.
 
-It has the client, the number of calls at once and the account of `numaware scheduler`.
+It has the client, the event loop, the number of calls at once and the account of `numaware scheduler`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+
+import uvloop
 
 from numaware.kube import nodes, pods
 from numaware.kube.client import Client
@@ -31,4 +33,5 @@ async def bind_all(kubeconfig: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(bind_all(sys.argv[1]))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(bind_all(sys.argv[1]))

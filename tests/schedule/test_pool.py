@@ -10,9 +10,9 @@ from numaware.schedule.profile import Profile
 from numaware.schedule.stranding import Mix, Need
 from numaware.schedule.zones import WHOLE
 from numaware.twin.node import Node, Verdict
-from numaware.workload.pod import Pod
+from numaware.workload.pod import NANO, Container, Pod
 from small_clusters import cluster_of, facts_of, gpu_node
-from twin_nodes import pod
+from twin_nodes import GI, container, pod, pod_of
 
 FILL = Profile(medium=(("most-allocated", 1),))
 
@@ -126,7 +126,15 @@ def test_members_that_come_and_go_do_not_pile_up_in_a_class() -> None:
     assert max(len(some.names) for some in pool._classes.values()) < 50
 
 
-def test_most_classes_are_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+_HALF = (("cpu", NANO // 2), ("memory", GI * NANO))
+# Of two containers the kubelet is asked, even if one owns nothing.
+_TWO = pod_of("a", container("app", {"cpu": 2, "memory": GI}), Container("beside", _HALF, _HALF))
+
+
+@pytest.mark.parametrize(("asking", "expected"), [(_TWO, [["p5"]]), (pod("a", 2), [])], ids=["two", "one"])
+def test_most_classes_are_never_asked_and_none_where_its_answer_is_certain(
+    monkeypatch: pytest.MonkeyPatch, asking: Pod, expected: list[list[str]]
+) -> None:
     made = cluster_of(*[gpu_node()] * 8)
     for number in range(1, 8):
         made.bind(pod(f"p{number}", number), f"n{number}")
@@ -139,5 +147,5 @@ def test_most_classes_are_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Node, "admit", asked_to_admit)
     pool = pool_of(made)
     pool.evaluator.learn(Mix({Need(2, 1, 1, WHOLE): 1}))
-    assert best(pool, pod("a", 2)) == "n5"
-    assert asked == [["p5"]]
+    assert best(pool, asking) == "n5"
+    assert asked == expected

@@ -41,15 +41,16 @@ def test_there_is_no_prospect_where_no_numa_node_has_enough() -> None:
     assert seen(gpu_node("single-numa-node"), pod("a", 12)) == []
 
 
-@pytest.mark.parametrize(("policy", "cpus"), [("best-effort", 4), ("restricted", 12)])
-def test_nothing_is_foretold_of_a_pod_that_may_lie_on_several_numa_nodes(policy: str, cpus: int) -> None:
-    node = gpu_node(policy)
-    wanted = taking(node, pod("a", cpus))
-    assert wanted is not None
-    assert not wanted.together
-    # Under best-effort pods lie freely, and only the node as a whole counts.
-    found = prospects(Standing(cluster_of(node).members[0]), wanted, GPUS)
-    assert found is None if policy == "restricted" else [one.used for one in found or ()] == [()]
+@pytest.mark.parametrize("policy", ["best-effort", "restricted"])
+def test_nothing_is_foretold_of_a_pod_that_has_to_lie_on_several_numa_nodes(policy: str) -> None:
+    assert seen(gpu_node(policy), pod("a", 12)) is None
+
+
+def test_where_the_kubelet_does_its_best_a_pod_lies_on_the_lowest_numa_node_that_has_enough() -> None:
+    assert [[one.used for one in seen(gpu_node("best-effort"), pod("a", cpus)) or ()] for cpus in (4, 8)] == [
+        [(0,)],
+        [(1,)],
+    ]
 
 
 def test_nothing_is_foretold_of_gpus_that_are_not_on_one_numa_node() -> None:

@@ -64,7 +64,7 @@ def test_the_policy_says_when_pods_may_span_zones() -> None:
     }
     assert spans == {
         "none": "freely",
-        "best-effort": "freely",
+        "best-effort": "if needed",
         "restricted": "if needed",
         "single-numa-node": "never",
     }

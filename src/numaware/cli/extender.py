@@ -52,7 +52,7 @@ def extender(
     from numaware.serve.daemons import ExtenderOptions, run_extender  # noqa: PLC0415 - only now is a server needed
 
     options = ExtenderOptions(listen, tls_of(tls_cert, tls_key, client_ca), unknown, log)
-    return run_until_signal(run_extender(kubeconfig, context, options)) or 0
+    return run_until_signal(run_extender(kubeconfig, context, options), busy=True) or 0
 
 
 @app.command

@@ -90,7 +90,7 @@ def scheduler(
         clean_up=clean_up_refused,
         log=log,
     )
-    return run_until_signal(run_scheduler(kubeconfig, context, options)) or 0
+    return run_until_signal(run_scheduler(kubeconfig, context, options), busy=True) or 0
 
 
 def _named(text: str) -> tuple[str, Path | None]:

@@ -69,8 +69,8 @@ class _Series(msgspec.Struct):
     """One event and its repeats."""
 
     told: _Told
-    first: str
-    last: str
+    first: datetime
+    last: datetime
     began: float
     count: int = 1
     name: str = ""
@@ -152,7 +152,7 @@ class EventWriter:
     ) -> None:
         """Queue one event: why (`reason`) and what was done (`action`) in a CamelCase word each, `note` in a sentence."""
         told = _Told(about, kind, reason[:_MOST_WORD], action[:_MOST_WORD], _shortened(note), related)
-        now, stamp = self._clock(), micro_time(self._now())
+        now, stamp = self._clock(), self._now()
         series = self._series.get(told)
         if series is None or now - series.began >= _SERIES_SECONDS:
             series = _Series(told, stamp, stamp, now)
@@ -234,7 +234,7 @@ class EventWriter:
         # An event about what has no namespace lives in this one.
         namespace = about.namespace or "default"
         if series.name:
-            repeats = {"series": {"count": series.count, "lastObservedTime": series.last}}
+            repeats = {"series": {"count": series.count, "lastObservedTime": micro_time(series.last)}}
             try:
                 await self._client.patch(EVENTS, series.name, repeats, namespace, within=_WRITE_SECONDS)
             except ApiError as error:
@@ -252,7 +252,7 @@ class EventWriter:
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {"name": series.name, "namespace": namespace},
-            "eventTime": series.first,
+            "eventTime": micro_time(series.first),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
             "type": told.kind,
@@ -265,7 +265,7 @@ class EventWriter:
             body["related"] = told.related
         # A count of one is no series.
         if series.count > 1:
-            body["series"] = {"count": series.count, "lastObservedTime": series.last}
+            body["series"] = {"count": series.count, "lastObservedTime": micro_time(series.last)}
         return body
 
 

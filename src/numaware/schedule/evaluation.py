@@ -7,7 +7,7 @@ the first never changes, the second does when the engine learns which pods come.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 
 import msgspec
 
@@ -15,9 +15,9 @@ from numaware.schedule.cluster import Load, Member, plus
 from numaware.schedule.constraints import capacity_reasons
 from numaware.schedule.facts import NodeFacts
 from numaware.schedule.kinds import Kind, owns_something
-from numaware.schedule.knowledge import UNKNOWN, class_of
+from numaware.schedule.knowledge import UNKNOWN, PartialNode, class_of
 from numaware.schedule.profile import Profile
-from numaware.schedule.prospects import Spot, Standing, Taking, prospects, spot_of, taking
+from numaware.schedule.prospects import Spot, Standing, Taking, is_certain, prospects, spot_of, taking
 from numaware.schedule.score import Outcome, Placement
 from numaware.schedule.shares import Share, choices, shares_class, with_shared
 from numaware.schedule.stranding import Mix
@@ -37,7 +37,8 @@ ASTRAY = "node(s) have pods of which nobody knows what they hold"
 class Fit(msgspec.Struct, frozen=True, gc=False):
     """What the node says to the pod: the merged hints and every way to place it, or the reasons why not.
 
-    `spot` is where it goes if that is all there is to say about its only way.
+    `spot` is where it goes if that is all there is to say about its only way; there are no ways to look at where it was all
+    there was to ask.
     """
 
     hints: tuple[Hint, ...]
@@ -55,12 +56,12 @@ class Evaluation(msgspec.Struct, frozen=True, gc=False):
     reasons: tuple[str, ...]
 
 
-class _Answers:
+class Answers:
     """What classes say to one kind of pod, by their numbers.
 
-    `promises` are what scores can be at most, or the scores where they are known. `moves` says which class a member is of after such a pod was bound to it,
-    `takings` what it takes of nodes by the numbers of their kubelets, `worths` what a spot is worth to it: classes that
-    differ only elsewhere promise the same.
+    `promises` are what scores can be at most, or the scores where they are known. `moves` says which class a member is of
+    after such a pod was bound to it, `takings` what it takes of nodes by the numbers of their kubelets, `worths` what a spot
+    is worth to it: classes that differ only elsewhere promise the same.
     """
 
     __slots__ = ("fits", "kind", "moves", "promises", "scores", "takings", "worths")
@@ -86,7 +87,7 @@ class Evaluator:
         # Member -> its number, and of which load and facts.
         self._numbered: dict[str, tuple[int, Load, NodeFacts]] = {}
         self._standings: dict[int, Standing] = {}
-        self._answers: dict[Kind, _Answers] = {}
+        self._answers: dict[Kind, Answers] = {}
         # How many fits and promises there are, or were.
         self._kept = 0
         self._hints: dict[tuple[Hint, ...], tuple[Hint, ...]] = {}
@@ -100,6 +101,8 @@ class Evaluator:
             answers.scores.clear()
             answers.promises.clear()
             answers.worths.clear()
+            # Whether a spot says all depends on the mix.
+            answers.fits = {number: fit for number, fit in answers.fits.items() if fit.ways or fit.reasons}
 
     @property
     def full(self) -> bool:
@@ -133,7 +136,7 @@ class Evaluator:
             return
         number = known[0]
         fit = answers.fits.get(number)
-        if fit is None or fit.hints is not hints or fit.ways[0][0] is not None:
+        if fit is None or fit.hints is not hints or _shares(fit):
             return
         after = answers.moves.get(number)
         if after is None:
@@ -168,7 +171,7 @@ class Evaluator:
 
         `member` and `pod` stand for all of theirs.
         """
-        answers = self._about(kind)
+        answers = self.about(kind)
         score = answers.scores.get(number)
         return (
             self._score(answers, number, self._known_fit(answers, number, member, pod))
@@ -176,7 +179,7 @@ class Evaluator:
             else score
         )
 
-    def _score(self, answers: _Answers, number: int, fit: Fit) -> int:
+    def _score(self, answers: Answers, number: int, fit: Fit) -> int:
         score = None
         if fit.spot is not None and self.mix.is_local(fit.spot[0]):
             score = answers.worths.get(fit.spot)
@@ -185,66 +188,57 @@ class Evaluator:
         answers.scores[number] = answers.promises[number] = score
         return score
 
-    def promises(self, kind: Kind) -> Mapping[int, int]:
-        """What is known of `promise`, by class."""
-        return self._about(kind).promises
-
-    def promise(self, number: int, member: Member, pod: Pod, kind: Kind) -> int:
+    def promise(self, answers: Answers, number: int, member: Member, pod: Pod) -> int:
         """At least as much as `score`, and the score itself if it is known or nothing is gained by not knowing it.
 
-        Most classes are never the best, and what they promise is enough to see that.
+        Most classes are never the best, and what they promise is enough to see that. To be asked only where `answers` has
+        no promise yet.
         """
-        answers = self._about(kind)
-        known = answers.promises.get(number)
-        if known is not None:
-            return known
-        promise = self._promise(answers, number, member, pod)
+        promise = None
+        wanted = _taking(answers, member.node, pod)
+        if wanted is not None:
+            standing = self._standings.get(number) or self._new_standing(number, member)
+            spot = spot_of(standing, wanted, self.mix)
+            promise = answers.worths.get(spot) if spot is not None else None
+            if promise is None:
+                promise = self._worth(answers, standing, wanted, spot)
         if promise is None:
-            return self.score(number, member, pod, kind)
+            return self.score(number, member, pod, answers.kind)
         answers.promises[number] = promise
         self._kept += 1
         return promise
 
-    def _promise(self, answers: _Answers, number: int, member: Member, pod: Pod) -> int | None:
-        node = member.node
-        if node.kubelet.number not in answers.takings:
-            answers.takings[node.kubelet.number] = taking(node, pod)
-        wanted = answers.takings[node.kubelet.number]
-        if wanted is None:
+    def _worth(self, answers: Answers, standing: Standing, wanted: Taking, spot: Spot | None) -> int | None:
+        """What the best prospect is worth, None if that cannot be told; remembered by the spot that says all."""
+        found = prospects(standing, wanted, self.mix)
+        if found is None:
             return None
-        standing = self._standing(number, member)
-        spot = spot_of(standing, wanted, self.mix)
-        worth = answers.worths.get(spot) if spot is not None else None
-        if worth is None:
-            found = prospects(standing, wanted, self.mix)
-            if found is None:
-                return None
-            # Without a prospect the twin will refuse; it is asked when nobody else is left to ask.
-            worth = max([self._weigh(prospect, answers.kind) for prospect in found], default=REFUSED + 1)
-            if spot is not None:
-                answers.worths[spot] = worth
-                self._kept += 1
+        # Without a prospect the twin will refuse; it is asked when nobody else is left to ask.
+        worth = max([self._weigh(prospect, answers.kind) for prospect in found], default=REFUSED + 1)
+        if spot is not None:
+            answers.worths[spot] = worth
+            self._kept += 1
         return worth
 
     def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Evaluation:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""
-        answers = self._about(kind)
+        answers = self.about(kind)
         fit = self._known_fit(answers, number, member, pod)
         if fit.reasons:
             return Evaluation(0, (), None, fit.reasons)
         score = answers.scores.get(number)
         if score is None:
             score = self._score(answers, number, fit)
-        share = fit.ways[0][0]
+        share = fit.ways[0][0] if fit.ways else None
         if len(fit.ways) > 1:
             share = next(share for share, outcome in fit.ways if self._weigh(outcome, kind) == score)
         return Evaluation(score, fit.hints, share, ())
 
-    def _about(self, kind: Kind) -> _Answers:
+    def about(self, kind: Kind) -> Answers:
         """What is known about a kind of pod; nothing, for those who remember nothing."""
         answers = self._answers.get(kind)
         if answers is None:
-            answers = _Answers(kind)
+            answers = Answers(kind)
             if self.cached:
                 self._answers[kind] = answers
         return answers
@@ -252,14 +246,14 @@ class Evaluator:
     def _weigh(self, placement: Placement, kind: Kind) -> int:
         return self.profile.weigh(kind.workload, placement, self.mix)
 
-    def _known_fit(self, answers: _Answers, number: int, member: Member, pod: Pod) -> Fit:
+    def _known_fit(self, answers: Answers, number: int, member: Member, pod: Pod) -> Fit:
         fit = answers.fits.get(number)
         if fit is None:
             fit = answers.fits[number] = self._fit(answers, number, member, pod)
             self._kept += 1
         return fit
 
-    def _fit(self, answers: _Answers, number: int, member: Member, pod: Pod) -> Fit:
+    def _fit(self, answers: Answers, number: int, member: Member, pod: Pod) -> Fit:
         node, used, shares, _, astray = member.load
         requests = answers.kind.requests
         short = capacity_reasons(requests, member.allocatable, used)
@@ -267,6 +261,14 @@ class Evaluator:
             return Fit((), (), short)
         if astray and owns_something(pod):
             return Fit((), (), (ASTRAY,))
+        standing = self._standings.get(number) or self._new_standing(number, member)
+        wanted = _taking(answers, node, pod)
+        spot = spot_of(standing, wanted, self.mix) if wanted is not None else None
+        if spot is not None and wanted is not None and self._is_certain(spot, standing, wanted, node):
+            if spot not in answers.worths:
+                self._worth(answers, standing, wanted, spot)
+            hints: tuple[Hint, ...] = (Hint(1 << spot[1], True),)
+            return Fit(self._hints.setdefault(hints, hints), (), (), spot)
         try:
             verdict = node.admit(pod)
         except KubeletPanic as crash:
@@ -275,7 +277,6 @@ class Evaluator:
             return Fit((), (), (numa_reason(node, verdict),))
         if self.cached:
             self._last = member.load, pod, verdict
-        standing = self._standing(number, member)
         total = plus(used, requests)
         ways = []
         for share, after in choices(verdict.node, shares, pod):
@@ -285,19 +286,39 @@ class Evaluator:
         if not ways:
             return Fit((), (), ("Insufficient GPU share",))
         hints = self._hints.setdefault(verdict.hints, verdict.hints)
-        wanted = answers.takings.get(node.kubelet.number)
-        spot = spot_of(standing, wanted, self.mix) if wanted is not None else None
         return Fit(
             hints, tuple(ways), (), spot if spot and _says_all(spot, hints, ways[0][1].after) else None
         )
 
-    def _standing(self, number: int, member: Member) -> Standing:
-        found = self._standings.get(number)
-        if found is None:
-            found = Standing(member)
-            if self.cached:
-                self._standings[number] = found
+    def _is_certain(self, spot: Spot, standing: Standing, wanted: Taking, node: Node) -> bool:
+        """Whether the spot is all there is to know, and the kubelet need not be asked. Who remembers nothing asks."""
+        return (
+            self.cached
+            and not isinstance(node, PartialNode)
+            and self.mix.is_local(spot[0])
+            and is_certain(spot, standing, wanted)
+        )
+
+    def _new_standing(self, number: int, member: Member) -> Standing:
+        found = Standing(member)
+        if self.cached:
+            self._standings[number] = found
         return found
+
+
+def _taking(answers: Answers, node: Node, pod: Pod) -> Taking | None:
+    """What a pod of the kind takes of such a node; `pod` stands for all of them."""
+    number = node.kubelet.number
+    try:
+        return answers.takings[number]
+    except KeyError:
+        found = answers.takings[number] = taking(node, pod)
+        return found
+
+
+def _shares(fit: Fit) -> bool:
+    """Whether the pod gets a part of a GPU."""
+    return bool(fit.ways) and fit.ways[0][0] is not None
 
 
 def _says_all(spot: Spot, hints: tuple[Hint, ...], left: Room) -> bool:

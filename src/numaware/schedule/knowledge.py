@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from numaware.schedule.counts import Counts
 from numaware.schedule.doubts import Judge
 from numaware.schedule.guesses import Guess, guesses
-from numaware.schedule.ledger import Placement, placement_of
+from numaware.schedule.ledger import Placement, ZonePart, zones_of
 from numaware.twin.equivalence import node_class
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node, Verdict
@@ -148,10 +148,10 @@ def partial_node(counts: Counts) -> PartialNode:
 def foreseen(node: Node, pod: Pod) -> Placement | None:
     """Where a pod that is on the node will be seen: without numbers of CPUs, or not at all, where that is not known."""
     if not isinstance(node, PartialNode):
-        return placement_of(node, pod)
-    found = {_without_numbers(placement_of(guess.node, pod)) for guess in node.guesses}
-    return found.pop() if len(found) == 1 else None
+        return Placement(zones_of(node, pod))
+    found = {_without_numbers(zones_of(guess.node, pod)) for guess in node.guesses}
+    return Placement(found.pop()) if len(found) == 1 else None
 
 
-def _without_numbers(placement: Placement) -> Placement:
-    return Placement(tuple(replace(zone, cpus="") for zone in placement.zones))
+def _without_numbers(zones: tuple[ZonePart, ...]) -> tuple[ZonePart, ...]:
+    return tuple(replace(zone, cpus="") for zone in zones)

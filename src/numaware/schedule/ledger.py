@@ -6,9 +6,8 @@ knows both, compares them, and counts. A prediction that failed becomes a file t
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -29,6 +28,7 @@ Outcome = Literal["match", "wrong_zone", "wrong_cpus", "rejected", "unexpected"]
 
 _MOST_BYTES = 1 << 18
 _ZONE = "node-"
+_ENCODER = msgspec.json.Encoder()
 
 
 class ZonePart(msgspec.Struct, frozen=True):
@@ -79,33 +79,17 @@ def predict(name: str, pod: Pod, verdict: Verdict) -> Prediction:
 
 
 def placement_of(node: Node, pod: Pod) -> Placement:
-    """What a pod holds on the twin, as somebody who asks the kubelet later will see it.
-
-    The kubelet shows no init containers that end, so they do not count. Memory charged to several NUMA nodes at once is
-    listed in equal parts, because which byte is where nobody can see; a device that belongs to two nodes counts on
-    both, and one that belongs to none on none.
-    """
+    """What a pod holds on the twin, as somebody who asks the kubelet later will see it: by NUMA node, and by container."""
     kubelet, state = node.kubelet, node.state
     cpus = state.cpu.owned.get(pod.uid, {})
     blocks = state.memory.blocks.get(pod.uid, {})
     devices = state.device.owned.get(pod.uid, {})
-    staying = [part.name for part in demand(pod, sidecars=kubelet.rules.sidecars).containers if not part.ends]
-    amounts: dict[int, Counter[str]] = {number: Counter() for number in kubelet.layout.ids}
-    owned = 0
     parts = []
-    for name in staying:
-        owned |= cpus.get(name, 0)
+    for name in _staying(node, pod):
         held = {
             resource: {numa: len(ids) for numa, ids in devices_by_node(kubelet, resource, mask).items()}
             for resource, mask in sorted(devices.get(name, {}).items())
         }
-        for resource, mask in devices.get(name, {}).items():
-            for device in iter_bits(mask):
-                for numa in kubelet.layout.node_ids(kubelet.devices.inventories[resource].nodes[device]):
-                    amounts[numa][resource] += 1
-        for block in blocks.get(name, ()):
-            for numa, size in _even_parts(kubelet.layout.node_ids(block.nodes), block):
-                amounts[numa][block.kind] += size
         memory = tuple(
             (kubelet.layout.node_ids(block.nodes), block.kind, block.size) for block in blocks.get(name, ())
         )
@@ -117,14 +101,52 @@ def placement_of(node: Node, pod: Pod) -> Placement:
                 tuple((resource, tuple(counts.items())) for resource, counts in held.items()),
             )
         )
+    return Placement(zones_of(node, pod), tuple(parts))
+
+
+def zones_of(node: Node, pod: Pod) -> tuple[ZonePart, ...]:
+    """What a pod holds of each NUMA node.
+
+    The kubelet shows no init containers that end, so they do not count. Memory charged to several NUMA nodes at once is
+    listed in equal parts, because which byte is where nobody can see; a device that belongs to two nodes counts on
+    both, and one that belongs to none on none.
+    """
+    kubelet, state = node.kubelet, node.state
+    layout, uid = kubelet.layout, pod.uid
+    cpus = state.cpu.owned.get(uid, {})
+    blocks = state.memory.blocks.get(uid, {})
+    devices = state.device.owned.get(uid, {})
+    amounts: dict[int, dict[str, int]] = {}
+    owned = 0
+    for name in _staying(node, pod):
+        owned |= cpus.get(name, 0)
+        for resource, mask in devices.get(name, {}).items():
+            nodes = kubelet.devices.inventories[resource].nodes
+            for device in iter_bits(mask):
+                for numa in layout.node_ids(nodes[device]):
+                    _add(amounts, numa, resource, 1)
+        for block in blocks.get(name, ()):
+            for numa, size in _even_parts(layout.node_ids(block.nodes), block):
+                _add(amounts, numa, block.kind, size)
     zones = []
-    for position, numa in enumerate(kubelet.layout.ids):
-        here = owned & kubelet.layout.node_cpus[position]
+    for position, numa in enumerate(layout.ids):
+        here = owned & layout.node_cpus[position]
         if here:
-            amounts[numa]["cpu"] = here.bit_count()
-        if amounts[numa]:
+            _add(amounts, numa, "cpu", here.bit_count())
+        if numa in amounts:
             zones.append(ZonePart(numa, tuple(sorted(amounts[numa].items())), list_form(here)))
-    return Placement(tuple(zones), tuple(parts))
+    return tuple(zones)
+
+
+def _staying(node: Node, pod: Pod) -> list[str]:
+    """The containers that somebody who looks later still finds."""
+    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
+    return [part.name for part in wanted.containers if not part.ends]
+
+
+def _add(amounts: dict[int, dict[str, int]], numa: int, resource: str, amount: int) -> None:
+    here = amounts.setdefault(numa, {})
+    here[resource] = here.get(resource, 0) + amount
 
 
 def compare(prediction: Prediction | None, observed: Observation) -> Outcome:
@@ -170,7 +192,7 @@ class Ledger:
 # The annotation
 
 
-class _WireZone(msgspec.Struct, frozen=True):
+class _WireZone(msgspec.Struct, frozen=True, omit_defaults=True):
     zone: str
     amount: dict[str, str]
     cpus: str = ""
@@ -178,16 +200,11 @@ class _WireZone(msgspec.Struct, frozen=True):
 
 def encode(placement: Placement) -> str:
     """The value of the annotation; equal placements give equal bytes."""
-    zones: list[dict[str, Any]] = []
-    for part in placement.zones:
-        entry: dict[str, Any] = {
-            "zone": f"{_ZONE}{part.numa}",
-            "amount": {name: str(count) for name, count in part.amounts},
-        }
-        if part.cpus:
-            entry["cpus"] = part.cpus
-        zones.append(entry)
-    return json.dumps(zones, separators=(",", ":"))
+    zones = [
+        _WireZone(f"{_ZONE}{part.numa}", {name: str(count) for name, count in part.amounts}, part.cpus)
+        for part in placement.zones
+    ]
+    return _ENCODER.encode(zones).decode()
 
 
 def decode(text: str, source: str) -> Placement:

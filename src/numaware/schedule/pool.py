@@ -154,7 +154,8 @@ class Pool:
 
     def _read(self, board: _Board, pod: Pod, kind: Kind) -> None:
         """Take in the news since the board was last asked for."""
-        named, classes, promises = board.named, self._classes, self.evaluator.promises(kind)
+        named, classes, answers = board.named, self._classes, self.evaluator.about(kind)
+        promises = answers.promises
         for number in self._news[board.read :]:
             some, known = classes.get(number), named.get(number)
             if some is None or (known is not None and known <= some.first):
@@ -162,7 +163,7 @@ class Pool:
             name = some.first
             score = promises.get(number)
             if score is None:
-                score = self.evaluator.promise(number, self.cluster.by_name[name], pod, kind)
+                score = self.evaluator.promise(answers, number, self.cluster.by_name[name], pod)
             if score == REFUSED:
                 named[number] = _NOBODY
             else:

@@ -21,12 +21,12 @@ Weights = tuple[tuple[str, int], ...]
 class Profile(msgspec.Struct, frozen=True, cache_hash=True):
     """Weights of the scores for each class of workload, ascending by name of score."""
 
-    # Stranding is what keeps pods out on a cluster that fills up; sparing the CPUs beside idle GPUs is its far-sighted part.
-    # Distance keeps a pod together where the kubelet would not insist. The emptiest place counts nearly as much: CPUs,
-    # memory and GPUs then run out together. With less of it fewer pods find a place in the end where CPUs are short, with
-    # far more of it where whole GPUs are.
-    high: Weights = (("distance", 12), ("least-allocated", 6), ("spare-gpus", 12), ("stranding", 8))
-    medium: Weights = (("distance", 8), ("least-allocated", 6), ("spare-gpus", 12), ("stranding", 8))
+    # Stranding is what keeps pods out on a cluster that fills up, most of all the rare and large ones; sparing the CPUs beside
+    # idle GPUs is its far-sighted part. Distance keeps a pod together where the kubelet would not insist. The emptiest place
+    # counts too: CPUs, memory and GPUs then run out together. With less of it fewer pods find a place in the end where CPUs
+    # are short, with more of it pods of many GPUs do not.
+    high: Weights = (("distance", 12), ("least-allocated", 6), ("spare-gpus", 12), ("stranding", 16))
+    medium: Weights = (("distance", 8), ("least-allocated", 6), ("spare-gpus", 12), ("stranding", 16))
     low: Weights = (("least-allocated", 16), ("spare-gpus", 12), ("stranding", 4))
 
     def weigh(self, kind: WorkloadClass, outcome: Placement, mix: Mix) -> int:

@@ -72,13 +72,16 @@ _NOWHERE = Zone(0, 0, ())
 
 
 def spot_of(standing: Standing, taking: Taking, mix: Mix) -> Spot | None:
-    """Where the pod certainly goes, if nothing but the spot decides what that is worth; None if more does."""
+    """Where the pod goes if it is admitted, as long as nothing but the spot decides what that is worth; else None."""
     if not (standing.firm and taking.lowest and mix.by_gpus) or taking.share:
         return None
     cpus, memory, gpus = taking.cpus, taking.memory, taking.gpus
-    whole = (WHOLE,) * gpus
     for index, zone in enumerate(standing.room.zones):
-        if zone.cpus >= cpus and zone.memory >= memory and (not gpus or zone.gpus[-gpus:] == whole):
+        if (
+            zone.cpus >= cpus
+            and zone.memory >= memory
+            and (not gpus or (len(zone.gpus) >= gpus and zone.gpus[-gpus] == WHOLE))
+        ):
             # What the node has left as a whole is a limit to the zone.
             if (
                 zone.cpus - cpus > (standing.milli - taking.requested_milli) // 1000
@@ -87,14 +90,29 @@ def spot_of(standing: Standing, taking: Taking, mix: Mix) -> Spot | None:
                 return None
             # A pod that takes GPUs has no others to spare.
             return standing.site, index, zone, 0 if gpus else standing.gpus
-    return standing.site, -1, _NOWHERE, 0
+    return (standing.site, -1, _NOWHERE, 0) if taking.together else None
+
+
+def is_certain(spot: Spot, standing: Standing, taking: Taking) -> bool:
+    """Whether the kubelet takes the pod at the spot, as nothing can come in between, and all else is worth what it was."""
+    index = spot[1]
+    if index < 0 or not taking.certain:
+        return False
+    # Elsewhere, too, what the node has left as a whole is a limit.
+    cpus = (standing.milli - taking.requested_milli) // 1000
+    memory = standing.room.memory - taking.requested_memory
+    for other, zone in enumerate(standing.room.zones):
+        if other != index and (zone.cpus > cpus or zone.memory > memory):
+            return False
+    return True
 
 
 def prospects(standing: Standing, taking: Taking, mix: Mix) -> list[Prospect] | None:
     """All that may come true, or None if that cannot be told."""
     here, zones = standing.site, standing.room.zones
     free = here.spans == "freely"
-    if not free and not taking.together:
+    lowest = taking.lowest and not standing.grouped
+    if not free and not taking.together and not lowest:
         return None
     cpus = (standing.milli - taking.requested_milli) // 1000
     memory = standing.room.memory - taking.requested_memory
@@ -108,10 +126,11 @@ def prospects(standing: Standing, taking: Taking, mix: Mix) -> list[Prospect] | 
         left = _left(whole.gpus, taking)
         return [Prospect(here, (), (whole,), (Zone(cpus, memory, some),), idle) for some in left]
     found, capped = [], standing.capped
-    for used, kept in _placed(zones, taking, lowest=taking.lowest and not standing.grouped):
+    for used, kept in _placed(zones, taking, lowest=lowest):
         before = tuple([capped[index] for index in used])
         found.append(Prospect(here, used, before, Room(kept, cpus, memory).capped, idle))
-    return found
+    # A pod that may lie on several zones does so where no single one has enough.
+    return found if found or taking.together else None
 
 
 def _placed(
@@ -176,9 +195,9 @@ def _left(gpus: tuple[int, ...], taking: Taking) -> Iterator[tuple[int, ...]]:
 class Taking(msgspec.Struct, frozen=True, gc=False):
     """CPUs, bytes, whole GPUs, and thousandths of one GPU that pods of a kind take of zones on nodes of a kind.
 
-    `together` says that all but the last come from one zone, whatever else is on the node, `lowest` that it is the first
-    zone that has enough. A pod wants whole GPUs or a part of one, never both. What is requested counts for the node as a
-    whole.
+    `together` says that all but the last come from one zone, whatever else is on the node; `lowest` that they come from the
+    first zone that has enough, if there is one; `certain` that the kubelet takes the pod then. A pod wants whole GPUs or a
+    part of one, never both. What is requested counts for the node as a whole.
     """
 
     cpus: int
@@ -187,6 +206,7 @@ class Taking(msgspec.Struct, frozen=True, gc=False):
     share: int
     together: bool
     lowest: bool
+    certain: bool
     requested_milli: int
     requested_memory: int
 
@@ -207,13 +227,15 @@ def taking(node: Node, pod: Pod) -> Taking | None:
             return None
     requests = dict(pod_requests(pod))
     together = not owners or (one is not None and _stays_together(kubelet, one))
+    lowest = one is not None and (together or _prefers_one(kubelet)) and _goes_lowest(kubelet, one, gpu)
     return Taking(
         cpus=one.cpus if one and kubelet.cpus else 0,
         memory=dict(one.memory).get("memory", 0) if one and kubelet.memory else 0,
         gpus=dict(one.devices).get(gpu or "", 0) if one else 0,
         share=share,
         together=together,
-        lowest=together and one is not None and _goes_lowest(kubelet, one, gpu),
+        lowest=lowest,
+        certain=lowest and len(wanted.containers) == 1 and _only_counts(kubelet),
         requested_milli=requests.get("cpu", 0),
         requested_memory=requests.get("memory", 0),
     )
@@ -249,6 +271,25 @@ def _stays_together(kubelet: Kubelet, part: ContainerDemand) -> bool:
         inventories[name].has_topology and inventories[name].smallest(count, nodes) == 1
         for name, count in part.devices
         if count and name in inventories
+    )
+
+
+def _prefers_one(kubelet: Kubelet) -> bool:
+    """Whether a container has everything from one NUMA node as long as any one has enough, and is not refused otherwise."""
+    aligned = kubelet.cpus is None or not kubelet.cpus.options.align_by_socket
+    return (
+        kubelet.policy is not None
+        and kubelet.policy.name == "best-effort"
+        and kubelet.rules.equal_masks
+        and aligned
+    )
+
+
+def _only_counts(kubelet: Kubelet) -> bool:
+    """Whether enough CPUs are always enough: none are asked for by whole cores, spread evenly, or kept for a pod that is gone."""
+    cpus = kubelet.cpus
+    return not kubelet.rules.keeps_pending and (
+        cpus is None or not (cpus.by_number or cpus.options.full_pcpus_only)
     )
 
 

@@ -22,8 +22,13 @@ WHOLE = 1000
 SHARE_RESOURCE = "numaware.io/gpu-milli"
 
 Spans = Literal["freely", "if needed", "never"]
-# When a kubelet with this policy lets a pod lie on several NUMA nodes; with any other it does so freely.
-_SPANS: dict[str, Spans] = {"restricted": "if needed", "single-numa-node": "never"}
+# When a kubelet with this policy lets a pod lie on several NUMA nodes; with any other it does so freely. One that does its
+# best refuses nobody, but room on a single NUMA node is what it looks for, and what should be left for the next pod.
+_SPANS: dict[str, Spans] = {
+    "best-effort": "if needed",
+    "restricted": "if needed",
+    "single-numa-node": "never",
+}
 
 
 class Zone(msgspec.Struct, frozen=True, cache_hash=True, gc=False):

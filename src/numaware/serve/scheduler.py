@@ -29,7 +29,7 @@ from numaware.workload.pod import Pod
 from numaware.workload.scheduling import PodRules
 
 # Pods that are decided on and not bound yet: the more, the more is in vain when something fails.
-_AHEAD = 256
+_AHEAD = 64
 # Decisions in a row before everybody else has a turn. The watches must hear what later ones may depend on, but each turn
 # asks the kernel about every connection, which costs as much as a small decision.
 _AT_A_STRETCH = 8

@@ -205,6 +205,8 @@ class Node:
 class _Admission:
     """One walk through the managers; `state` is what they have handed out so far."""
 
+    __slots__ = ("container", "demand", "hints", "init_count", "known", "kubelet", "state", "uid", "watch")
+
     def __init__(
         self,
         kubelet: Kubelet,

@@ -10,7 +10,7 @@ from numaware.serve.console.api import Console
 from numaware.serve.console.judging import Judge, Judgement
 from numaware.serve.console.shape import Rules, Shape, pod_of
 
-SHAPES = (Shape("4", "8Gi", 0), Shape("14", "40Gi", 0), Shape("8", "64Gi", 1), Shape("200", "8Gi", 0))
+SHAPES = (Shape("4", "8Gi", 0), Shape("40", "64Gi", 4), Shape("8", "64Gi", 1), Shape("200", "8Gi", 0))
 
 
 def afresh(found: Console, shape: Shape) -> dict[str, Judgement]:
