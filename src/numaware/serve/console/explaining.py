@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -22,6 +23,8 @@ Outcome = Literal["chosen", "agreed", "beaten", "dropped", "empty"]
 
 # Sets of NUMA nodes that a picture can show side by side.
 _MOST_MASKS = 5
+# Answers kept for those who look at the same: a node is a value, so what it says does not change.
+_MOST_ANSWERS = 128
 
 
 class Cell(msgspec.Struct, frozen=True, rename="camel"):
@@ -77,6 +80,7 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
     devices: dict[str, tuple[str, ...]]
 
 
+@lru_cache(maxsize=_MOST_ANSWERS)
 def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec", lang: Lang = "en") -> Explained:
     """Ask the twin; a pod that is on the node already is asked about as if it came anew."""
     node = node.release(pod.uid) if pod.uid in node.state.pods else node
