@@ -92,7 +92,9 @@ def test_more_decisions_a_second_than_kube_scheduler_makes_without_looking_at_nu
     [
         pytest.param(
             "5,000 nodes x 2 NUMA",
-            marks=pytest.mark.xfail(reason="not met everywhere: 6,000 to 10,000 a second by machine"),
+            marks=pytest.mark.xfail(
+                reason="met on a quiet machine only: 6,000 to 10,200 a second", strict=False
+            ),
             id="2 NUMA",
         ),
         pytest.param("5,000 nodes x 8 NUMA", id="8 NUMA"),

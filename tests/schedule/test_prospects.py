@@ -53,6 +53,34 @@ def test_where_the_kubelet_does_its_best_a_pod_lies_on_the_lowest_numa_node_that
     ]
 
 
+@pytest.mark.parametrize("policy", ["best-effort", "restricted"])
+@pytest.mark.parametrize("option", ["align-by-socket", "distribute-cpus-across-numa"])
+def test_nothing_is_foretold_where_cpus_need_not_come_from_the_chosen_numa_node(
+    policy: str, option: str
+) -> None:
+    node = Node.fresh(machine(2, 8), config(policy, cpu_options=((option, "true"),)))
+    assert seen(node, pod("a", 4)) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "certain"),
+    [
+        ((), True),
+        ((("full-pcpus-only", "true"),), False),
+        ((("distribute-cpus-across-cores", "true"),), False),
+    ],
+)
+def test_the_kubelet_need_not_be_asked_where_only_numbers_count(
+    options: tuple[tuple[str, str], ...], certain: bool
+) -> None:
+    node = Node.fresh(machine(2, 8), config("restricted", cpu_options=options))
+    one, two = pod("a", 4), pod_of("b", container("x", {"cpu": 4, "memory": GI}), container("y", {"cpu": 1}))
+    assert [wanted and wanted.certain for wanted in (taking(node, one), taking(node, two))] == [
+        certain,
+        False,
+    ]
+
+
 def test_nothing_is_foretold_of_gpus_that_are_not_on_one_numa_node() -> None:
     both = Node.fresh(machine(2, 8, devices={GPU: {"g0": (0, 1)}}), config("restricted"))
     assert taking(both, pod("a", 2, gpu=1)) is None

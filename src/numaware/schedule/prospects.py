@@ -253,11 +253,11 @@ def _stays_together(kubelet: Kubelet, part: ContainerDemand) -> bool:
     """Whether a container that is admitted has everything from one NUMA node.
 
     Under `restricted` that follows from a manager that always gives hints and prefers one node; hints of memory may be
-    missing, and with `align-by-socket` CPUs come from the whole socket.
+    missing.
     """
     if len(kubelet.layout.ids) == 1:
         return True
-    if kubelet.policy is None or (kubelet.cpus and kubelet.cpus.options.align_by_socket):
+    if kubelet.policy is None or not _heeds_nodes(kubelet):
         return False
     if kubelet.policy.name == "single-numa-node":
         return True
@@ -276,13 +276,22 @@ def _stays_together(kubelet: Kubelet, part: ContainerDemand) -> bool:
 
 def _prefers_one(kubelet: Kubelet) -> bool:
     """Whether a container has everything from one NUMA node as long as any one has enough, and is not refused otherwise."""
-    aligned = kubelet.cpus is None or not kubelet.cpus.options.align_by_socket
     return (
         kubelet.policy is not None
         and kubelet.policy.name == "best-effort"
         and kubelet.rules.equal_masks
-        and aligned
+        and _heeds_nodes(kubelet)
     )
+
+
+def _heeds_nodes(kubelet: Kubelet) -> bool:
+    """Whether CPUs come from the NUMA nodes that were chosen, as many as were asked for.
+
+    With `align-by-socket` they come from the whole socket, and `distribute-cpus-across-numa` may give fewer where NUMA nodes
+    are without CPUs.
+    """
+    cpus = kubelet.cpus
+    return cpus is None or not (cpus.options.align_by_socket or cpus.options.distribute_across_numa)
 
 
 def _only_counts(kubelet: Kubelet) -> bool:
