@@ -74,11 +74,16 @@ def test_the_kubelet_need_not_be_asked_where_only_numbers_count(
     options: tuple[tuple[str, str], ...], certain: bool
 ) -> None:
     node = Node.fresh(machine(2, 8), config("restricted", cpu_options=options))
-    one, two = pod("a", 4), pod_of("b", container("x", {"cpu": 4, "memory": GI}), container("y", {"cpu": 1}))
-    assert [wanted and wanted.certain for wanted in (taking(node, one), taking(node, two))] == [
-        certain,
-        False,
-    ]
+    wanted = taking(node, pod("a", 4))
+    assert wanted is not None
+    assert wanted.certain == certain
+
+
+def test_it_is_asked_about_several_containers_and_where_there_is_one_numa_node_only() -> None:
+    parts = [container(name, {"cpu": 2, "memory": GI}) for name in ("x", "y")]
+    two = taking(Node.fresh(machine(2, 8), config("restricted")), pod_of("b", *parts))
+    small = taking(Node.fresh(machine(1, 8), config("single-numa-node")), pod("a", 4))
+    assert [wanted is not None and wanted.certain for wanted in (two, small)] == [False, False]
 
 
 def test_nothing_is_foretold_of_gpus_that_are_not_on_one_numa_node() -> None:

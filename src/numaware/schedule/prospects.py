@@ -295,10 +295,15 @@ def _heeds_nodes(kubelet: Kubelet) -> bool:
 
 
 def _only_counts(kubelet: Kubelet) -> bool:
-    """Whether enough CPUs are always enough: none are asked for by whole cores, spread evenly, or kept for a pod that is gone."""
+    """Whether enough CPUs are always enough: none are asked for by whole cores, spread evenly, or kept for a pod that is gone.
+
+    Where there is one NUMA node only, a policy may say "any" instead of it.
+    """
     cpus = kubelet.cpus
-    return not kubelet.rules.keeps_pending and (
-        cpus is None or not (cpus.by_number or cpus.options.full_pcpus_only)
+    return (
+        len(kubelet.layout.ids) > 1
+        and not kubelet.rules.keeps_pending
+        and (cpus is None or not (cpus.by_number or cpus.options.full_pcpus_only))
     )
 
 
