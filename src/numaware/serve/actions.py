@@ -56,7 +56,7 @@ class KubeActions:
     async def bind(self, pod: LivePod, node: str, annotations: dict[str, str]) -> Bound:
         """Bind, and if the answer leaves it open whether that happened, look until it is known.
 
-        An event costs the API server half as much as a bind, so in a burst pods get their nodes first.
+        An event costs the API server about as much as a bind, so in a burst pods get their nodes first.
         """
         self._events.hold()
         try:
