@@ -158,6 +158,18 @@ def test_what_stands_back_is_written_before_the_end() -> None:
     assert any("/events/" in path for path in asyncio.run(play()).objects)
 
 
+def test_what_ends_while_the_rest_is_written_holds_nothing_up() -> None:
+    async def play() -> FakeApiServer:
+        async with scene(writers=1) as made:
+            made.events.hold()
+            for number in range(5):
+                assigned(made, f"p{number}")
+            asyncio.get_running_loop().call_soon(made.events.go_on)
+        return made.server
+
+    assert sum("/events/" in path for path in asyncio.run(play()).objects) == 5
+
+
 def test_what_stands_back_counts_for_the_limit() -> None:
     async def story(scene: Scene) -> None:
         scene.events.hold()

@@ -129,6 +129,7 @@ class EventWriter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Nothing is more urgent any more, even if it has not ended yet.
         self._holds = 0
         self._waiting.set()
         try:
@@ -175,7 +176,7 @@ class EventWriter:
     def go_on(self) -> None:
         """It has ended."""
         self._holds -= 1
-        if not self._holds:
+        if self._holds <= 0:
             self._waiting.set()
 
     def _enqueue(self, series: _Series) -> bool:
@@ -221,7 +222,7 @@ class EventWriter:
             if self._patient:
                 since, series = self._patient[0]
                 left = since + _PATIENCE_SECONDS - self._clock()
-                if not self._holds or left <= 0:
+                if self._holds <= 0 or left <= 0:
                     self._patient.popleft()
                     return series
             self._waiting.clear()

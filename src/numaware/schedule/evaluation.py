@@ -37,8 +37,8 @@ ASTRAY = "node(s) have pods of which nobody knows what they hold"
 class Fit(msgspec.Struct, frozen=True, gc=False):
     """What the node says to the pod: the merged hints and every way to place it, or the reasons why not.
 
-    `spot` is where it goes if that is all there is to say about its only way; there are no ways to look at where it was all
-    there was to ask.
+    `spot` is where it goes if that is all there is to say about its only way. `ways` is empty if that was certain without
+    asking the kubelet.
     """
 
     hints: tuple[Hint, ...]
