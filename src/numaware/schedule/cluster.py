@@ -143,7 +143,12 @@ class Cluster:
         """
         member = self.by_name[name]
         node, used, shares, sharers, astray = member.load
-        verdict = verdict or node.admit(pod, known=known)
+        if verdict is None:
+            if known is None:
+                verdict = node.admit(pod)
+            else:
+                after = node.take(pod, known)
+                verdict = Verdict(True, "", "", after, after.state, hints=tuple(known))
         if not verdict.admitted:
             return verdict
         node = verdict.node

@@ -25,6 +25,7 @@ from numaware.schedule.zones import Room, room
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
+from numaware.workload.demand import Amounts
 from numaware.workload.pod import Pod
 
 # Classes, fits and promises kept before everything is forgotten; at most about 1 KB each.
@@ -84,8 +85,11 @@ class Evaluator:
         self.mix = Mix()
         self.cached = cached
         self._numbers: dict[Hashable, int] = {}
-        # Member -> its number, and of which load and facts.
-        self._numbered: dict[str, tuple[int, Load, NodeFacts]] = {}
+        # Member -> its number, of which load and facts, and the number of what such a node can allocate at all.
+        self._numbered: dict[str, tuple[int, Load, NodeFacts, int]] = {}
+        # What nodes can allocate -> its number; and by that number the resources, but for pods.
+        self._capacities: dict[Amounts, int] = {}
+        self._resources: list[tuple[str, ...]] = []
         self._standings: dict[int, Standing] = {}
         self._answers: dict[Kind, Answers] = {}
         # How many fits and promises there are, or were.
@@ -118,11 +122,23 @@ class Evaluator:
     def number_of(self, member: Member) -> int:
         """The number of the member's class; members with one number are interchangeable."""
         known = self._numbered.get(member.name)
-        if known is not None and known[1] is member.load and known[2] is member.facts:
+        if known is None or known[2] is not member.facts:
+            capacity = self._capacity(member.facts.allocatable)
+        elif known[1] is not member.load:
+            capacity = known[3]
+        else:
             return known[0]
-        number = self._worked_out(member)
+        number = self._worked_out(member, capacity)
         if self.cached:
-            self._numbered[member.name] = number, member.load, member.facts
+            self._numbered[member.name] = number, member.load, member.facts, capacity
+        return number
+
+    def _capacity(self, allocatable: Amounts) -> int:
+        number = self._capacities.setdefault(allocatable, len(self._capacities))
+        if number == len(self._resources):
+            # Scores look at CPUs and memory even where there are none.
+            names = {"cpu", "memory", *dict(allocatable)} - {"pods"}
+            self._resources.append(tuple(sorted(names)))
         return number
 
     def follow(self, member: Member, before: Load, kind: Kind, hints: tuple[Hint, ...]) -> None:
@@ -142,7 +158,7 @@ class Evaluator:
         if after is None:
             answers.moves[number] = self.number_of(member)
         else:
-            self._numbered[member.name] = after, member.load, member.facts
+            self._numbered[member.name] = after, member.load, member.facts, known[3]
 
     def verdict(self, load: Load, pod: Pod) -> Verdict | None:
         """What the kubelet says to this very pod, if that is what was asked last."""
@@ -153,16 +169,17 @@ class Evaluator:
         """The member is gone."""
         self._numbered.pop(name, None)
 
-    def _worked_out(self, member: Member) -> int:
-        load = member.load
+    def _worked_out(self, member: Member, capacity: int) -> int:
+        node, used, shares, _, astray = member.load
         key = (
-            class_of(load.node),
-            member.facts.allocatable,
-            # Room for one more pod is all that counts of the number of pods; two small ones are as good as a large one.
-            tuple(sorted([pair for pair in load.used.items() if pair[0] != "pods"])),
+            class_of(node),
+            capacity,
+            # What no pod can have here does not matter. Of the number of pods all that counts is room for one more: two small
+            # ones are as good as a large one.
+            *map(used.get, self._resources[capacity]),
             _takes_more(member),
-            shares_class(load.node, load.shares) if load.shares else (),
-            bool(load.astray),
+            shares_class(node, shares) if shares else (),
+            bool(astray),
         )
         return self._numbers.setdefault(key, len(self._numbers))
 

@@ -60,12 +60,7 @@ class PartialNode(Node):
         self.guesses = guesses
         self.exact = exact
 
-    def admit(
-        self,
-        pod: Pod,
-        watch: Callable[[Merge], None] | None = None,
-        known: Sequence[Hint] | None = None,  # noqa: ARG002 - hints of one guess are not those of another
-    ) -> Verdict:
+    def admit(self, pod: Pod, watch: Callable[[Merge], None] | None = None) -> Verdict:
         """Admitted if every guess admits; refused if every guess refuses; else unknown, and the message says why."""
         answers = [
             self._ask(guess, pod, watch if index == 0 else None) for index, guess in enumerate(self.guesses)
@@ -86,6 +81,9 @@ class PartialNode(Node):
         missing = ", ".join(sorted(self._missing(answers)))
         message = f"{UNKNOWN_OUTCOME} ({missing})"
         return Verdict(False, UNKNOWN, message, self, self.state)
+
+    def take(self, pod: Pod, hints: Sequence[Hint]) -> Node:  # noqa: ARG002 - hints of one guess are not another's
+        return self.admit(pod).node
 
     def release(self, *uids: str) -> PartialNode:
         """What pods placed here since the counts give back; those that were there before are counted as staying."""

@@ -11,42 +11,41 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from numaware.twin.cpu.static import StaticCpus
-from numaware.twin.device.manager import Inventory
 from numaware.twin.node import Node
 
 
 def node_class(node: Node) -> Hashable:
-    """Nodes of one class give any new pod the same verdict and end up in one class again."""
-    state = node.state
-    cpus = node.kubelet.cpus
-    return (
-        node.kubelet.number,
-        _cpu_class(cpus, node) if cpus else 0,
-        tuple([(part.assignments > 0, part.cells, part.free) for part in state.memory.nodes]),
-        tuple(
-            [
-                (name, _device_class(node.kubelet.devices.inventories[name], taken))
-                for name, taken in sorted(state.device.taken.items())
-            ]
-        ),
-    )
+    """Nodes of one class give any new pod the same verdict and end up in one class again.
+
+    One flat row of numbers, whose places mean the same for all nodes with the same kubelet.
+    """
+    kubelet, (_, memory, device, _) = node.kubelet, node.state
+    row: list[Hashable] = [kubelet.number]
+    if kubelet.cpus is not None:
+        _add_cpus(row, kubelet.cpus, node.effective_shared())
+    for part in memory.nodes:
+        row += part.assignments > 0, part.cells, part.free
+    taken = device.taken
+    for name in sorted(taken) if len(taken) > 1 else taken:
+        row.append(name)
+        devices, groups = taken[name], kubelet.devices.inventories[name].groups
+        if groups is None:
+            row.append(devices)
+        else:
+            for group in groups:
+                row.append((devices & group).bit_count())
+    return tuple(row)
 
 
-def _device_class(inventory: Inventory, taken: int) -> Hashable:
-    if inventory.groups is None:
-        return taken
-    return tuple([(taken & group).bit_count() for group in inventory.groups])
-
-
-def _cpu_class(cpus: StaticCpus, node: Node) -> Hashable:
-    shared = node.effective_shared()
+def _add_cpus(row: list[Hashable], cpus: StaticCpus, shared: int) -> None:
     if cpus.by_number:
-        return shared
+        row.append(shared)
+        return
     free = shared & ~cpus.reserved
-    counts = tuple([_core_counts(layout, cores, free) for layout, cores in cpus.layout.threads_of_node])
+    for planes, cores in cpus.layout.threads_of_node:
+        row.append(_core_counts(planes, cores, free))
     if cpus.options.full_pcpus_only:
-        return counts, (shared & ~cpus.reserved_cores).bit_count()
-    return counts
+        row.append((shared & ~cpus.reserved_cores).bit_count())
 
 
 def _core_counts(planes: tuple[tuple[int, int], ...], cores: tuple[int, ...], free: int) -> int:

@@ -115,18 +115,9 @@ class Node:
             tuple(sorted(state.device.taken.items())),
         )
 
-    def admit(
-        self,
-        pod: Pod,
-        watch: Callable[[Merge], None] | None = None,
-        known: Sequence[Hint] | None = None,
-    ) -> Verdict:
-        """The kubelet's verdict; `watch` is told of every merge, and only then is all of its evidence worked out.
-
-        `known` are the merged hints, in order, of an admission that was worked out before on a node of the same class
-        (`equivalence.node_class`): they are taken as they are, and only the allocation is done.
-        """
-        admission = _Admission(self.kubelet, self.state, pod, watch, known)
+    def admit(self, pod: Pod, watch: Callable[[Merge], None] | None = None) -> Verdict:
+        """The kubelet's verdict; `watch` is told of every merge, and only then is all of its evidence worked out."""
+        admission = _Admission(self.kubelet, self.state, pod, watch)
         try:
             admission.run()
         except AdmissionError as error:
@@ -141,6 +132,30 @@ class Node:
         cpu, memory, device, pods = admission.state
         state = NodeState(cpu, memory, device, {**pods, pod.uid: pod})
         return Verdict(True, "", "", Node(self.kubelet, state), state, hints=tuple(admission.hints))
+
+    def take(self, pod: Pod, hints: Sequence[Hint]) -> Node:
+        """The node after it has admitted the pod, where that has been asked before: only the allocation is done.
+
+        `hints` are the merged hints, in order, of the verdict on such a pod by a node of the same class
+        (`equivalence.node_class`).
+        """
+        kubelet, (cpu, memory, device, pods) = self.kubelet, self.state
+        cpus, memories, devices, uid = kubelet.cpus, kubelet.memory, kubelet.devices, pod.uid
+        containers = demand(pod, sidecars=kubelet.rules.sidecars).containers
+        one_by_one = kubelet.policy is not None and not kubelet.by_pod
+        hint = hints[0] if hints else NO_HINT
+        for index, wanted in enumerate(containers):
+            if one_by_one:
+                hint = hints[index]
+            device = devices.allocate(device, uid, wanted, hint)
+            if cpus:
+                if kubelet.rules.keeps_pending:
+                    cpu = cpus.asked(cpu, uid, pods)
+                cpu = cpus.allocate(cpu, uid, wanted, hint)
+            if memories and wanted.memory:
+                earlier = containers[: min(index, len(pod.init_containers))]
+                memory = memories.allocate(memory, uid, wanted, earlier, hint)
+        return Node(kubelet, NodeState(cpu, memory, device, {**pods, uid: pod}))
 
     def release(self, *uids: str) -> Node:
         """The node after these pods are gone and the kubelet has cleaned up."""
@@ -205,21 +220,15 @@ class Node:
 class _Admission:
     """One walk through the managers; `state` is what they have handed out so far."""
 
-    __slots__ = ("container", "demand", "hints", "init_count", "known", "kubelet", "state", "uid", "watch")
+    __slots__ = ("container", "demand", "hints", "init_count", "kubelet", "state", "uid", "watch")
 
     def __init__(
-        self,
-        kubelet: Kubelet,
-        state: NodeState,
-        pod: Pod,
-        watch: Callable[[Merge], None] | None,
-        known: Sequence[Hint] | None,
+        self, kubelet: Kubelet, state: NodeState, pod: Pod, watch: Callable[[Merge], None] | None
     ) -> None:
         self.kubelet = kubelet
         self.state = state
         self.uid = pod.uid
         self.watch = watch
-        self.known = iter(known) if known is not None else None
         self.hints: list[Hint] = []
         self.demand = demand(pod, sidecars=kubelet.rules.sidecars)
         self.init_count = len(pod.init_containers)
@@ -243,10 +252,6 @@ class _Admission:
             return NO_HINT
         if self.kubelet.rules.keeps_pending:
             self.state = self.state._replace(cpu=self._asked_about(self.state.cpu))
-        if self.known is not None:
-            best = next(self.known)
-            self.hints.append(best)
-            return best
         answers = self._answers(wanted)
         lists: list[Hints | None] = [hints for answer in answers for hints in answer.values()]
         if self.watch is None:

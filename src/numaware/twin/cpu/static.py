@@ -21,6 +21,9 @@ from numaware.twin.rules import Rules
 from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size, single_nodes
 from numaware.workload.demand import ContainerDemand, Demand
 
+# Picks remembered for one kind of machine: equal machines are left with equal CPUs again and again.
+_MOST_PICKS = 1 << 14
+
 
 class CpuState(NamedTuple):
     """The shared pool, who owns which CPUs, and what the pod last served may use again.
@@ -48,6 +51,8 @@ class StaticCpus:
         self.layout = layout
         self.options = options
         self.rules = rules
+        # (free CPUs, how many of them) -> those the kubelet picks.
+        self._picks: dict[tuple[int, int], int] = {}
         if reserved is None:
             try:
                 # KUBELET: the reserved CPUs are picked by the configured options too, e.g. spread over NUMA nodes.
@@ -176,16 +181,15 @@ class StaticCpus:
             return state
         if self.options.full_pcpus_only:
             self._check_whole_cores(state, count)
-        shared, owned, _, pending = state
-        reusable = state.reusable(uid)
-        mine = owned.get(uid, {})
-        cpus = mine.get(wanted.name)
+        shared, owned, (last, left), pending = state
+        reusable = left if last == uid else 0
+        mine = owned.get(uid)
+        cpus = mine.get(wanted.name) if mine else None
         if cpus is None:
             cpus = self._pick(shared & ~self.reserved | reusable, count, hint)
             shared &= ~cpus
-            owned = {**owned, uid: {**mine, wanted.name: cpus}}
-        reuse = uid, reusable | cpus if wanted.ends else reusable & ~cpus
-        return CpuState(shared, owned, reuse, pending)
+            owned = {**owned, uid: {**mine, wanted.name: cpus} if mine else {wanted.name: cpus}}
+        return CpuState(shared, owned, (uid, reusable | cpus if wanted.ends else reusable & ~cpus), pending)
 
     def _check_whole_cores(self, state: CpuState, count: int) -> None:
         # KUBELET: this looks at the free pool before it looks at what the container already has, so a running pod can
@@ -210,7 +214,10 @@ class StaticCpus:
         picked = 0
         try:
             if hint.mask is not None:
-                aligned = candidates & self._aligned(hint.mask)
+                aligned = candidates & (self._inside.get(hint.mask) or self._aligned(hint.mask))
+                known = self._picks.get((aligned, count))
+                if known is not None:
+                    return known
                 picked = self.take(aligned, min(count, aligned.bit_count()))
                 if picked.bit_count() == count:
                     return picked
@@ -225,23 +232,27 @@ class StaticCpus:
             raise unexpected(str(error), "cpu") from None
 
     def _aligned(self, nodes: int) -> int:
-        known = self._inside.get(nodes)
-        if known is None:
-            known = self._inside[nodes] = self._aligned_with(nodes)
-        return known
-
-    def _aligned_with(self, nodes: int) -> int:
         if not self.options.align_by_socket:
-            return self.layout.cpus_in(nodes)
-        sockets = self._sockets_of(nodes)
-        cpus = 0
-        for index, (_, members) in enumerate(self.layout.sockets):
-            if sockets >> index & 1:
-                cpus |= members
+            cpus = self.layout.cpus_in(nodes)
+        else:
+            sockets = self._sockets_of(nodes)
+            cpus = 0
+            for index, (_, members) in enumerate(self.layout.sockets):
+                if sockets >> index & 1:
+                    cpus |= members
+        self._inside[nodes] = cpus
         return cpus
 
     def take(self, free: int, count: int) -> int:
         """Pick CPUs the way the options say."""
+        picked = self._picks.get((free, count))
+        if picked is None:
+            if len(self._picks) >= _MOST_PICKS:
+                self._picks.clear()
+            picked = self._picks[free, count] = self._take(free, count)
+        return picked
+
+    def _take(self, free: int, count: int) -> int:
         if not self.rules.numa_allocator:
             return take_legacy(self.layout, free, count)
         spread = self.options.distribute_across_cores

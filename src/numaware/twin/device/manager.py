@@ -64,6 +64,7 @@ class Inventory:
         self.groups = _groups(self.nodes, self.healthy)
         self.single = all(not nodes & (nodes - 1) for nodes in self.nodes)
         self.has_topology = bool(self.placed)
+        self._aligned: dict[int, int] = {}
 
     @cached_property
     def _largest(self) -> list[int]:
@@ -91,9 +92,13 @@ class Inventory:
         return next((size for size in range(1, nodes + 1) if self._largest[size] >= count), nodes)
 
     def aligned(self, nodes: int) -> int:
-        devices = 0
-        for position in iter_bits(nodes):
-            devices |= self.on_node[position]
+        """The devices on any of these NUMA nodes; few sets of them come true."""
+        devices = self._aligned.get(nodes)
+        if devices is None:
+            devices = 0
+            for position in iter_bits(nodes):
+                devices |= self.on_node[position]
+            self._aligned[nodes] = devices
         return devices
 
 
@@ -169,35 +174,30 @@ class DeviceManager:
     # Allocation
 
     def allocate(self, state: DeviceState, uid: str, wanted: ContainerDemand, hint: Hint) -> DeviceState:
+        owned, file, taken, (last, left) = state
         asked = [pair for pair in wanted.devices if pair[0] in self.inventories]
-        if not asked:
-            if state.reuse[0] == uid:
-                return state
-            if uid not in state.owned:
-                return DeviceState(state.owned, state.file, state.taken, (uid, {}))
-        mine = dict(state.owned.get(uid, {}).get(wanted.name, {}))
+        if not asked and last == uid:
+            return state
+        mine = owned[uid].get(wanted.name, {}) if uid in owned else {}
         if not asked and not mine:
-            return DeviceState(state.owned, state.file, state.taken, (uid, {}))
-        taken = dict(state.taken)
-        reusable = dict(state.reuse[1]) if state.reuse[0] == uid else {}
-        changed = False
+            return DeviceState(owned, file, taken, (uid, {}))
+        reusable = dict(left) if last == uid else {}
+        got = {}
         for name, count in asked:
             devices = self._pick(
                 state, uid, wanted.name, name, count, mine.get(name), reusable.get(name, 0), hint
             )
             if devices:
-                mine[name] = mine.get(name, 0) | devices
-                taken[name] = taken.get(name, 0) | devices
-                changed = True
-        if changed:
-            pod = {**state.owned.get(uid, {}), wanted.name: mine}
-            owned = {**state.owned, uid: pod}
-            state = DeviceState(owned, owned, taken, state.reuse)
-        for name, devices in mine.items():
-            reusable[name] = (
-                reusable.get(name, 0) | devices if wanted.ends else reusable.get(name, 0) & ~devices
-            )
-        return DeviceState(state.owned, state.file, state.taken, (uid, reusable))
+                got[name] = devices
+        if got:
+            mine = {**mine, **{name: mine.get(name, 0) | devices for name, devices in got.items()}}
+            taken = {**taken, **{name: taken.get(name, 0) | devices for name, devices in got.items()}}
+            owned = file = {**owned, uid: {**owned.get(uid, {}), wanted.name: mine}}
+        if reusable or wanted.ends:
+            for name, devices in mine.items():
+                held = reusable.get(name, 0)
+                reusable[name] = held | devices if wanted.ends else held & ~devices
+        return DeviceState(owned, file, taken, (uid, reusable))
 
     def _pick(
         self,

@@ -22,6 +22,7 @@ from numaware.twin.topology.merge import narrower
 from numaware.workload.demand import Amounts, ContainerDemand, Demand
 
 _UINT64 = (1 << 64) - 1
+_NOTHING: Mapping[tuple[int, str], int] = MappingProxyType({})
 # Distinct requests whose answer on an empty machine is remembered; machines beyond 8 nodes have long answers.
 _MOST_REQUESTS = 64
 
@@ -200,7 +201,7 @@ class StaticMemory:
         # restart that is every size some node of a group has, whether anybody asked for it or not.
         for kind, _ in wanted:
             if self._lacking.get(kind, self.layout.full) & nodes:
-                raise KubeletPanic("runtime error: invalid memory address or nil pointer dereference")
+                raise _missing()
 
     # Allocation
 
@@ -215,23 +216,26 @@ class StaticMemory:
         """Charge one container; `earlier` are the init containers before it, whose memory it may take over."""
         if not wanted.memory:
             return state
-        nodes, held, _ = state
-        mine = held.get(uid, {})
-        blocks = mine.get(wanted.name)
-        reusable = state.reusable(uid)
+        nodes, held, (last, left) = state
+        reusable = left if last == uid else _NOTHING
+        known = held.get(uid)
+        blocks = known.get(wanted.name) if known else None
         if blocks is None:
             chosen = self._choose(state, uid, wanted.memory, hint)
             blocks = tuple([Block(chosen, kind, size) for kind, size in wanted.memory])
             nodes = self._charge(nodes, blocks, reusable)
-            mine = {**mine, wanted.name: blocks}
+            mine = {**known, wanted.name: blocks} if known else {wanted.name: blocks}
             if earlier:
                 _take_over(mine, blocks, earlier)
             held = {**held, uid: mine}
-        return MemoryState(nodes, held, (uid, _reusable_after(reusable, blocks, ends=wanted.ends)))
+        if reusable or wanted.ends:
+            reusable = _reusable_after(reusable, blocks, ends=wanted.ends)
+        return MemoryState(nodes, held, (uid, reusable))
 
     def _choose(self, state: MemoryState, uid: str, wanted: Amounts, hint: Hint) -> int:
-        nodes = hint.mask
-        preferred = hint.preferred
+        nodes, preferred = hint
+        if nodes is not None and not nodes & (nodes - 1) and self._fits(state, nodes, wanted):
+            return nodes
         if nodes is None:
             default = _best(self._hints(state, uid, wanted))
             if default is None:
@@ -257,13 +261,14 @@ class StaticMemory:
         return nodes or 0
 
     def _fits(self, state: MemoryState, nodes: int, wanted: Amounts) -> bool:
-        self._crash_on_missing(wanted, nodes)
         if not nodes & (nodes - 1):
             held = state.nodes[nodes.bit_length() - 1].free
         else:
             held = _group_sums(state.nodes, nodes)
         enough = True
         for kind, size in wanted:
+            if self._lacking.get(kind, self.layout.full) & nodes:
+                raise _missing()
             enough = enough and held[self._index[kind]] >= size
         return enough
 
@@ -278,7 +283,7 @@ class StaticMemory:
         self,
         before: tuple[NodeMemory, ...],
         blocks: tuple[Block, ...],
-        reusable: Mapping[tuple[int, str], int] = MappingProxyType({}),
+        reusable: Mapping[tuple[int, str], int] = _NOTHING,
     ) -> tuple[NodeMemory, ...]:
         nodes = list(before)
         for block in blocks:
@@ -367,6 +372,10 @@ class StaticMemory:
         return all(_group_sums(real, node.cells) == _group_sums(expected, node.cells) for node in expected)
 
 
+def _missing() -> KubeletPanic:
+    return KubeletPanic("runtime error: invalid memory address or nil pointer dereference")
+
+
 def _refused(problem: str) -> AdmissionError:
     return unexpected(f"[memorymanager] {problem}", "memory")
 
@@ -415,8 +424,6 @@ def _reusable_after(
     reusable: Mapping[tuple[int, str], int], blocks: tuple[Block, ...], *, ends: bool
 ) -> Mapping[tuple[int, str], int]:
     """What the pod's next containers may use again: an ended init container adds, any other takes away."""
-    if not reusable and not ends:
-        return reusable
     changed = dict(reusable)
     for block in blocks:
         place, size = (block.nodes, block.kind), block.size
@@ -434,6 +441,8 @@ def _in_order(
 
 
 def _changed(free: tuple[int, ...], index: int, difference: int) -> tuple[int, ...]:
+    if len(free) == 1:
+        return ((free[0] + difference) & _UINT64,)
     return (*free[:index], (free[index] + difference) & _UINT64, *free[index + 1 :])
 
 
