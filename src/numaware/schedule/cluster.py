@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -71,14 +70,19 @@ class Cluster:
         self.members: list[Member] = []
         self.by_name: dict[str, Member] = {}
         self.where: dict[str, Member] = {}
+        # How many changes there have been; a reader's place in them.
+        self.serial = 0
         self._changes: list[str] = []
         self._forgotten = 0
-        self._versions = count(1)
         # What to put back, while somebody may want to; None when nobody does.
         self._journal: list[tuple[Member, Load, str, bool]] | None = None
         for facts, node in sorted(nodes, key=lambda pair: pair[0].name):
             self.put(facts, node)
+        # Nobody has seen the cluster without its first nodes: they are no news.
         self._changes.clear()
+        self.serial = 0
+        for member in self.members:
+            member.version = 0
 
     def __len__(self) -> int:
         return len(self.members)
@@ -136,10 +140,12 @@ class Cluster:
         share: Share | None = None,
         *,
         verdict: Verdict | None = None,
+        requests: Amounts | None = None,
     ) -> Verdict:
         """Put the pod on the node as its kubelet would; a refusal changes nothing and is told by the verdict.
 
-        `known` are the hints, and `verdict` is all that the kubelet says, where somebody has asked already.
+        `known` are the hints, and `verdict` is all that the kubelet says, where somebody has asked already; `requests` is
+        what the pod takes in all, where somebody has it at hand.
         """
         member = self.by_name[name]
         node, used, shares, sharers, astray = member.load
@@ -148,7 +154,7 @@ class Cluster:
                 verdict = node.admit(pod)
             else:
                 after = node.take(pod, known)
-                verdict = Verdict(True, "", "", after, after.state, hints=tuple(known))
+                verdict = Verdict(True, "", "", after, after.state, "", "", tuple(known))
         if not verdict.admitted:
             return verdict
         node = verdict.node
@@ -157,7 +163,8 @@ class Cluster:
             shares = {**shares, device: shares.get(device, WHOLE) - wanted_share(pod)}
             sharers = {**sharers, pod.uid: device}
             node = with_shared(node, shares)
-        self._arrive(member, pod, Load(node, plus(used, pod_requests(pod)), shares, sharers, astray))
+        total = plus(used, pod_requests(pod) if requests is None else requests)
+        self._arrive(member, pod, Load(node, total, shares, sharers, astray))
         return verdict
 
     def place(self, pod: Pod, name: str) -> bool:
@@ -232,11 +239,6 @@ class Cluster:
         """What was done stays done: nobody will come back to an earlier mark."""
         self._journal = None
 
-    @property
-    def serial(self) -> int:
-        """How many changes there have been; a reader's place in them."""
-        return self._forgotten + len(self._changes)
-
     def changed_since(self, serial: int) -> Iterable[str]:
         """Names of members that changed since then, ascending; all of them if that is too long ago to know."""
         if serial < self._forgotten:
@@ -251,7 +253,8 @@ class Cluster:
         self._changed(member)
 
     def _changed(self, member: Member) -> None:
-        member.version = next(self._versions)
+        self.serial += 1
+        member.version = self.serial
         self._changes.append(member.name)
         if len(self._changes) > _MOST_CHANGES:
             half = len(self._changes) // 2

@@ -293,14 +293,18 @@ class Engine:
             raise ValueError(f"{decision.pod.name} has no node to be bound to")
         pod, hints = decision.pod, decision.hints
         member = self.cluster.by_name[decision.node]
-        before = member.load
+        before, kind = member.load, decision.kind or kind_of(pod)
         known = self._evaluators[self._profile_name(pod)].verdict(before, pod)
         verdict = self.cluster.bind(
-            pod, decision.node, hints if self.cached else None, decision.share, verdict=known
+            pod,
+            decision.node,
+            hints if self.cached else None,
+            decision.share,
+            verdict=known,
+            requests=kind.requests,
         )
         if verdict.admitted:
             self.neighbours.place(pod, decision.node)
-            kind = decision.kind or kind_of(pod)
             for evaluator in self._evaluators.values():
                 evaluator.follow(member, before, kind, hints)
         return verdict

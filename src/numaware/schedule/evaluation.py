@@ -17,7 +17,16 @@ from numaware.schedule.facts import NodeFacts
 from numaware.schedule.kinds import Kind, owns_something
 from numaware.schedule.knowledge import UNKNOWN, PartialNode, class_of
 from numaware.schedule.profile import Profile
-from numaware.schedule.prospects import Spot, Standing, Taking, is_certain, prospects, spot_of, taking
+from numaware.schedule.prospects import (
+    Spot,
+    Standing,
+    Taking,
+    at_spot,
+    is_certain,
+    prospects,
+    spot_of,
+    taking,
+)
 from numaware.schedule.score import Outcome, Placement
 from numaware.schedule.shares import Share, choices, shares_class, with_shared
 from numaware.schedule.stranding import Mix
@@ -32,6 +41,8 @@ from numaware.workload.pod import Pod
 _MOST_ANSWERS = 1 << 19
 # In place of a score; on a node that has more on it than it should, scores may be below zero.
 REFUSED = -(1 << 62)
+# Without a prospect the twin will refuse; it is asked when nobody else is left to ask.
+_HOPELESS = REFUSED + 1
 ASTRAY = "node(s) have pods of which nobody knows what they hold"
 
 
@@ -60,19 +71,20 @@ class Evaluation(msgspec.Struct, frozen=True, gc=False):
 class Answers:
     """What classes say to one kind of pod, by their numbers.
 
-    `promises` are what scores can be at most, or the scores where they are known. `moves` says which class a member is of
-    after such a pod was bound to it, `takings` what it takes of nodes by the numbers of their kubelets, `worths` what a spot
-    is worth to it: classes that differ only elsewhere promise the same.
+    `found` is the whole answer, as long as the mix of pods is the same; `promises` are what scores can be at most, or the
+    scores where they are known. `moves` says which class a member is of after such a pod was bound to it, `takings` what it
+    takes of nodes by the numbers of their kubelets, `worths` what a spot is worth to it: classes that differ only elsewhere
+    promise the same.
     """
 
-    __slots__ = ("fits", "kind", "moves", "promises", "scores", "takings", "worths")
+    __slots__ = ("fits", "found", "kind", "moves", "promises", "takings", "worths")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.fits: dict[int, Fit] = {}
+        self.found: dict[int, Evaluation] = {}
         self.moves: dict[int, int] = {}
         self.promises: dict[int, int] = {}
-        self.scores: dict[int, int] = {}
         self.takings: dict[int, Taking | None] = {}
         self.worths: dict[Spot, int] = {}
 
@@ -102,7 +114,7 @@ class Evaluator:
         """Score by another mix of pods from now on."""
         self.mix = mix
         for answers in self._answers.values():
-            answers.scores.clear()
+            answers.found.clear()
             answers.promises.clear()
             answers.worths.clear()
             # Whether a spot says all depends on the mix.
@@ -183,30 +195,8 @@ class Evaluator:
         )
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def score(self, number: int, member: Member, pod: Pod, kind: Kind) -> int:
-        """How good the best way is to place a pod of a kind on class `number`, `REFUSED` if there is none.
-
-        `member` and `pod` stand for all of theirs.
-        """
-        answers = self.about(kind)
-        score = answers.scores.get(number)
-        return (
-            self._score(answers, number, self._known_fit(answers, number, member, pod))
-            if score is None
-            else score
-        )
-
-    def _score(self, answers: Answers, number: int, fit: Fit) -> int:
-        score = None
-        if fit.spot is not None and self.mix.is_local(fit.spot[0]):
-            score = answers.worths.get(fit.spot)
-        if score is None:
-            score = max([self._weigh(outcome, answers.kind) for _, outcome in fit.ways], default=REFUSED)
-        answers.scores[number] = answers.promises[number] = score
-        return score
-
     def promise(self, answers: Answers, number: int, member: Member, pod: Pod) -> int:
-        """At least as much as `score`, and the score itself if it is known or nothing is gained by not knowing it.
+        """At least as much as the score, and the score itself if nothing is gained by not knowing it; `REFUSED` if none.
 
         Most classes are never the best, and what they promise is enough to see that. To be asked only where `answers` has
         no promise yet.
@@ -216,40 +206,57 @@ class Evaluator:
         if wanted is not None:
             standing = self._standings.get(number) or self._new_standing(number, member)
             spot = spot_of(standing, wanted, self.mix)
-            promise = answers.worths.get(spot) if spot is not None else None
-            if promise is None:
-                promise = self._worth(answers, standing, wanted, spot)
+            if spot is None:
+                promise = self._worth(answers, standing, wanted)
+            else:
+                promise = answers.worths.get(spot)
+                if promise is None:
+                    promise = self._worth_of(answers, spot, wanted)
         if promise is None:
-            return self.score(number, member, pod, answers.kind)
+            self.evaluated(answers, number, member, pod)
+            return answers.promises[number]
         answers.promises[number] = promise
         self._kept += 1
         return promise
 
-    def _worth(self, answers: Answers, standing: Standing, wanted: Taking, spot: Spot | None) -> int | None:
-        """What the best prospect is worth, None if that cannot be told; remembered by the spot that says all."""
+    def _worth(self, answers: Answers, standing: Standing, wanted: Taking) -> int | None:
+        """What the best prospect is worth, None if that cannot be told."""
         found = prospects(standing, wanted, self.mix)
         if found is None:
             return None
-        # Without a prospect the twin will refuse; it is asked when nobody else is left to ask.
-        worth = max([self._weigh(prospect, answers.kind) for prospect in found], default=REFUSED + 1)
-        if spot is not None:
-            answers.worths[spot] = worth
-            self._kept += 1
+        return max([self._weigh(prospect, answers.kind) for prospect in found], default=_HOPELESS)
+
+    def _worth_of(self, answers: Answers, spot: Spot, wanted: Taking) -> int:
+        """What a spot is worth that says all; remembered."""
+        found = at_spot(spot, wanted)
+        worth = answers.worths[spot] = self._weigh(found, answers.kind) if found is not None else _HOPELESS
+        self._kept += 1
         return worth
 
     def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Evaluation:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""
         answers = self.about(kind)
-        fit = self._known_fit(answers, number, member, pod)
-        if fit.reasons:
-            return Evaluation(0, (), None, fit.reasons)
-        score = answers.scores.get(number)
-        if score is None:
-            score = self._score(answers, number, fit)
-        share = fit.ways[0][0] if fit.ways else None
-        if len(fit.ways) > 1:
-            share = next(share for share, outcome in fit.ways if self._weigh(outcome, kind) == score)
-        return Evaluation(score, fit.hints, share, ())
+        return answers.found.get(number) or self.evaluated(answers, number, member, pod)
+
+    def evaluated(self, answers: Answers, number: int, member: Member, pod: Pod) -> Evaluation:
+        """The same, to be asked only where `answers` has not found it yet."""
+        fit = answers.fits.get(number)
+        if fit is None:
+            fit = answers.fits[number] = self._fit(answers, number, member, pod)
+            self._kept += 1
+        score, share = REFUSED, None
+        if fit.spot is not None and self.mix.is_local(fit.spot[0]):
+            score = answers.worths.get(fit.spot, REFUSED)
+        if score == REFUSED:
+            for way, outcome in fit.ways:
+                worth = self._weigh(outcome, answers.kind)
+                if worth > score:
+                    score, share = worth, way
+        answers.promises[number] = score
+        found = answers.found[number] = (
+            Evaluation(0, (), None, fit.reasons) if fit.reasons else Evaluation(score, fit.hints, share, ())
+        )
+        return found
 
     def about(self, kind: Kind) -> Answers:
         """What is known about a kind of pod; nothing, for those who remember nothing."""
@@ -262,13 +269,6 @@ class Evaluator:
 
     def _weigh(self, placement: Placement, kind: Kind) -> int:
         return self.profile.weigh(kind.workload, placement, self.mix)
-
-    def _known_fit(self, answers: Answers, number: int, member: Member, pod: Pod) -> Fit:
-        fit = answers.fits.get(number)
-        if fit is None:
-            fit = answers.fits[number] = self._fit(answers, number, member, pod)
-            self._kept += 1
-        return fit
 
     def _fit(self, answers: Answers, number: int, member: Member, pod: Pod) -> Fit:
         node, used, shares, _, astray = member.load
@@ -283,7 +283,7 @@ class Evaluator:
         spot = spot_of(standing, wanted, self.mix) if wanted is not None else None
         if spot is not None and wanted is not None and self._is_certain(spot, standing, wanted, node):
             if spot not in answers.worths:
-                self._worth(answers, standing, wanted, spot)
+                self._worth_of(answers, spot, wanted)
             hints: tuple[Hint, ...] = (Hint(1 << spot[1], True),)
             return Fit(self._hints.setdefault(hints, hints), (), (), spot)
         try:

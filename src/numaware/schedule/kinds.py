@@ -57,8 +57,16 @@ class Kind(msgspec.Struct, frozen=True, cache_hash=True):
 def kind_of(pod: Pod) -> Kind:
     """The kind of a pod; pods of one kind share one object, whose hash is worked out once."""
     scheduling = pod.scheduling
-    key = (pod.containers, pod.init_containers, pod.qos, pod.pod_requests, pod.pod_limits, pod.overhead)
-    place = key, scheduling.annotations, scheduling.priority_class
+    place = (
+        pod.containers,
+        pod.init_containers,
+        pod.qos,
+        pod.pod_requests,
+        pod.pod_limits,
+        pod.overhead,
+        scheduling.annotations,
+        scheduling.priority_class,
+    )
     known = _KINDS.get(place)
     if known is None:
         if len(_KINDS) >= _MOST_KINDS:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.evaluation import REFUSED, Evaluation, Evaluator
+from numaware.schedule.evaluation import REFUSED, Answers, Evaluation, Evaluator
 from numaware.schedule.kinds import Kind
 from numaware.workload.pod import Pod
 
@@ -30,26 +30,29 @@ class _Board:
     surfaces. `read` is how far the board has read the pool's news.
     """
 
-    __slots__ = ("heap", "named", "read")
+    __slots__ = ("answers", "heap", "named", "read")
 
-    def __init__(self) -> None:
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
         self.heap: list[tuple[int, str, int]] = []
         self.named: dict[int, str] = {}
         self.read = 0
 
 
 class _Class:
-    """The members of one class: how many, the first by name, and all names in a heap.
+    """The members of one class, at first one: how many, the first by name, and all names in a heap.
 
-    Those that have moved on are dropped from the heap when they surface.
+    Those that have moved on are dropped from the heap when they surface. `place` is where the pool's news tell of it.
     """
 
-    __slots__ = ("first", "names", "size")
+    __slots__ = ("first", "names", "number", "place", "size")
 
-    def __init__(self, first: str) -> None:
+    def __init__(self, number: int, first: str, place: int) -> None:
+        self.number = number
         self.first = first
-        self.names: list[str] = []
-        self.size = 0
+        self.names = [first]
+        self.place = place
+        self.size = 1
 
 
 class Pool:
@@ -70,8 +73,9 @@ class Pool:
         self._number: dict[str, int] = {}
         # Only classes that have members.
         self._classes: dict[int, _Class] = {}
-        # Classes in the order in which they came to have a first member, or another one with a lower name.
-        self._news: list[int] = []
+        # Classes in the order in which they came to have a first member, or another one with a lower name; None for news that
+        # are no longer true, or were told again.
+        self._news: list[_Class | None] = []
         self._boards: dict[Kind, _Board] = {}
         self._seen = cluster.serial
         for member in cluster:
@@ -96,16 +100,16 @@ class Pool:
             self.forget_scores()
         board = self._boards.get(kind)
         if board is None:
-            board = self._boards[kind] = _Board()
+            board = self._boards[kind] = _Board(self.evaluator.about(kind))
         if board.read < len(self._news):
-            self._read(board, pod, kind)
-        heap, named = board.heap, board.named
+            self._read(board, pod)
+        heap, named, answers = board.heap, board.named, board.answers
         while heap:
             score, name, number = heap[0]
             some = self._classes.get(number)
             if some is not None and some.first == name == named.get(number):
                 member = self.cluster.by_name[name]
-                found = self.evaluator.evaluate(number, member, pod, kind)
+                found = answers.found.get(number) or self.evaluator.evaluated(answers, number, member, pod)
                 if found.reasons:
                     heapq.heappop(heap)
                     named[number] = _NOBODY
@@ -150,17 +154,22 @@ class Pool:
     def forget_scores(self) -> None:
         """The scores have changed: boards start again from the classes there are."""
         self._boards.clear()
-        self._news = sorted(self._classes)
+        self._news = []
+        for _, some in sorted(self._classes.items()):
+            some.place = len(self._news)
+            self._news.append(some)
 
-    def _read(self, board: _Board, pod: Pod, kind: Kind) -> None:
+    def _read(self, board: _Board, pod: Pod) -> None:
         """Take in the news since the board was last asked for."""
-        named, classes, answers = board.named, self._classes, self.evaluator.about(kind)
+        named, answers = board.named, board.answers
         promises = answers.promises
-        for number in self._news[board.read :]:
-            some, known = classes.get(number), named.get(number)
-            if some is None or (known is not None and known <= some.first):
+        for some in self._news[board.read :]:
+            if some is None:
                 continue
-            name = some.first
+            name, number = some.first, some.number
+            known = named.get(number)
+            if known is not None and known <= name:
+                continue
             score = promises.get(number)
             if score is None:
                 score = self.evaluator.promise(answers, number, self.cluster.by_name[name], pod)
@@ -172,39 +181,41 @@ class Pool:
         board.read = len(self._news)
 
     def _catch_up(self) -> None:
-        serial = self.cluster.serial
-        if self._seen != serial:
-            for name in self.cluster.changed_since(self._seen):
-                if name in self._number:
-                    self._enter(self.cluster.by_name[name])
-            self._seen = serial
+        cluster, numbers = self.cluster, self._number
+        if self._seen == cluster.serial:
+            return
+        for name in cluster.changed_since(self._seen):
+            before = numbers.get(name)
+            if before is not None:
+                number = self.evaluator.number_of(cluster.by_name[name])
+                if number != before:
+                    numbers[name] = number
+                    self._leave(before, name)
+                    self._enter(number, name)
+        self._seen = cluster.serial
 
     def _consider(self, member: Member) -> None:
         """Let a member in, or keep in mind what speaks against it."""
         reason = self._reason(member)
         if reason is None:
-            self._enter(member)
+            number = self._number[member.name] = self.evaluator.number_of(member)
+            self._enter(number, member.name)
         else:
             self._reasons[member.name] = reason
             self.outside[reason] += 1
 
-    def _enter(self, member: Member) -> None:
-        """Sort a member into its class."""
-        name = member.name
-        number = self.evaluator.number_of(member)
-        before = self._number.get(name)
-        if before == number:
-            return
-        self._number[name] = number
-        if before is not None:
-            self._leave(before, name)
-        some = self._classes.get(number)
+    def _enter(self, number: int, name: str) -> None:
+        """A member is of a class from now on."""
+        some, news = self._classes.get(number), self._news
         if some is None:
-            some = self._classes[number] = _Class(name)
-            self._news.append(number)
-        elif name < some.first:
+            some = self._classes[number] = _Class(number, name, len(news))
+            news.append(some)
+            return
+        if name < some.first:
+            news[some.place] = None
             some.first = name
-            self._news.append(number)
+            some.place = len(news)
+            news.append(some)
         some.size += 1
         heapq.heappush(some.names, name)
         if len(some.names) > 4 * some.size + 8:
@@ -215,6 +226,7 @@ class Pool:
         some = self._classes[number]
         some.size -= 1
         if not some.size:
+            self._news[some.place] = None
             del self._classes[number]
         elif some.first == name:
             names = some.names

@@ -61,7 +61,7 @@ class Standing:
         self.capped = self.room.capped
         self.gpus = self.room.gpus
         # A NUMA node that shares its memory with others takes no pod of its own, whatever is free there.
-        self.grouped = any(part.cells & (part.cells - 1) for part in node.state.memory.nodes)
+        self.grouped = any([part.cells & (part.cells - 1) for part in node.state.memory.nodes])
         # Whether a zone is worth the same whatever is free elsewhere.
         self.firm = self.site.spans != "freely" and not self.grouped and self.capped is self.room.zones
 
@@ -91,6 +91,16 @@ def spot_of(standing: Standing, taking: Taking, mix: Mix) -> Spot | None:
             # A pod that takes GPUs has no others to spare.
             return standing.site, index, zone, 0 if gpus else standing.gpus
     return (standing.site, -1, _NOWHERE, 0) if taking.together else None
+
+
+def at_spot(spot: Spot, taking: Taking) -> Prospect | None:
+    """What becomes of the spot that the pod goes to; None if there is no such spot."""
+    here, index, zone, idle = spot
+    if index < 0:
+        return None
+    gpus = zone.gpus[: len(zone.gpus) - taking.gpus]
+    after = Zone(zone.cpus - taking.cpus, zone.memory - taking.memory, gpus)
+    return Prospect(here, (index,), (zone,), (after,), (idle, idle))
 
 
 def is_certain(spot: Spot, standing: Standing, taking: Taking) -> bool:

@@ -139,8 +139,14 @@ def _mean(values: list[int]) -> int:
 def _shares(part: tuple[Zone, Zone]) -> list[int]:
     """Free parts (of TOP) of each kind of resource that a zone has at all."""
     after, empty = part
-    pairs = ((after.cpus, empty.cpus), (after.memory, empty.memory), (sum(after.gpus), sum(empty.gpus)))
-    return [TOP * free // total for free, total in pairs if total]
+    shares = []
+    if empty.cpus:
+        shares.append(TOP * after.cpus // empty.cpus)
+    if empty.memory:
+        shares.append(TOP * after.memory // empty.memory)
+    if empty.gpus:
+        shares.append(TOP * sum(after.gpus) // sum(empty.gpus))
+    return shares
 
 
 def _free(part: tuple[Zone, Zone]) -> int:

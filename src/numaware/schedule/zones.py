@@ -136,16 +136,13 @@ def zones(node: Node, shares: Mapping[int, int]) -> tuple[Zone, ...]:
                     *sorted([left for device, left in shares.items() if left and on >> device & 1]),
                     *gpus,
                 )
-        found.append(
-            Zone(
-                (free_cpus & cpus).bit_count(),
-                state.memory.nodes[position].free[index]
-                if memory
-                else kubelet.hardware.numa[position].memory_bytes,
-                gpus,
-            )
+        size = (
+            state.memory.nodes[position].free[index]
+            if memory
+            else kubelet.hardware.numa[position].memory_bytes
         )
-    if inventory is not None:
+        found.append(Zone((free_cpus & cpus).bit_count(), size, gpus))
+    if inventory is not None and (shares or free_gpus & ~inventory.placed):
         return _with_unplaced(found, inventory.placed, free_gpus, shares)
     return tuple(found)
 

@@ -25,6 +25,8 @@ _UINT64 = (1 << 64) - 1
 _NOTHING: Mapping[tuple[int, str], int] = MappingProxyType({})
 # Distinct requests whose answer on an empty machine is remembered; machines beyond 8 nodes have long answers.
 _MOST_REQUESTS = 64
+# Distinct charges that are kept to be shared.
+_MOST_CHARGES = 1024
 
 
 class Block(msgspec.Struct, frozen=True, gc=False):
@@ -77,6 +79,7 @@ class StaticMemory:
             for kind in self.kinds
         }
         self._fitting: dict[Amounts, tuple[list[int], int]] = {}
+        self._charged: dict[tuple[str, int, Amounts], dict[str, tuple[Block, ...]]] = {}
         self._allocatable_sums = {
             kind: sums([amounts[index] for amounts in self.allocatable])
             for index, kind in enumerate(self.kinds)
@@ -222,15 +225,26 @@ class StaticMemory:
         blocks = known.get(wanted.name) if known else None
         if blocks is None:
             chosen = self._choose(state, uid, wanted.memory, hint)
-            blocks = tuple([Block(chosen, kind, size) for kind, size in wanted.memory])
+            mine = self._mine(wanted.name, chosen, wanted.memory)
+            blocks = mine[wanted.name]
             nodes = self._charge(nodes, blocks, reusable)
-            mine = {**known, wanted.name: blocks} if known else {wanted.name: blocks}
-            if earlier:
+            if known:
+                mine = {**known, **mine}
                 _take_over(mine, blocks, earlier)
             held = {**held, uid: mine}
         if reusable or wanted.ends:
             reusable = _reusable_after(reusable, blocks, ends=wanted.ends)
         return MemoryState(nodes, held, (uid, reusable))
+
+    def _mine(self, name: str, nodes: int, wanted: Amounts) -> dict[str, tuple[Block, ...]]:
+        """What a pod's only container is charged; one object for all pods that are charged the same."""
+        key = name, nodes, wanted
+        mine = self._charged.get(key)
+        if mine is None:
+            if len(self._charged) >= _MOST_CHARGES:
+                self._charged.clear()
+            mine = self._charged[key] = {name: tuple([Block(nodes, kind, size) for kind, size in wanted])}
+        return mine
 
     def _choose(self, state: MemoryState, uid: str, wanted: Amounts, hint: Hint) -> int:
         nodes, preferred = hint
