@@ -55,7 +55,7 @@ def test_names_of_strangers_cannot_break_the_page(
     ]
     asked = msgspec.structs.replace(pod_of("new", *parts), name=pod_name, namespace=pod_name)
     holder = msgspec.structs.replace(node.state.pods["a"], name=pod_name)
-    node = Node(node.kubelet, node.state._replace(pods={**node.state.pods, "a": holder}))
+    node = Node(node.kubelet, msgspec.structs.replace(node.state, pods={**node.state.pods, "a": holder}))
     for line in shown(node, asked, room, node_name):
         assert line_width(line) <= room
         assert plain(line).replace(" ", "").isprintable() or not plain(line)

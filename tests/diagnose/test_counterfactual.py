@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from applied_changes import verdict_after
 from numaware.diagnose.change import Change
@@ -214,7 +215,7 @@ def test_the_pod_itself_is_not_asked_to_leave() -> None:
 def test_a_pod_known_only_from_a_state_file_goes_by_its_uid() -> None:
     node = admitted(Node.fresh(machine(1), config("restricted")), pod("u-1", 6))
     nameless = Pod(name="u-1", namespace="", uid="u-1")
-    node = Node(node.kubelet, node.state._replace(pods={"u-1": nameless}))
+    node = Node(node.kubelet, replace(node.state, pods={"u-1": nameless}))
     (change,) = [change for change in proposed(node, pod("new", 5)) if change.kind == "evict"]
     assert say(change.text) == "remove pod u-1"
     assert change.patch == {"evict": [{"uid": "u-1"}]}

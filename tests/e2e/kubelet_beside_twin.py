@@ -213,10 +213,10 @@ class SideBySide:
                 for held_by in containers.values():
                     for key, mask in held_by.items():
                         taken[key] = taken.get(key, 0) | mask
-            device = state.device._replace(
-                owned=owned, file={**state.device.file, asked.uid: chosen}, taken=taken
+            device = replace(
+                state.device, owned=owned, file={**state.device.file, asked.uid: chosen}, taken=taken
             )
-            self.node = Node(kubelet, state._replace(device=device))
+            self.node = Node(kubelet, replace(state, device=device))
 
     def describe(self) -> str:
         """All that is needed to see it again."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from numaware.machine.cpuset import CpuSet
 from numaware.twin.cpu.static import CpuState
 from numaware.twin.equivalence import node_class
@@ -14,7 +16,7 @@ def with_free(node: Node, free: str) -> Node:
     assert cpus is not None
     shared = CpuSet.parse(f"0,{free}").mask
     owned = {"someone": {"app": cpus.pool & ~shared}}
-    return Node(node.kubelet, node.state._replace(cpu=CpuState(shared, owned)))
+    return Node(node.kubelet, replace(node.state, cpu=CpuState(shared, owned)))
 
 
 def test_which_of_several_equally_free_cores_is_taken_does_not_matter() -> None:

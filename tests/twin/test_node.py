@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.files import state_files
@@ -46,7 +47,7 @@ class TestAdmit:
         verdict = node.admit(pair)
         assert verdict.reason == "TopologyAffinityError"
         assert verdict.held.cpu.owned == {"u": {"a": 0b111110}}
-        assert verdict.node.state.cpu == node.state.cpu._replace(reuse=verdict.node.state.cpu.reuse)
+        assert verdict.node.state.cpu == replace(node.state.cpu, reuse=verdict.node.state.cpu.reuse)
         assert "u" not in verdict.node.state.pods
 
     def test_merges_are_watched_up_to_the_first_refusal(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from numaware.cli.machine_input import existing, load_machine, named_machine
 from numaware.errors import InputError
@@ -99,7 +100,7 @@ def load_node(text: str, options: Options) -> LoadedNode:
         raise InputError(name, printable(str(error), 600)) from None
     known = _pods(folder)
     pods = {uid: known.get(uid, pod) for uid, pod in state.pods.items()}
-    return LoadedNode(name, Node(kubelet, state._replace(pods=pods)), (*notes, *more))
+    return LoadedNode(name, Node(kubelet, replace(state, pods=pods)), (*notes, *more))
 
 
 def _name(text: str, path: Path | None) -> str:

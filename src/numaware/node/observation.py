@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from numaware.errors import InputError
 from numaware.kube.pods import LivePod
@@ -76,7 +77,8 @@ def observe(facts: Facts) -> Node:
     pods |= {uid: pod.pod for uid, pod in live.items() if uid in holding and uid not in pods}
     return Node(
         kubelet,
-        node.state._replace(
+        replace(
+            node.state,
             device=_devices(kubelet, {**remembered, **named}),
             pods=dict(sorted(pods.items(), key=lambda item: (item[1].namespace, item[1].name, item[0]))),
         ),

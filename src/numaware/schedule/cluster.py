@@ -9,7 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from numaware.schedule.facts import NodeFacts, pod_requests
 from numaware.schedule.kinds import owns_something
@@ -25,7 +27,7 @@ from numaware.workload.pod import Pod
 _MOST_CHANGES = 1 << 17
 
 
-class Load(NamedTuple):
+class Load(msgspec.Struct, frozen=True, gc=False):
     """What a member carries: its twin, total requests, remainders of shared GPUs, and which pod sits on which of them.
 
     `astray` are pods of which nobody knows what they hold of the node (see `Cluster.place`). As long as there are any,
@@ -148,7 +150,8 @@ class Cluster:
         what the pod takes in all, where somebody has it at hand.
         """
         member = self.by_name[name]
-        node, used, shares, sharers, astray = member.load
+        load = member.load
+        node, used, shares, sharers, astray = load.node, load.used, load.shares, load.sharers, load.astray
         if verdict is None:
             if known is None:
                 verdict = node.admit(pod)
@@ -177,10 +180,11 @@ class Cluster:
         member = self.by_name[name]
         if self.where.get(pod.uid) is member and _alike(member.pods[pod.uid], pod):
             # The same pod under another description.
-            member.load = member.load._replace(node=member.node.with_pod(pod))
+            member.load = replace(member.load, node=member.node.with_pod(pod))
             return pod.uid not in member.load.astray
         self.release(pod.uid)
-        node, used, shares, sharers, astray = member.load
+        load = member.load
+        node, used, shares, sharers, astray = load.node, load.used, load.shares, load.sharers, load.astray
         after = None if owns_something(pod) and (astray or wanted_share(pod)) else _admitted(node, pod)
         if after is None:
             astray |= {pod.uid}
@@ -198,7 +202,8 @@ class Cluster:
         member = self.where.pop(uid, None)
         if member is None:
             return None
-        node, used, shares, sharers, astray = member.load
+        load = member.load
+        node, used, shares, sharers, astray = load.node, load.used, load.shares, load.sharers, load.astray
         pod = member.pods[uid]
         node = node.release(uid)
         if uid in sharers:

@@ -182,7 +182,8 @@ class Evaluator:
         self._numbered.pop(name, None)
 
     def _worked_out(self, member: Member, capacity: int) -> int:
-        node, used, shares, _, astray = member.load
+        load = member.load
+        node, used, shares, astray = load.node, load.used, load.shares, load.astray
         key = (
             class_of(node),
             capacity,
@@ -271,7 +272,8 @@ class Evaluator:
         return self.profile.weigh(kind.workload, placement, self.mix)
 
     def _fit(self, answers: Answers, number: int, member: Member, pod: Pod) -> Fit:
-        node, used, shares, _, astray = member.load
+        load = member.load
+        node, used, shares, astray = load.node, load.used, load.shares, load.astray
         requests = answers.kind.requests
         short = capacity_reasons(requests, member.allocatable, used)
         if short:

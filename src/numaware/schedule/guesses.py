@@ -9,6 +9,8 @@ from __future__ import annotations
 from itertools import product
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from numaware.machine.cpuset import list_form
 from numaware.machine.quantity import Quantity
 from numaware.schedule.counts import Counts, amount
@@ -95,18 +97,20 @@ def _twin(counts: Counts, names: list[str], assumed: dict[str, str]) -> Node:
     )
     resources = [_devices(counts, name, broken=assumed[_HEALTH] == "some") for name in names]
     node = Node.fresh(Hardware(tuple(numa), tuple(resource for resource, _ in resources)), config)
+    fresh = node.state
     taken = {resource.name: held for resource, held in resources if held}
-    cpu, charged, device, pods = node.state
+    cpu, charged, device, pods = fresh.cpu, fresh.memory, fresh.device, fresh.pods
     owned = {_COUNTED: {"": taken}} if taken else {}
     if node.kubelet.cpus:
-        cpu = cpu._replace(shared=cpu.shared & ~used)
+        cpu = replace(cpu, shared=cpu.shared & ~used)
     if node.kubelet.memory:
         kinds = node.kubelet.memory.kinds
-        charged = charged._replace(
+        charged = replace(
+            charged,
             nodes=tuple(
                 _charged(part, tuple(amount(zone.available, kind) for kind in kinds))
                 for part, zone in zip(charged.nodes, counts.zones, strict=True)
-            )
+            ),
         )
     state = NodeState(cpu, charged, DeviceState(owned, owned, taken) if taken else device, pods)
     return Node(node.kubelet, state)

@@ -12,6 +12,8 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import REFUSED, Answers, Evaluation, Evaluator
 from numaware.schedule.kinds import Kind
@@ -39,20 +41,17 @@ class _Board:
         self.read = 0
 
 
-class _Class:
-    """The members of one class, at first one: how many, the first by name, and all names in a heap.
+class _Class(msgspec.Struct, eq=False, gc=False):
+    """The members of one class, at first one: the first by name, all names in a heap, and how many there are.
 
     Those that have moved on are dropped from the heap when they surface. `place` is where the pool's news tell of it.
     """
 
-    __slots__ = ("first", "names", "number", "place", "size")
-
-    def __init__(self, number: int, first: str, place: int) -> None:
-        self.number = number
-        self.first = first
-        self.names = [first]
-        self.place = place
-        self.size = 1
+    number: int
+    first: str
+    names: list[str]
+    place: int
+    size: int = 1
 
 
 class Pool:
@@ -208,7 +207,7 @@ class Pool:
         """A member is of a class from now on."""
         some, news = self._classes.get(number), self._news
         if some is None:
-            some = self._classes[number] = _Class(number, name, len(news))
+            some = self._classes[number] = _Class(number, name, [name], len(news))
             news.append(some)
             return
         if name < some.first:

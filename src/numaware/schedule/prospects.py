@@ -54,14 +54,15 @@ class Standing:
     __slots__ = ("capped", "firm", "gpus", "grouped", "milli", "room", "site")
 
     def __init__(self, member: Member) -> None:
-        node, used, shares, _, _ = member.load
+        load = member.load
+        node, used = load.node, load.used
         self.site = site(node.kubelet, member.facts.allocatable)
-        self.room = room(node, shares, member.allocatable, used)
+        self.room = room(node, load.shares, member.allocatable, used)
         self.milli = member.allocatable.get("cpu", 0) - used.get("cpu", 0)
         self.capped = self.room.capped
         self.gpus = self.room.gpus
         # A NUMA node that shares its memory with others takes no pod of its own, whatever is free there.
-        self.grouped = any([part.cells & (part.cells - 1) for part in node.state.memory.nodes])
+        self.grouped = any(part.cells & (part.cells - 1) for part in node.state.memory.nodes)
         # Whether a zone is worth the same whatever is free elsewhere.
         self.firm = self.site.spans != "freely" and not self.grouped and self.capped is self.room.zones
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from numaware.machine.cpuset import iter_bits
 from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource
 from numaware.twin.node import Node
@@ -90,7 +92,7 @@ def with_shared(node: Node, shares: Remainders) -> Node:
     taken = {**device.taken, name: device.taken.get(name, 0) & ~held | mask}
     if not taken[name]:
         del taken[name]
-    return Node(node.kubelet, node.state._replace(device=device._replace(owned=owned, taken=taken)))
+    return Node(node.kubelet, replace(node.state, device=replace(device, owned=owned, taken=taken)))
 
 
 def _devices(node: Node, shares: Remainders, want: int) -> Iterator[tuple[int, Share]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from numaware.errors import InputError
 from numaware.kube.nodes import LiveNode
@@ -143,8 +144,8 @@ def believed(
 
 def _owners(node: Node) -> frozenset[str]:
     """All pods that a kubelet has taken: also those that only hold something."""
-    cpu, memory, device, pods = node.state
-    return frozenset((*cpu.owned, *memory.blocks, *device.owned, *pods))
+    state = node.state
+    return frozenset((*state.cpu.owned, *state.memory.blocks, *state.device.owned, *state.pods))
 
 
 def _with_pods(node: Node, held: Mapping[str, Held], counted: Iterable[str]) -> Node:
@@ -160,7 +161,7 @@ def _with_pods(node: Node, held: Mapping[str, Held], counted: Iterable[str]) -> 
 
 
 def _described(node: Node, pods: dict[str, Pod]) -> Node:
-    return Node(node.kubelet, node.state._replace(pods=pods))
+    return Node(node.kubelet, replace(node.state, pods=pods))
 
 
 # Counts

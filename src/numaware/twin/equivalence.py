@@ -19,13 +19,13 @@ def node_class(node: Node) -> Hashable:
 
     One flat row of numbers, whose places mean the same for all nodes with the same kubelet.
     """
-    kubelet, (_, memory, device, _) = node.kubelet, node.state
+    kubelet, state = node.kubelet, node.state
     row: list[Hashable] = [kubelet.number]
     if kubelet.cpus is not None:
         _add_cpus(row, kubelet.cpus, node.effective_shared())
-    for part in memory.nodes:
+    for part in state.memory.nodes:
         row += part.assignments > 0, part.cells, part.free
-    taken = device.taken
+    taken = state.device.taken
     for name in sorted(taken) if len(taken) > 1 else taken:
         row.append(name)
         devices, groups = taken[name], kubelet.devices.inventories[name].groups

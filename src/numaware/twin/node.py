@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from numaware.twin.config import KubeletConfig
 from numaware.twin.cpu.static import CpuState
@@ -27,7 +28,7 @@ _NO_CPUS = CpuState(0, {})
 _NO_MEMORY = MemoryState((), {})
 
 
-class NodeState(NamedTuple):
+class NodeState(msgspec.Struct, frozen=True, gc=False):
     """What the three managers remember, and the pods that are on the node, in the order they came."""
 
     cpu: CpuState
@@ -129,8 +130,8 @@ class Node:
             return Verdict(
                 False, error.reason, error.message, node, admission.state, admission.container, error.resource
             )
-        cpu, memory, device, pods = admission.state
-        state = NodeState(cpu, memory, device, {**pods, pod.uid: pod})
+        held = admission.state
+        state = NodeState(held.cpu, held.memory, held.device, {**held.pods, pod.uid: pod})
         return Verdict(True, "", "", Node(self.kubelet, state), state, hints=tuple(admission.hints))
 
     def take(self, pod: Pod, hints: Sequence[Hint]) -> Node:
@@ -139,7 +140,8 @@ class Node:
         `hints` are the merged hints, in order, of the verdict on such a pod by a node of the same class
         (`equivalence.node_class`).
         """
-        kubelet, (cpu, memory, device, pods) = self.kubelet, self.state
+        kubelet, state = self.kubelet, self.state
+        cpu, memory, device, pods = state.cpu, state.memory, state.device, state.pods
         cpus, memories, devices, uid = kubelet.cpus, kubelet.memory, kubelet.devices, pod.uid
         containers = demand(pod, sidecars=kubelet.rules.sidecars).containers
         one_by_one = kubelet.policy is not None and not kubelet.by_pod
@@ -159,7 +161,8 @@ class Node:
 
     def release(self, *uids: str) -> Node:
         """The node after these pods are gone and the kubelet has cleaned up."""
-        kubelet, (cpu, memory, device, pods) = self.kubelet, self.state
+        kubelet, state = self.kubelet, self.state
+        cpu, memory, device, pods = state.cpu, state.memory, state.device, state.pods
         for uid in uids:
             cpu = kubelet.cpus.release(cpu, uid) if kubelet.cpus else cpu
             memory = kubelet.memory.release(memory, uid) if kubelet.memory else memory
@@ -171,7 +174,7 @@ class Node:
 
     def with_pod(self, pod: Pod) -> Node:
         """The node with the pod on it as it is described here; that alone gives the pod nothing."""
-        return Node(self.kubelet, self.state._replace(pods={**self.state.pods, pod.uid: pod}))
+        return Node(self.kubelet, replace(self.state, pods={**self.state.pods, pod.uid: pod}))
 
     def start_containers(self, uid: str) -> Node:
         """The node after all containers of a pod started: memory of init containers that ended is free again."""
@@ -188,7 +191,7 @@ class Node:
         )
         finished = ended if pod.containers else ended[:-1]
         return Node(
-            self.kubelet, self.state._replace(memory=memory.start_container(self.state.memory, uid, finished))
+            self.kubelet, replace(self.state, memory=memory.start_container(self.state.memory, uid, finished))
         )
 
     def restart(self, watch: Callable[[str, Merge], None] | None = None) -> Restart:
@@ -196,7 +199,8 @@ class Node:
 
         A pod refused now is dropped after the last one was asked. `watch` hears of every pod's merges.
         """
-        kubelet, (cpu, memory, device, pods) = self.kubelet, self.state
+        kubelet, state = self.kubelet, self.state
+        cpu, memory, device, pods = state.cpu, state.memory, state.device, state.pods
         state = NodeState(
             kubelet.cpus.restore(cpu) if kubelet.cpus else cpu,
             kubelet.memory.restore(memory) if kubelet.memory else memory,
@@ -251,7 +255,7 @@ class _Admission:
         if policy is None:
             return NO_HINT
         if self.kubelet.rules.keeps_pending:
-            self.state = self.state._replace(cpu=self._asked_about(self.state.cpu))
+            self.state = replace(self.state, cpu=self._asked_about(self.state.cpu))
         answers = self._answers(wanted)
         lists: list[Hints | None] = [hints for answer in answers for hints in answer.values()]
         if self.watch is None:
@@ -272,7 +276,8 @@ class _Admission:
 
     def _answers(self, wanted: ContainerDemand | Demand) -> tuple[Answer, Answer, Answer]:
         """Device, CPU and memory, in the order in which the kubelet asks them."""
-        kubelet, (cpu, memory, device, _), uid = self.kubelet, self.state, self.uid
+        kubelet, state, uid = self.kubelet, self.state, self.uid
+        cpu, memory, device = state.cpu, state.memory, state.device
         if isinstance(wanted, Demand):
             return (
                 kubelet.devices.pod_hints(device, uid, wanted),
@@ -288,7 +293,8 @@ class _Admission:
     def _allocate(self, index: int, wanted: ContainerDemand, hint: Hint) -> None:
         """Devices, CPUs, memory; what an earlier one gave stays given when a later one refuses."""
         kubelet, uid = self.kubelet, self.uid
-        cpu, memory, device, pods = self.state
+        state = self.state
+        cpu, memory, device = state.cpu, state.memory, state.device
         try:
             device = kubelet.devices.allocate(device, uid, wanted, hint)
             if kubelet.cpus:
@@ -299,4 +305,4 @@ class _Admission:
                 earlier = self.demand.containers[: min(index, self.init_count)]
                 memory = kubelet.memory.allocate(memory, uid, wanted, earlier, hint)
         finally:
-            self.state = NodeState(cpu, memory, device, pods)
+            self.state = NodeState(cpu, memory, device, state.pods)

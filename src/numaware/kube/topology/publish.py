@@ -64,7 +64,8 @@ def encode(
 
 def _is_exclusive(node: Node, pod: Pod) -> bool:
     """Whether the kubelet shows something of a NUMA node that the pod has for itself: not in init containers that end."""
-    kubelet, (cpu, memory, device, _) = node.kubelet, node.state
+    kubelet, state = node.kubelet, node.state
+    cpu, memory, device = state.cpu, state.memory, state.device
     ended = {part.name for part in demand(pod, sidecars=kubelet.rules.sidecars).containers if part.ends}
     placed = {
         name

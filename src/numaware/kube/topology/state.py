@@ -27,7 +27,8 @@ _UINT64 = 1 << 64
 
 def encode(node: Node) -> str:
     """The state of a node as text; equal states give equal bytes."""
-    kubelet, (cpu, memory, device, pods) = node.kubelet, node.state
+    kubelet, state = node.kubelet, node.state
+    cpu, memory, device, pods = state.cpu, state.memory, state.device, state.pods
     uids = {*cpu.owned, *memory.blocks, *device.owned, *pods}
     entries = [_entry(node, uid) for uid in uids]
     wire = _State(
@@ -43,7 +44,8 @@ def encode(node: Node) -> str:
 
 
 def _entry(node: Node, uid: str) -> _Pod:
-    kubelet, (cpu, memory, device, pods) = node.kubelet, node.state
+    kubelet, state = node.kubelet, node.state
+    cpu, memory, device, pods = state.cpu, state.memory, state.device, state.pods
     cpus, blocks, devices = cpu.owned.get(uid, {}), memory.blocks.get(uid, {}), device.owned.get(uid, {})
     pod = pods.get(uid)
     return _Pod(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from numaware.diagnose.capacity import free_in_all, resources, zones
 from numaware.diagnose.causes import requested_by
@@ -155,7 +156,7 @@ def judged_apart(member: Member, pod: Pod, rules: Rules = AS_THEY_ARE) -> Judgem
     for name, amount in pod_requests(pod):
         used[name] = used.get(name, 0) - amount
     return _judged(
-        Member(member.facts, load._replace(node=load.node.release(pod.uid), used=used)), pod, rules
+        Member(member.facts, replace(load, node=load.node.release(pod.uid), used=used)), pod, rules
     )
 
 
@@ -203,7 +204,7 @@ def _fresh(node: Node) -> Node:
 
 
 def _with(member: Member, node: Node) -> Member:
-    return Member(member.facts, member.load._replace(node=node))
+    return Member(member.facts, replace(member.load, node=node))
 
 
 def _left(member: Member) -> dict[str, int]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 from functools import cached_property, partial
-from typing import NamedTuple
+
+import msgspec
 
 from numaware.machine.cpuset import list_form
 from numaware.twin.cpu.distributed import AccountingError, take_distributed
@@ -25,7 +26,7 @@ from numaware.workload.demand import ContainerDemand, Demand
 _MOST_PICKS = 1 << 14
 
 
-class CpuState(NamedTuple):
+class CpuState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The shared pool, who owns which CPUs, and what the pod last served may use again.
 
     `pending` is the pod last asked about, where the release keeps its CPUs until the next one (`Rules.keeps_pending`).
@@ -181,7 +182,7 @@ class StaticCpus:
             return state
         if self.options.full_pcpus_only:
             self._check_whole_cores(state, count)
-        shared, owned, (last, left), pending = state
+        shared, owned, (last, left) = state.shared, state.owned, state.reuse
         reusable = left if last == uid else 0
         mine = owned.get(uid)
         cpus = mine.get(wanted.name) if mine else None
@@ -189,7 +190,9 @@ class StaticCpus:
             cpus = self._pick(shared & ~self.reserved | reusable, count, hint)
             shared &= ~cpus
             owned = {**owned, uid: {**mine, wanted.name: cpus} if mine else {wanted.name: cpus}}
-        return CpuState(shared, owned, (uid, reusable | cpus if wanted.ends else reusable & ~cpus), pending)
+        return CpuState(
+            shared, owned, (uid, reusable | cpus if wanted.ends else reusable & ~cpus), state.pending
+        )
 
     def _check_whole_cores(self, state: CpuState, count: int) -> None:
         # KUBELET: this looks at the free pool before it looks at what the container already has, so a running pod can
@@ -284,7 +287,7 @@ class StaticCpus:
 
         KUBELET: from v1.22.1 to v1.31 the pod last asked about counts as active, even refused or gone (setPodPendingAdmission).
         """
-        state = state._replace(pending=uid)
+        state = CpuState(state.shared, state.owned, state.reuse, uid)
         for other in state.owned:
             if other != uid and other not in active:
                 state = self.release(state, other)

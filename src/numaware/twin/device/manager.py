@@ -7,9 +7,11 @@ topology) is the kubelet's. Devices of one resource are bits in a mask, in ascen
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property, partial
 from itertools import accumulate
-from typing import NamedTuple
+
+import msgspec
 
 from numaware.machine.cpuset import iter_bits
 from numaware.twin.errors import unexpected
@@ -18,11 +20,12 @@ from numaware.twin.rules import Rules
 from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size, single_nodes
 from numaware.workload.demand import ContainerDemand, Demand
 
+_NOTHING: Mapping[str, int] = {}
 # pod uid -> container -> resource -> mask of devices
 Owned = dict[str, dict[str, dict[str, int]]]
 
 
-class DeviceState(NamedTuple):
+class DeviceState(msgspec.Struct, frozen=True, gc=False):
     """Who owns which devices, what the state file last said of it, and what the pod last served may use again.
 
     KUBELET: the file is written on allocation but not when gone pods are dropped, so `file` can lag behind `owned`.
@@ -31,7 +34,7 @@ class DeviceState(NamedTuple):
     owned: Owned
     file: Owned
     taken: dict[str, int]
-    reuse: tuple[str, dict[str, int]] = ("", {})
+    reuse: tuple[str, Mapping[str, int]] = ("", _NOTHING)
 
     def reusable(self, uid: str, resource: str) -> int:
         return self.reuse[1].get(resource, 0) if self.reuse[0] == uid else 0
@@ -174,7 +177,7 @@ class DeviceManager:
     # Allocation
 
     def allocate(self, state: DeviceState, uid: str, wanted: ContainerDemand, hint: Hint) -> DeviceState:
-        owned, file, taken, (last, left) = state
+        owned, file, taken, (last, left) = state.owned, state.file, state.taken, state.reuse
         asked = [pair for pair in wanted.devices if pair[0] in self.inventories]
         if not asked and last == uid:
             return state

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
-from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +20,7 @@ from numaware.twin.topology.merge import narrower
 from numaware.workload.demand import Amounts, ContainerDemand, Demand
 
 _UINT64 = (1 << 64) - 1
-_NOTHING: Mapping[tuple[int, str], int] = MappingProxyType({})
+_NOTHING: Mapping[tuple[int, str], int] = {}
 # Distinct requests whose answer on an empty machine is remembered; machines beyond 8 nodes have long answers.
 _MOST_REQUESTS = 64
 # Distinct charges that are kept to be shared.
@@ -45,12 +43,12 @@ class NodeMemory(msgspec.Struct, frozen=True, gc=False):
     free: tuple[int, ...]
 
 
-class MemoryState(NamedTuple):
+class MemoryState(msgspec.Struct, frozen=True, gc=False):
     """Per node what is left, per container what it was charged, and what the pod last served may use again."""
 
     nodes: tuple[NodeMemory, ...]
     blocks: dict[str, dict[str, tuple[Block, ...]]]
-    reuse: tuple[str, Mapping[tuple[int, str], int]] = ("", {})
+    reuse: tuple[str, Mapping[tuple[int, str], int]] = ("", _NOTHING)
 
     def reusable(self, uid: str) -> Mapping[tuple[int, str], int]:
         return self.reuse[1] if self.reuse[0] == uid else {}
@@ -219,7 +217,7 @@ class StaticMemory:
         """Charge one container; `earlier` are the init containers before it, whose memory it may take over."""
         if not wanted.memory:
             return state
-        nodes, held, (last, left) = state
+        nodes, held, (last, left) = state.nodes, state.blocks, state.reuse
         reusable = left if last == uid else _NOTHING
         known = held.get(uid)
         blocks = known.get(wanted.name) if known else None

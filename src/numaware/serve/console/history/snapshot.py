@@ -113,7 +113,7 @@ class _Books(msgspec.Struct, frozen=True, array_like=True):
     devices: dict[str, dict[str, dict[str, int]]]
     file: dict[str, dict[str, dict[str, int]]] | None
     taken: dict[str, int]
-    device_reuse: tuple[str, dict[str, int]]
+    device_reuse: tuple[str, Mapping[str, int]]
 
 
 class _Node(msgspec.Struct, frozen=True, array_like=True):
@@ -170,7 +170,8 @@ class Packer:
         self._number_of = number_of
 
     def node(self, moment: NodeMoment) -> bytes:
-        node, used, shares, sharers, astray = moment.load
+        load = moment.load
+        node = load.node
         partial = isinstance(node, PartialNode)
         return msgspec.json.encode(
             _Node(
@@ -186,10 +187,10 @@ class Packer:
                     self._pod(uid, pod, moment.letters.get(uid), moment.stories.get(uid))
                     for uid, pod in node.state.pods.items()
                 ),
-                dict(used),
-                dict(shares),
-                dict(sharers),
-                tuple(sorted(astray)),
+                dict(load.used),
+                dict(load.shares),
+                dict(load.sharers),
+                tuple(sorted(load.astray)),
             )
         )
 
@@ -305,7 +306,7 @@ def _placement(place: _Place | None) -> Placement | None:
 
 
 def _books(state: NodeState) -> _Books:
-    cpu, memory, device, _ = state
+    cpu, memory, device = state.cpu, state.memory, state.device
     uid, again = memory.reuse
     return _Books(
         cpu,
