@@ -17,7 +17,7 @@ from e2e.bind_race import CONTENDERS, Run, cluster, run
 from e2e.control_plane import ControlPlane
 
 # Nodes, pods that all find a place on them, and how often each contender has its turn.
-SIZES = ((100, 1_000, 3), (1_000, 3_000, 1))
+SIZES = ((100, 1_000, 5), (1_000, 3_000, 1))
 NODES = tuple(nodes for nodes, _, _ in SIZES)
 BARE, NUMAWARE, KUBE, EXTENDED = (one.name for one in CONTENDERS)
 Runs = dict[tuple[str, int], Run]

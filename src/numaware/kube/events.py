@@ -187,7 +187,9 @@ class EventWriter:
             self._patient.append((self._clock(), series))
         else:
             self._queue.append(series)
-        self._waiting.set()
+        # Nobody need wake up for one that has to wait behind others anyway.
+        if self._queue or self._holds <= 0 or len(self._patient) == 1:
+            self._waiting.set()
         self._idle.clear()
         return True
 
@@ -272,6 +274,8 @@ class EventWriter:
 
 def _shortened(note: str) -> str:
     """A note that the server takes: at most so many bytes."""
+    if len(note) <= _MOST_NOTE and note.isascii():
+        return note
     data = note.encode(errors="replace")
     if len(data) <= _MOST_NOTE:
         return data.decode()

@@ -89,17 +89,17 @@ def distance(outcome: Placement, _mix: Mix) -> int:
 
 def most_allocated(outcome: Placement, _mix: Mix) -> int:
     """Fill what is already in use."""
-    return _mean([TOP - _free(part) for part in outcome.parts])
+    return _mean([TOP - _free(after, empty) for after, empty in outcome.parts])
 
 
 def least_allocated(outcome: Placement, _mix: Mix) -> int:
     """Keep the used zones as empty as possible."""
-    return _mean([_free(part) for part in outcome.parts])
+    return _mean([_free(after, empty) for after, empty in outcome.parts])
 
 
 def balanced(outcome: Placement, _mix: Mix) -> int:
     """CPUs, memory and GPUs of the used zones filled alike."""
-    return _mean([TOP - _spread(_shares(part)) for part in outcome.parts])
+    return _mean([TOP - _spread(_shares(after, empty)) for after, empty in outcome.parts])
 
 
 def stranding(outcome: Placement, mix: Mix) -> int:
@@ -136,9 +136,8 @@ def _mean(values: list[int]) -> int:
     return sum(values) // len(values) if values else TOP // 2
 
 
-def _shares(part: tuple[Zone, Zone]) -> list[int]:
+def _shares(after: Zone, empty: Zone) -> list[int]:
     """Free parts (of TOP) of each kind of resource that a zone has at all."""
-    after, empty = part
     shares = []
     if empty.cpus:
         shares.append(TOP * after.cpus // empty.cpus)
@@ -149,8 +148,8 @@ def _shares(part: tuple[Zone, Zone]) -> list[int]:
     return shares
 
 
-def _free(part: tuple[Zone, Zone]) -> int:
-    shares = _shares(part)
+def _free(after: Zone, empty: Zone) -> int:
+    shares = _shares(after, empty)
     return sum(shares) // len(shares) if shares else 0
 
 

@@ -30,9 +30,12 @@ from numaware.workload.scheduling import PodRules
 
 # Pods that are decided on and not bound yet: the more, the more is in vain when something fails.
 _AHEAD = 64
-# Decisions in a row before everybody else has a turn. The watches must hear what later ones may depend on, but each turn
-# asks the kernel about every connection, which costs as much as a small decision.
-_AT_A_STRETCH = 8
+# So few of them are left when the next are decided on: what is done many times in a row is done faster, and so many keep the
+# API server busy meanwhile.
+_LOW = 32
+# Seconds of deciding before everybody else has a turn. The watches must hear what later decisions may depend on, but each
+# turn asks the kernel about every connection, which costs as much as a small decision.
+_STRETCH_SECONDS = 0.01
 
 _NO_RULES = PodRules()
 
@@ -85,7 +88,7 @@ class Scheduler:
         self._on_sent = on_sent
         self._pods: dict[str, LivePod] = {}
         self._news = asyncio.Event()
-        self._ahead = asyncio.Semaphore(_AHEAD)
+        self._low = asyncio.Event()
         self._lines = Lines()
         self._calls: set[asyncio.Task[None]] = set()
         # The last refusal in words: pods of a group, one after the other, are refused for one reason.
@@ -121,21 +124,22 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled; calls that are under way then are waited for."""
-        made = 0
+        ends = self._clock()
         try:
             while True:
-                await self._ahead.acquire()
-                pod = self.queue.take(self._clock())
+                if len(self._calls) >= _AHEAD:
+                    self._low.clear()
+                    await self._low.wait()
+                    ends = self._clock() + _STRETCH_SECONDS
+                now = self._clock()
+                pod = self.queue.take(now)
                 sent = pod is not None and self._schedule(self._pods[pod.uid])
-                if not sent:
-                    self._ahead.release()
                 if pod is None:
                     await self._wait()
-                    continue
-                made += 1
                 # To put a refusal into words may take long.
-                if not sent or made % _AT_A_STRETCH == 0:
+                elif not sent or now >= ends:
                     await asyncio.sleep(0)
+                    ends = self._clock() + _STRETCH_SECONDS
         finally:
             if self._calls:
                 await asyncio.wait(self._calls)
@@ -172,8 +176,9 @@ class Scheduler:
         return True
 
     def _called(self, call: asyncio.Task[None]) -> None:
-        self._ahead.release()
         self._calls.discard(call)
+        if len(self._calls) <= _LOW:
+            self._low.set()
         # An error of ours must not pass unnoticed.
         if not call.cancelled():
             call.result()
