@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from numaware.schedule.answers import REFUSED
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
-from numaware.schedule.evaluation import REFUSED, Evaluator
+from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.kinds import kind_of
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.schedule.score import SCORES

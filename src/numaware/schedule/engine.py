@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from numaware.schedule.answers import Evaluation
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.constraints import (
     Neighbours,
@@ -25,7 +26,7 @@ from numaware.schedule.constraints import (
     taint_scores,
     volcano_reason,
 )
-from numaware.schedule.evaluation import Evaluation, Evaluator
+from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.facts import NodeFacts
 from numaware.schedule.kinds import Kind, kind_of
 from numaware.schedule.pool import Pool

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-import msgspec
-
+from numaware.schedule.answers import REFUSED, Answers, Evaluation, Fit
 from numaware.schedule.cluster import Load, Member, plus
 from numaware.schedule.constraints import capacity_reasons
 from numaware.schedule.facts import NodeFacts
@@ -28,7 +27,7 @@ from numaware.schedule.prospects import (
     taking,
 )
 from numaware.schedule.score import Outcome, Placement
-from numaware.schedule.shares import Share, choices, shares_class, with_shared
+from numaware.schedule.shares import choices, shares_class, with_shared
 from numaware.schedule.stranding import Mix
 from numaware.schedule.zones import Room, room
 from numaware.twin.errors import KubeletPanic
@@ -39,54 +38,9 @@ from numaware.workload.pod import Pod
 
 # Classes, fits and promises kept before everything is forgotten; at most about 1 KB each.
 _MOST_ANSWERS = 1 << 19
-# In place of a score; on a node that has more on it than it should, scores may be below zero.
-REFUSED = -(1 << 62)
 # Without a prospect the twin will refuse; it is asked when nobody else is left to ask.
 _HOPELESS = REFUSED + 1
 ASTRAY = "node(s) have pods of which nobody knows what they hold"
-
-
-class Fit(msgspec.Struct, frozen=True, gc=False):
-    """What the node says to the pod: the merged hints and every way to place it, or the reasons why not.
-
-    `spot` is where it goes if that is all there is to say about its only way. `ways` is empty if that was certain without
-    asking the kubelet.
-    """
-
-    hints: tuple[Hint, ...]
-    ways: tuple[tuple[Share | None, Outcome], ...]
-    reasons: tuple[str, ...]
-    spot: Spot | None = None
-
-
-class Evaluation(msgspec.Struct, frozen=True, gc=False):
-    """A fit with its best way and the score of it, or the reasons why not."""
-
-    score: int
-    hints: tuple[Hint, ...]
-    share: Share | None
-    reasons: tuple[str, ...]
-
-
-class Answers:
-    """What classes say to one kind of pod, by their numbers.
-
-    `found` is the whole answer, as long as the mix of pods is the same; `promises` are what scores can be at most, or the
-    scores where they are known. `moves` says which class a member is of after such a pod was bound to it, `takings` what it
-    takes of nodes by the numbers of their kubelets, `worths` what a spot is worth to it: classes that differ only elsewhere
-    promise the same.
-    """
-
-    __slots__ = ("fits", "found", "kind", "moves", "promises", "takings", "worths")
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-        self.fits: dict[int, Fit] = {}
-        self.found: dict[int, Evaluation] = {}
-        self.moves: dict[int, int] = {}
-        self.promises: dict[int, int] = {}
-        self.takings: dict[int, Taking | None] = {}
-        self.worths: dict[Spot, int] = {}
 
 
 class Evaluator:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from numaware.schedule.answers import REFUSED, Answers, Evaluation
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.evaluation import REFUSED, Answers, Evaluation, Evaluator
+from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.kinds import Kind
 from numaware.workload.pod import Pod
 
