@@ -15,7 +15,7 @@ from numaware.schedule.cluster import Member
 from numaware.schedule.facts import pod_requests
 from numaware.schedule.shares import wanted_share
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import WHOLE, Room, Site, Zone, gpu_resource, room, site
+from numaware.schedule.zones import WHOLE, Room, Site, Zone, empty_whole, gpu_resource, room, site
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
 from numaware.twin.topology.merge import narrower
@@ -37,9 +37,9 @@ class Prospect(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def parts(self) -> list[tuple[Zone, Zone]]:
-        empty = self.site.empty
         if not self.used:
-            return [(self.after[0], empty.whole)]
+            return [(self.after[0], empty_whole(self.site))]
+        empty = self.site.empty
         return [(zone, empty.zones[index]) for index, zone in zip(self.used, self.after, strict=True)]
 
     def fall(self, mix: Mix) -> int:

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import WHOLE, Room, Site, Zone
+from numaware.schedule.zones import WHOLE, Room, Site, Zone, empty_whole
 
 TOP = 1000
 
@@ -53,10 +53,10 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def parts(self) -> list[tuple[Zone, Zone]]:
-        after, empty, used = self.after, self.site.empty, self.used
+        after, used = self.after, self.used
         if self.site.spans == "freely" or not used:
-            return [(after.whole, empty.whole)]
-        capped = after.capped
+            return [(after.whole, empty_whole(self.site))]
+        capped, empty = after.capped, self.site.empty
         return [(capped[index], empty.zones[index]) for index in used]
 
     @property

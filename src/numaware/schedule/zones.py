@@ -106,6 +106,12 @@ def site(kubelet: Kubelet, allocatable: Amounts) -> Site:
     )
 
 
+@lru_cache(maxsize=1024)
+def empty_whole(site: Site) -> Zone:
+    """Such a machine as if it were one zone, when nothing runs."""
+    return site.empty.whole
+
+
 def gpu_resource(node: Node) -> str | None:
     """The device resource that counts as the node's GPUs: the first by name that has `gpu` in it."""
     return _gpu_resource(node.kubelet)
