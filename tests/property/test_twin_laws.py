@@ -58,6 +58,17 @@ def containers_of(node: Node, pod: Pod) -> tuple[ContainerDemand, ...]:
     return demand(pod, sidecars=node.kubelet.rules.sidecars).containers
 
 
+# The same again
+
+
+@settings(max_examples=150)
+@given(stories())
+def test_a_story_told_again_ends_the_same(story: tuple[Node, list[Step]]) -> None:
+    """Whatever a kubelet remembers of the first time."""
+    first = [node.state for node in live(*story)]
+    assert [node.state for node in live(*story)] == first
+
+
 # Given once
 
 

@@ -218,9 +218,6 @@ class StaticCpus:
         try:
             if hint.mask is not None:
                 aligned = candidates & (self._inside.get(hint.mask) or self._aligned(hint.mask))
-                known = self._picks.get((aligned, count))
-                if known is not None:
-                    return known
                 picked = self.take(aligned, min(count, aligned.bit_count()))
                 if picked.bit_count() == count:
                     return picked
