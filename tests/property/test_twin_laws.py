@@ -69,6 +69,17 @@ def test_a_story_told_again_ends_the_same(story: tuple[Node, list[Step]]) -> Non
     assert [node.state for node in live(*story)] == first
 
 
+@settings(max_examples=150)
+@given(stories())
+def test_a_pod_is_taken_by_known_hints_as_it_was_admitted(story: tuple[Node, list[Step]]) -> None:
+    node, steps = story
+    for step, after in zip(steps, live(node, steps), strict=True):
+        verdict = node.admit(step.pod) if step.pod else None
+        if step.pod and verdict and verdict.admitted:
+            assert node.take(step.pod, verdict.hints).state == after.state
+        node = after
+
+
 # Given once
 
 

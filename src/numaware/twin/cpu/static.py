@@ -182,8 +182,7 @@ class StaticCpus:
             return state
         if self.options.full_pcpus_only:
             self._check_whole_cores(state, count)
-        shared, owned, (last, left) = state.shared, state.owned, state.reuse
-        reusable = left if last == uid else 0
+        shared, owned, reusable = state.shared, state.owned, state.reusable(uid)
         mine = owned.get(uid)
         cpus = mine.get(wanted.name) if mine else None
         if cpus is None:

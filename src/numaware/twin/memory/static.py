@@ -51,7 +51,7 @@ class MemoryState(msgspec.Struct, frozen=True, gc=False):
     reuse: tuple[str, Mapping[tuple[int, str], int]] = ("", _NOTHING)
 
     def reusable(self, uid: str) -> Mapping[tuple[int, str], int]:
-        return self.reuse[1] if self.reuse[0] == uid else {}
+        return self.reuse[1] if self.reuse[0] == uid else _NOTHING
 
 
 class StaticMemory:
@@ -202,7 +202,7 @@ class StaticMemory:
         # restart that is every size some node of a group has, whether anybody asked for it or not.
         for kind, _ in wanted:
             if self._lacking.get(kind, self.layout.full) & nodes:
-                raise _missing()
+                raise KubeletPanic("runtime error: invalid memory address or nil pointer dereference")
 
     # Allocation
 
@@ -217,8 +217,7 @@ class StaticMemory:
         """Charge one container; `earlier` are the init containers before it, whose memory it may take over."""
         if not wanted.memory:
             return state
-        nodes, held, (last, left) = state.nodes, state.blocks, state.reuse
-        reusable = left if last == uid else _NOTHING
+        nodes, held, reusable = state.nodes, state.blocks, state.reusable(uid)
         known = held.get(uid)
         blocks = known.get(wanted.name) if known else None
         if blocks is None:
@@ -273,14 +272,13 @@ class StaticMemory:
         return nodes or 0
 
     def _fits(self, state: MemoryState, nodes: int, wanted: Amounts) -> bool:
+        self._crash_on_missing(wanted, nodes)
         if not nodes & (nodes - 1):
             held = state.nodes[nodes.bit_length() - 1].free
         else:
             held = _group_sums(state.nodes, nodes)
         enough = True
         for kind, size in wanted:
-            if self._lacking.get(kind, self.layout.full) & nodes:
-                raise _missing()
             enough = enough and held[self._index[kind]] >= size
         return enough
 
@@ -382,10 +380,6 @@ class StaticMemory:
         ]:
             return False
         return all(_group_sums(real, node.cells) == _group_sums(expected, node.cells) for node in expected)
-
-
-def _missing() -> KubeletPanic:
-    return KubeletPanic("runtime error: invalid memory address or nil pointer dereference")
 
 
 def _refused(problem: str) -> AdmissionError:
