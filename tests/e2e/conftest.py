@@ -30,7 +30,7 @@ def browser() -> Iterator[Browser]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A cluster that had too little of two cores is tried once more; the run tells that it was."""
+    """A cluster that had too little of two cores is tried again; the run tells that it was, and why."""
     for item in items:
         if "e2e" in item.path.parts:
             item.add_marker(pytest.mark.flaky(reruns=2))
@@ -48,7 +48,10 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was measured on the way, line by line (`record_property("measured", ...)`)."""
+    """Say why a test was tried again, and what was measured on the way (`record_property("measured", ...)`)."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"tried again: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
     for outcome in ("passed", "failed"):
         for report in terminalreporter.stats.get(outcome, []):
             for name, text in report.user_properties:

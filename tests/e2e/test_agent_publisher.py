@@ -122,7 +122,7 @@ class Stage:
     # Pods
 
     def run(self, body: dict[str, Any]) -> Object:
-        """A pod bound to the node, once the kubelet has judged it."""
+        """A pod bound to the node, once the kubelet has begun to tell of it."""
         body["spec"]["nodeName"] = NODE
         name = self.plane.api().create(PODS, body)["metadata"]["name"]
 
@@ -132,6 +132,11 @@ class Stage:
 
         # A kubelet that lost its API server waits up to a minute before it looks for it again.
         return eventually(judged, f"the kubelet has judged {name}", 120, self.kubelet.program)
+
+    def refused(self, name: str) -> bool:
+        """A kubelet that has just started tells first that the pod is known, and up to ten seconds later that it failed."""
+        status = self.plane.api().get(f"{PODS}/{name}")["status"]
+        return (status["phase"], status.get("reason")) == ("Failed", "TopologyAffinityError")
 
     def delete(self, name: str) -> None:
         self.plane.api().delete(f"{PODS}/{name}")
@@ -156,7 +161,7 @@ def _over(one: Object) -> bool:
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def whole_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("stage")
     with ControlPlane(folder / "plane", users={"kubelet": kubelet(NODE)}) as plane:
         made = Stage(folder, plane)
@@ -164,6 +169,14 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             eventually(made.published, "something is published", alive=made.agent)
             made.settled("the start", 60)
             yield made
+
+
+@pytest.fixture
+def stage(whole_stage: Stage) -> Iterator[Stage]:
+    """A stage without pods; what a test that failed has left there fails no other one."""
+    yield whole_stage
+    for one in whole_stage.plane.api().list_all(PODS):
+        whole_stage.delete(one["metadata"]["name"])
 
 
 def guaranteed(name: str, cpus: int, gpus: int = 0, memory: str = "1Gi") -> dict[str, Any]:
@@ -182,8 +195,8 @@ def test_the_published_object_follows_the_kubelet_step_by_step(
     assert set(node.state.pods) == {first["metadata"]["uid"], second["metadata"]["uid"]}
     placed = node.state.device.owned[second["metadata"]["uid"]]["app"][GPU]
     assert node.kubelet.devices.inventories[GPU].on_node[1] == placed, "both GPUs of node 1"
-    refused = stage.run(guaranteed("refused", 14))
-    assert (refused["status"]["phase"], refused["status"]["reason"]) == ("Failed", "TopologyAffinityError")
+    stage.run(guaranteed("refused", 14))
+    eventually(lambda: stage.refused("refused"), "the pod is refused", 30, stage.kubelet.program)
     late.append(stage.settled("the refused pod"))
     stage.delete("first")
     late.append(stage.settled("the first pod is gone"))
