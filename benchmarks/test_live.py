@@ -1,7 +1,8 @@
 """Pods bound a second on a real API server, all contenders in one run on one server; run by `make bench`.
 
 A server that has just started, and a scheduler's first seconds, are slower than what follows. So the server is warmed up with
-a load that nobody counts, and short runs are repeated in turn, of which the middle one counts, the same for everybody.
+a load that nobody counts, it collects its garbage before each run, and short runs are repeated in turn, of which the middle
+one counts, the same for everybody.
 
 Everything is on one machine, so the API server, etcd and the scheduler share its CPUs: rates compare within this run only,
 and the CPU seconds beside them tell what a scheduler costs wherever it runs.
@@ -28,7 +29,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
     """Everything measured once, and shown as a table."""
     found: Runs = {}
     load_before = os.getloadavg()[0]
-    with ControlPlane(tmp_path_factory.mktemp("plane")) as plane:
+    with ControlPlane(tmp_path_factory.mktemp("plane"), server_flags=["--profiling"]) as plane:
         for nodes, pods, turns in SIZES:
             with cluster(plane, nodes) as kubelets:
                 if not found:

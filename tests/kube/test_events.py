@@ -180,6 +180,20 @@ def test_what_stands_back_counts_for_the_limit() -> None:
     run(story, limit=2)
 
 
+def test_repeats_among_what_stands_back_are_one_event_and_hold_nothing_up() -> None:
+    async def play() -> Scene:
+        async with scene(writers=1) as made:
+            made.events.hold()
+            for name in ("a", "b", "a", "b"):
+                assigned(made, name)
+            made.events.go_on()
+            assert await regarded(made, 2) == {"a", "b"}
+        return made
+
+    made = asyncio.run(asyncio.wait_for(play(), 2))
+    assert (made.events.written, made.events.dropped) == (2, 0)
+
+
 def test_repeats_before_the_first_was_written_are_part_of_it() -> None:
     async def story(scene: Scene) -> None:
         for _ in range(3):

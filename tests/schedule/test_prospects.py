@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from numaware.schedule.prospects import Prospect, Standing, prospects, taking
+from numaware.schedule.prospects import Prospect, Standing, prospects
 from numaware.schedule.stranding import Mix, Need
+from numaware.schedule.taking import taking
 from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, Zone
 from numaware.twin.node import Node
 from numaware.workload.pod import Container, Pod
@@ -62,6 +63,39 @@ def test_nothing_is_foretold_where_cpus_need_not_come_from_the_chosen_numa_node(
     assert seen(node, pod("a", 4)) is None
 
 
+def pair(*cpus: int, init: tuple[Container, ...] = ()) -> Pod:
+    parts = [container(f"c{count}", {"cpu": count, "memory": GI}) for count in cpus]
+    return pod_of("pair", *parts, init=init)
+
+
+def test_containers_that_are_aligned_one_by_one_get_the_lowest_numa_node_in_their_turn() -> None:
+    """Of the first node's eight CPUs one is kept back."""
+    node = gpu_node("single-numa-node")
+    for cpus, expected in (((5, 2), {0: 0}), ((5, 3), {0: 2, 1: 5}), ((8, 3), {0: 4, 1: 0})):
+        found = seen(node, pair(*cpus))
+        assert found is not None
+        assert [dict(zip(one.used, [zone.cpus for zone in one.after], strict=True)) for one in found] == [
+            expected
+        ]
+        after = node.admit(pair(*cpus)).node
+        assert [zone.cpus for zone in Standing(cluster_of(after).members[0]).room.zones] == [
+            expected.get(0, 7),
+            expected.get(1, 8),
+        ], "as the kubelet does it"
+    assert seen(node, pair(8, 8)) == []
+
+
+def test_containers_that_are_aligned_as_a_whole_get_one_numa_node() -> None:
+    node = Node.fresh(machine(2, 8), config("single-numa-node", scope="pod"))
+    assert [one.used for one in seen(node, pair(5, 3)) or ()] == [(1,)]
+    assert seen(node, pair(5, 4)) == []
+
+
+def test_nothing_is_foretold_of_several_containers_where_one_hands_its_cpus_on() -> None:
+    init = (container("init", {"cpu": 4, "memory": GI}),)
+    assert seen(gpu_node("single-numa-node"), pair(5, 2, init=init)) is None
+
+
 @pytest.mark.parametrize(
     ("options", "certain"),
     [
@@ -90,13 +124,6 @@ def test_nothing_is_foretold_of_gpus_that_are_not_on_one_numa_node() -> None:
     both = Node.fresh(machine(2, 8, devices={GPU: {"g0": (0, 1)}}), config("restricted"))
     assert taking(both, pod("a", 2, gpu=1)) is None
     assert taking(both, pod("a", 2)) is not None
-
-
-def test_containers_that_own_something_each_go_their_own_way() -> None:
-    two = pod_of("a", container("x", {"cpu": 2, "memory": GI}), container("y", {"cpu": 2, "memory": GI}))
-    wanted = taking(gpu_node("single-numa-node"), two)
-    assert wanted is not None
-    assert not wanted.together
 
 
 def test_a_part_of_a_gpu_may_be_beside_the_cpus_or_not() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import msgspec
 
@@ -57,6 +57,19 @@ class Subject(msgspec.Struct, frozen=True, rename="camel"):
 class _Told(msgspec.Struct, frozen=True):
     """All that makes two events the same."""
 
+    about: Subject
+    kind: EventKind
+    reason: str
+    action: str
+    note: str
+    related: Subject | None
+
+
+class _Word(NamedTuple):
+    """An event as it was told, and when, by both clocks."""
+
+    since: float
+    stamp: datetime
     about: Subject
     kind: EventKind
     reason: str
@@ -113,8 +126,8 @@ class EventWriter:
         self._now = now
         self._series: OrderedDict[_Told, _Series] = OrderedDict()
         self._queue: deque[_Series] = deque()
-        # Normal events, and since when each is here.
-        self._patient: deque[tuple[float, _Series]] = deque()
+        # Normal events that stand back.
+        self._patient: deque[_Word] = deque()
         self._holds = 0
         self._waiting = asyncio.Event()
         self._idle = asyncio.Event()
@@ -152,22 +165,48 @@ class EventWriter:
         related: Subject | None = None,
     ) -> None:
         """Queue one event: why (`reason`) and what was done (`action`) in a CamelCase word each, `note` in a sentence."""
-        told = _Told(about, kind, reason[:_MOST_WORD], action[:_MOST_WORD], _shortened(note), related)
-        now, stamp = self._clock(), self._now()
-        series = self._series.get(told)
-        if series is None or now - series.began >= _SERIES_SECONDS:
-            series = _Series(told, stamp, stamp, now)
-            if self._enqueue(series):
-                self._series[told] = series
-                self._series.move_to_end(told)
-                if len(self._series) > _MOST_REMEMBERED:
-                    self._series.popitem(last=False)
+        if len(self._queue) + len(self._patient) >= self._limit:
+            self.dropped += 1
             return
+        word = _Word(self._clock(), self._now(), about, kind, reason, action, note, related)
+        if kind == "Normal" and self._holds > 0:
+            # Whether it is a repeat can wait too.
+            self._patient.append(word)
+            # Nobody need wake up for one that has to wait behind others anyway.
+            if len(self._patient) > 1:
+                return
+        else:
+            series = self._counted(word)
+            if series is None:
+                return
+            self._queue.append(series)
+        self._idle.clear()
+        self._waiting.set()
+
+    def _counted(self, word: _Word) -> _Series | None:
+        """The series that the event begins or goes on with; None if it is not to be written now."""
+        told = _Told(
+            word.about,
+            word.kind,
+            word.reason[:_MOST_WORD],
+            word.action[:_MOST_WORD],
+            _shortened(word.note),
+            word.related,
+        )
+        series = self._series.get(told)
+        if series is None or word.since - series.began >= _SERIES_SECONDS:
+            series = self._series[told] = _Series(told, word.stamp, word.stamp, word.since)
+            self._series.move_to_end(told)
+            if len(self._series) > _MOST_REMEMBERED:
+                self._series.popitem(last=False)
+            return series
         series.count += 1
-        series.last = stamp
+        series.last = word.stamp
         self._series.move_to_end(told)
-        if not series.queued and (series.written is None or now - series.written >= _REWRITE_SECONDS):
-            series.queued = self._enqueue(series)
+        if series.queued or (series.written is not None and word.since - series.written < _REWRITE_SECONDS):
+            return None
+        series.queued = True
+        return series
 
     def hold(self) -> None:
         """Something more urgent than a normal event begins; `go_on` is to be called when it has ended."""
@@ -178,20 +217,6 @@ class EventWriter:
         self._holds -= 1
         if self._holds <= 0:
             self._waiting.set()
-
-    def _enqueue(self, series: _Series) -> bool:
-        if len(self._queue) + len(self._patient) >= self._limit:
-            self.dropped += 1
-            return False
-        if series.told.kind == "Normal":
-            self._patient.append((self._clock(), series))
-        else:
-            self._queue.append(series)
-        # Nobody need wake up for one that has to wait behind others anyway.
-        if self._queue or self._holds <= 0 or len(self._patient) == 1:
-            self._waiting.set()
-        self._idle.clear()
-        return True
 
     async def _write_all(self) -> None:
         while True:
@@ -212,8 +237,11 @@ class EventWriter:
                     self._on_problem(str(error))
             finally:
                 self._busy -= 1
-                if not self._queue and not self._patient and not self._busy:
-                    self._idle.set()
+                self._rest()
+
+    def _rest(self) -> None:
+        if not self._queue and not self._patient and not self._busy:
+            self._idle.set()
 
     async def _next(self) -> _Series:
         """What is to be written next, when its time has come."""
@@ -222,11 +250,13 @@ class EventWriter:
                 return self._queue.popleft()
             left = None
             if self._patient:
-                since, series = self._patient[0]
-                left = since + _PATIENCE_SECONDS - self._clock()
+                left = self._patient[0].since + _PATIENCE_SECONDS - self._clock()
                 if self._holds <= 0 or left <= 0:
-                    self._patient.popleft()
-                    return series
+                    series = self._counted(self._patient.popleft())
+                    if series is not None:
+                        return series
+                    self._rest()
+                    continue
             self._waiting.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):

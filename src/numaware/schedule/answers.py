@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from numaware.schedule.kinds import Kind
-from numaware.schedule.prospects import Spot, Taking
+from numaware.schedule.prospects import Spot
 from numaware.schedule.score import Outcome
 from numaware.schedule.shares import Share
+from numaware.schedule.taking import Taking
 from numaware.twin.topology.hints import Hint
 
 # In place of a score; on a node that has more on it than it should, scores may be below zero.

@@ -19,16 +19,15 @@ from numaware.schedule.profile import Profile
 from numaware.schedule.prospects import (
     Spot,
     Standing,
-    Taking,
     at_spot,
     is_certain,
     prospects,
     spot_of,
-    taking,
 )
 from numaware.schedule.score import Outcome, Placement
 from numaware.schedule.shares import choices, shares_class, with_shared
 from numaware.schedule.stranding import Mix
+from numaware.schedule.taking import Taking, taking
 from numaware.schedule.zones import Room, room
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict

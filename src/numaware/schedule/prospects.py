@@ -12,15 +12,9 @@ from collections.abc import Iterator
 import msgspec
 
 from numaware.schedule.cluster import Member
-from numaware.schedule.facts import pod_requests
-from numaware.schedule.shares import wanted_share
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import WHOLE, Room, Site, Zone, empty_whole, gpu_resource, room, site
-from numaware.twin.kubelet import Kubelet
-from numaware.twin.node import Node
-from numaware.twin.topology.merge import narrower
-from numaware.workload.demand import ContainerDemand, demand
-from numaware.workload.pod import Pod
+from numaware.schedule.taking import Taking
+from numaware.schedule.zones import WHOLE, Room, Site, Zone, empty_whole, room, site
 
 
 class Prospect(msgspec.Struct, frozen=True, gc=False):
@@ -74,7 +68,7 @@ _NOWHERE = Zone(0, 0, ())
 
 def spot_of(standing: Standing, taking: Taking, mix: Mix) -> Spot | None:
     """Where the pod goes if it is admitted, as long as nothing but the spot decides what that is worth; else None."""
-    if not (standing.firm and taking.lowest and mix.by_gpus) or taking.share:
+    if not (standing.firm and taking.lowest and mix.by_gpus) or taking.share or taking.others:
         return None
     cpus, memory, gpus = taking.cpus, taking.memory, taking.gpus
     for index, zone in enumerate(standing.room.zones):
@@ -123,7 +117,7 @@ def prospects(standing: Standing, taking: Taking, mix: Mix) -> list[Prospect] | 
     here, zones = standing.site, standing.room.zones
     free = here.spans == "freely"
     lowest = taking.lowest and not standing.grouped
-    if not free and not taking.together and not lowest:
+    if not free and not lowest and (taking.others or not taking.together):
         return None
     cpus = (standing.milli - taking.requested_milli) // 1000
     memory = standing.room.memory - taking.requested_memory
@@ -137,7 +131,8 @@ def prospects(standing: Standing, taking: Taking, mix: Mix) -> list[Prospect] | 
         left = _left(whole.gpus, taking)
         return [Prospect(here, (), (whole,), (Zone(cpus, memory, some),), idle) for some in left]
     found, capped = [], standing.capped
-    for used, kept in _placed(zones, taking, lowest=lowest):
+    choices = _in_turn(zones, taking) if taking.others else _placed(zones, taking, lowest=lowest)
+    for used, kept in choices:
         before = tuple([capped[index] for index in used])
         found.append(Prospect(here, used, before, Room(kept, cpus, memory).capped, idle))
     # A pod that may lie on several zones does so where no single one has enough.
@@ -165,6 +160,20 @@ def _placed(
             yield (index,), (here,)
         if lowest:
             return
+
+
+def _in_turn(zones: tuple[Zone, ...], taking: Taking) -> Iterator[tuple[tuple[int, ...], tuple[Zone, ...]]]:
+    """The only choice for containers of which each gets the first zone that has enough when its turn comes; none if one fails."""
+    left = [*zones]
+    for cpus, memory in ((taking.cpus, taking.memory), *taking.others):
+        for index, zone in enumerate(left):
+            if zone.cpus >= cpus and zone.memory >= memory:
+                left[index] = Zone(zone.cpus - cpus, zone.memory - memory, zone.gpus)
+                break
+        else:
+            return
+    used = tuple([index for index, zone in enumerate(left) if zone is not zones[index]])
+    yield used, tuple([left[index] for index in used])
 
 
 def _shared(
@@ -201,130 +210,3 @@ def _left(gpus: tuple[int, ...], taking: Taking) -> Iterator[tuple[int, ...]]:
             last = left
             rest = gpus[:index] + gpus[index + 1 :]
             yield tuple(sorted((*rest, left - share))) if left > share else rest
-
-
-class Taking(msgspec.Struct, frozen=True, gc=False):
-    """CPUs, bytes, whole GPUs, and thousandths of one GPU that pods of a kind take of zones on nodes of a kind.
-
-    `together` says that all but the last come from one zone, whatever else is on the node; `lowest` that they come from the
-    first zone that has enough, if there is one; `certain` that the kubelet takes the pod then. A pod wants whole GPUs or a
-    part of one, never both. What is requested counts for the node as a whole.
-    """
-
-    cpus: int
-    memory: int
-    gpus: int
-    share: int
-    together: bool
-    lowest: bool
-    certain: bool
-    requested_milli: int
-    requested_memory: int
-
-
-def taking(node: Node, pod: Pod) -> Taking | None:
-    """What the pod takes; None if even its GPUs are uncertain."""
-    kubelet = node.kubelet
-    wanted = demand(pod, sidecars=kubelet.rules.sidecars)
-    owners = [part for part in wanted.containers if _owns(kubelet, part)]
-    one = owners[0] if len(owners) == 1 else None
-    gpu, share = gpu_resource(node), wanted_share(pod)
-    whole = any(dict(part.devices).get(gpu or "") for part in owners)
-    if whole or share:
-        inventory = kubelet.devices.inventories.get(gpu or "")
-        # A GPU on two NUMA nodes counts for both, one on none counts for the first; init containers hand theirs on.
-        strange = inventory is None or not inventory.single or inventory.healthy & ~inventory.placed
-        if strange or (whole and (share or one is None)):
-            return None
-    requests = dict(pod_requests(pod))
-    together = not owners or (one is not None and _stays_together(kubelet, one))
-    lowest = one is not None and (together or _prefers_one(kubelet)) and _goes_lowest(kubelet, one, gpu)
-    return Taking(
-        cpus=one.cpus if one and kubelet.cpus else 0,
-        memory=dict(one.memory).get("memory", 0) if one and kubelet.memory else 0,
-        gpus=dict(one.devices).get(gpu or "", 0) if one else 0,
-        share=share,
-        together=together,
-        lowest=lowest,
-        certain=lowest and len(wanted.containers) == 1 and _only_counts(kubelet),
-        requested_milli=requests.get("cpu", 0),
-        requested_memory=requests.get("memory", 0),
-    )
-
-
-def _owns(kubelet: Kubelet, part: ContainerDemand) -> bool:
-    return bool(
-        (kubelet.cpus and part.cpus)
-        or (kubelet.memory and part.memory)
-        or any(count and name in kubelet.devices.inventories for name, count in part.devices)
-    )
-
-
-def _stays_together(kubelet: Kubelet, part: ContainerDemand) -> bool:
-    """Whether a container that is admitted has everything from one NUMA node.
-
-    Under `restricted` that follows from a manager that always gives hints and prefers one node; hints of memory may be
-    missing.
-    """
-    if len(kubelet.layout.ids) == 1:
-        return True
-    if kubelet.policy is None or not _heeds_nodes(kubelet):
-        return False
-    if kubelet.policy.name == "single-numa-node":
-        return True
-    if kubelet.policy.name != "restricted" or not kubelet.rules.equal_masks:
-        return False
-    if kubelet.cpus and part.cpus:
-        return max(cpus.bit_count() for cpus in kubelet.layout.node_cpus) >= part.cpus
-    nodes = len(kubelet.layout.ids)
-    inventories = kubelet.devices.inventories
-    return any(
-        inventories[name].has_topology and inventories[name].smallest(count, nodes) == 1
-        for name, count in part.devices
-        if count and name in inventories
-    )
-
-
-def _prefers_one(kubelet: Kubelet) -> bool:
-    """Whether a container has everything from one NUMA node as long as any one has enough, and is not refused otherwise."""
-    return (
-        kubelet.policy is not None
-        and kubelet.policy.name == "best-effort"
-        and kubelet.rules.equal_masks
-        and _heeds_nodes(kubelet)
-    )
-
-
-def _heeds_nodes(kubelet: Kubelet) -> bool:
-    """Whether CPUs come from the NUMA nodes that were chosen, as many as were asked for.
-
-    With `align-by-socket` they come from the whole socket, and `distribute-cpus-across-numa` may give fewer where NUMA nodes
-    are without CPUs.
-    """
-    cpus = kubelet.cpus
-    return cpus is None or not (cpus.options.align_by_socket or cpus.options.distribute_across_numa)
-
-
-def _only_counts(kubelet: Kubelet) -> bool:
-    """Whether enough CPUs are always enough: none are asked for by whole cores, spread evenly, or kept for a pod that is gone.
-
-    Where there is one NUMA node only, a policy may say "any" instead of it.
-    """
-    cpus = kubelet.cpus
-    return (
-        len(kubelet.layout.ids) > 1
-        and not kubelet.rules.keeps_pending
-        and (cpus is None or not (cpus.by_number or cpus.options.full_pcpus_only))
-    )
-
-
-def _goes_lowest(kubelet: Kubelet, part: ContainerDemand, gpu: str | None) -> bool:
-    """Whether the lowest NUMA node with enough is chosen, and zones tell what is enough: no huge pages, no other devices."""
-    kinds = {kind for kind, size in part.memory if size} if kubelet.memory else set()
-    devices = {name for name, count in part.devices if count and name in kubelet.devices.inventories}
-    return (
-        kubelet.policy is not None
-        and kubelet.policy.better is narrower
-        and kinds <= {"memory"}
-        and devices <= {gpu}
-    )

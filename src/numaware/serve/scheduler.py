@@ -5,7 +5,7 @@ beside it, a few at a time. A pod counts as placed from the moment of the decisi
 call fails. Where nobody knows whether a call went through, the API server is asked before anything else is done: a pod is
 never given away twice.
 
-The pods of one node are bound in the order in which they were decided (`lines.py`).
+The pods of one node are bound in the order in which they were decided (`crew.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numaware.schedule import ledger
 from numaware.schedule.engine import GATED, Decision
 from numaware.schedule.knowledge import foreseen
 from numaware.schedule.message import nearest_miss, refusal
-from numaware.serve.lines import Lines
+from numaware.serve.crew import Crew
 from numaware.serve.metrics import Metrics
 from numaware.serve.queue import Queue, group_of
 from numaware.serve.truth import Truth
@@ -88,9 +88,7 @@ class Scheduler:
         self._on_sent = on_sent
         self._pods: dict[str, LivePod] = {}
         self._news = asyncio.Event()
-        self._low = asyncio.Event()
-        self._lines = Lines()
-        self._calls: set[asyncio.Task[None]] = set()
+        self._crew = Crew(self._bind)
         # The last refusal in words: pods of a group, one after the other, are refused for one reason.
         self._refusal: tuple[Hashable, int, str] = (None, -1, "")
 
@@ -125,11 +123,10 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until cancelled; calls that are under way then are waited for."""
         ends = self._clock()
-        try:
+        async with self._crew.at_work():
             while True:
-                if len(self._calls) >= _AHEAD:
-                    self._low.clear()
-                    await self._low.wait()
+                if self._crew.left >= _AHEAD:
+                    await self._crew.until(_LOW)
                     ends = self._clock() + _STRETCH_SECONDS
                 now = self._clock()
                 pod = self.queue.take(now)
@@ -140,9 +137,6 @@ class Scheduler:
                 elif not sent or now >= ends:
                     await asyncio.sleep(0)
                     ends = self._clock() + _STRETCH_SECONDS
-        finally:
-            if self._calls:
-                await asyncio.wait(self._calls)
 
     async def _wait(self) -> None:
         self._news.clear()
@@ -170,28 +164,17 @@ class Scheduler:
             return False
         self.queue.placed(live.uid)
         self._on_sent(live.uid, before)
-        call = asyncio.create_task(self._bind(live, node))
-        self._calls.add(call)
-        call.add_done_callback(self._called)
+        self._crew.give(node, live)
         return True
 
-    def _called(self, call: asyncio.Task[None]) -> None:
-        self._calls.discard(call)
-        if len(self._calls) <= _LOW:
-            self._low.set()
-        # An error of ours must not pass unnoticed.
-        if not call.cancelled():
-            call.result()
-
-    async def _bind(self, live: LivePod, node: str) -> None:
-        async with self._lines.turn(node):
-            annotations = prediction(self.truth, live, node)
-            if annotations is None or not self._may_act():
-                bound: Bound = "failed"
-            else:
-                began = self._clock()
-                bound = await self._actions.bind(live, node, annotations)
-                self._metrics.binding.observe(self._clock() - began)
+    async def _bind(self, node: str, live: LivePod) -> None:
+        annotations = prediction(self.truth, live, node)
+        if annotations is None or not self._may_act():
+            bound: Bound = "failed"
+        else:
+            began = self._clock()
+            bound = await self._actions.bind(live, node, annotations)
+            self._metrics.binding.observe(self._clock() - began)
         if bound == "bound":
             self._count_scheduled()
             self._drop(live.uid)
