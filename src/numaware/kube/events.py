@@ -68,14 +68,9 @@ class _Told(msgspec.Struct, frozen=True):
 class _Word(NamedTuple):
     """An event as it was told, and when, by both clocks."""
 
+    told: _Told
     since: float
     stamp: datetime
-    about: Subject
-    kind: EventKind
-    reason: str
-    action: str
-    note: str
-    related: Subject | None
 
 
 class _Series(msgspec.Struct):
@@ -168,7 +163,8 @@ class EventWriter:
         if len(self._queue) + len(self._patient) >= self._limit:
             self.dropped += 1
             return
-        word = _Word(self._clock(), self._now(), about, kind, reason, action, note, related)
+        told = _Told(about, kind, reason[:_MOST_WORD], action[:_MOST_WORD], _shortened(note), related)
+        word = _Word(told, self._clock(), self._now())
         if kind == "Normal" and self._holds > 0:
             # Whether it is a repeat can wait too.
             self._patient.append(word)
@@ -185,14 +181,7 @@ class EventWriter:
 
     def _counted(self, word: _Word) -> _Series | None:
         """The series that the event begins or goes on with; None if it is not to be written now."""
-        told = _Told(
-            word.about,
-            word.kind,
-            word.reason[:_MOST_WORD],
-            word.action[:_MOST_WORD],
-            _shortened(word.note),
-            word.related,
-        )
+        told = word.told
         series = self._series.get(told)
         if series is None or word.since - series.began >= _SERIES_SECONDS:
             series = self._series[told] = _Series(told, word.stamp, word.stamp, word.since)
@@ -240,6 +229,7 @@ class EventWriter:
                 self._rest()
 
     def _rest(self) -> None:
+        """Tell whoever waits for the end, if nothing is left to write."""
         if not self._queue and not self._patient and not self._busy:
             self._idle.set()
 

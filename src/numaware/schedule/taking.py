@@ -62,25 +62,28 @@ def taking(node: Node, pod: Pod) -> Taking | None:
         and (together or _prefers_one(kubelet))
         and all(_goes_lowest(kubelet, part, gpu) for part in owners)
     )
-    if len(owners) > 1 and (not lowest or share or pod.init_containers):
-        one, together, lowest = None, False, False
-    elif lowest:
-        one = owners[0]
+    if len(owners) > 1 and (share or pod.init_containers or not lowest):
+        together = lowest = False
+    first = owners[0] if lowest else one
+    cpus, memory = _cpus_and_bytes(kubelet, first) if first else (0, 0)
     return Taking(
-        cpus=one.cpus if one and kubelet.cpus else 0,
-        memory=dict(one.memory).get("memory", 0) if one and kubelet.memory else 0,
-        gpus=dict(one.devices).get(gpu or "", 0) if one else 0,
+        cpus=cpus,
+        memory=memory,
+        gpus=dict(first.devices).get(gpu or "", 0) if first else 0,
         share=share,
         together=together,
         lowest=lowest,
         certain=lowest and len(wanted.containers) == 1 and _only_counts(kubelet),
         requested_milli=requests.get("cpu", 0),
         requested_memory=requests.get("memory", 0),
-        others=tuple(
-            (part.cpus if kubelet.cpus else 0, dict(part.memory).get("memory", 0) if kubelet.memory else 0)
-            for part in owners[1:]
-            if lowest
-        ),
+        others=tuple(_cpus_and_bytes(kubelet, part) for part in owners[1:]) if lowest else (),
+    )
+
+
+def _cpus_and_bytes(kubelet: Kubelet, part: ContainerDemand) -> tuple[int, int]:
+    return (
+        part.cpus if kubelet.cpus else 0,
+        dict(part.memory).get("memory", 0) if kubelet.memory else 0,
     )
 
 

@@ -1,7 +1,7 @@
 """A few hands for many calls: those for one node are made one after the other, in the order in which they were given.
 
 What a kubelet gives to a pod depends on who came before it; nodes do not wait for each other. A hand takes one call after
-the other, which is much cheaper than a task for each of them.
+the other, which is cheaper than a task for each of them. Who has to wait for a call of its own uses `lines.py`.
 """
 
 from __future__ import annotations
