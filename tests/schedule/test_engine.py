@@ -209,6 +209,33 @@ def test_parts_of_gpus_fill_the_one_that_is_already_shared() -> None:
     assert shares == [0, 0]
 
 
+# Learning
+
+
+def test_who_is_told_of_pods_does_not_learn_from_what_is_decided() -> None:
+    coming, other = pod("train", 2, gpu=2), pod("small", 1, gpu=1)
+
+    def scores(*, told: bool) -> list[int]:
+        engine = Engine(cluster_of(gpu_node(), gpu_node()), told=told)
+        engine.learn(coming)
+        return [engine.decide(other).score for _ in range(20)]
+
+    assert len(set(scores(told=True))) == 1
+    assert len(set(scores(told=False))) > 1
+
+
+def test_pods_may_be_told_of_before_the_nodes() -> None:
+    """What a pod wants of GPUs is known only with the nodes that have them."""
+    coming, asked = pod("train", 2, gpu=2), pod("small", 1, gpu=1)
+    early, late = Engine(cluster_of(gpu_node(), gpu_node()), told=True), Engine(Cluster(()), told=True)
+    for engine in (early, late):
+        engine.learn(coming)
+    assert late.decide(asked).node is None
+    for member in early.cluster:
+        late.put(member.facts, member.node)
+    assert late.decide(asked) == early.decide(asked)
+
+
 # Answers
 
 

@@ -71,8 +71,9 @@ _NO_ANSWER = Evaluation(0, (), None, (UNHEARD_OF,))
 class Engine:
     """Decides for pods one by one, in the order they are given.
 
-    Without a `mix` the engine learns from the pods it sees which kinds come. `cached=False` asks the twin of every
-    node every time. A `guard` holds templates off nodes that refused them. `profiles` are for pods that name a scheduler
+    Without a `mix` the engine learns which kinds of pods come: from those it decides on, or, if it is `told`, from those
+    that whoever uses it names as they come (`learn`), which is sooner. `cached=False` asks the twin of every node every
+    time. A `guard` holds templates off nodes that refused them. `profiles` are for pods that name a scheduler
     of their own; `profile` is for all others. Who watches the labels of namespaces says so with `knows_namespaces=False`:
     until all are told of, pods whose rules select by them have no answer.
     """
@@ -83,6 +84,7 @@ class Engine:
         profile: Profile = DEFAULT_PROFILE,
         *,
         mix: Mix | None = None,
+        told: bool = False,
         cached: bool = True,
         guard: StormGuard | None = None,
         profiles: Mapping[str, Profile] | None = None,
@@ -102,6 +104,9 @@ class Engine:
         if mix is not None:
             self._teach(mix)
         self._learns = mix is None
+        self._told = told
+        # Whether the mix is another one by now.
+        self._outdated = False
         # How many pods of each kind were seen, and one of each.
         self._seen: Counter[Kind] = Counter()
         self._samples: dict[Kind, Pod] = {}
@@ -119,12 +124,14 @@ class Engine:
     def decide(self, pod: Pod) -> Decision:
         """The best node for the pod as things stand; nothing is changed but what the engine has learned."""
         kind = kind_of(pod)
-        self._learn(pod, kind)
+        if not self._told:
+            self._count_pod(pod, kind)
         hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
         if not hindrance and not self.neighbours.knows_namespaces and pod.scheduling.pods.selects_namespaces:
             hindrance = UNKNOWN_NAMESPACES
         if hindrance:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
+        self._keep_learned()
         self._keep_in_bounds()
         question = self.neighbours.ask(pod)
         if self._one_by_one(pod, question) or pod.scheduling.node.preferred or self._reluctant:
@@ -155,6 +162,7 @@ class Engine:
 
     def judge(self, pod: Pod, names: Sequence[str]) -> list[Evaluation]:
         """What each of these nodes says, whoever decides in the end: totals, the kubelet, and refusals in the past count."""
+        self._keep_learned()
         self._keep_in_bounds()
         key = None, "", self._profile_name(pod)
         pool = self._pools.get(key) or self._new_pool(key, lambda _: None)
@@ -283,7 +291,10 @@ class Engine:
             self._gpus[gpu] += number
             # What most members have, the first name of several.
             most = min(self._gpus, key=lambda name: (-self._gpus[name], name))
-            self._gpu = most if self._gpus[most] else ""
+            before, self._gpu = self._gpu, most if self._gpus[most] else ""
+            if before != self._gpu and self._seen:
+                # What pods want of GPUs is another resource now.
+                self._outdated = self._learns
         self._reluctant += number * _is_reluctant(member.facts)
 
     # Acting
@@ -337,27 +348,32 @@ class Engine:
     # Learning
 
     def learn(self, pod: Pod) -> None:
-        """Count the pod's kind; for those who only `judge`, since `decide` does so itself."""
-        self._learn(pod, kind_of(pod))
+        """Count the pod's kind; for those who only `judge`, or tell of every pod, since `decide` else does so itself."""
+        self._count_pod(pod, kind_of(pod))
 
-    def _learn(self, pod: Pod, kind: Kind) -> None:
+    def _count_pod(self, pod: Pod, kind: Kind) -> None:
         """The mix that scores use is renewed when the number of pods has doubled.
 
         So scoring everything anew stays a small part of all work.
         """
-        if not self._learns:
-            return
         self._count += 1
         self._seen[kind] += 1
         if kind not in self._samples:
             self._samples[kind] = pod
         if self._count & (self._count - 1) == 0:
-            needs: Counter[Need] = Counter()
-            for one, count in self._seen.items():
-                needs[need_of(self._samples[one], self._gpu)] += count
-            self._teach(Mix(needs))
-            for pool in self._pools.values():
-                pool.forget_scores()
+            self._outdated = self._learns
+
+    def _keep_learned(self) -> None:
+        """Score by the pods that were counted, if there is news of them since that was last done."""
+        if not self._outdated:
+            return
+        self._outdated = False
+        needs: Counter[Need] = Counter()
+        for one, count in self._seen.items():
+            needs[need_of(self._samples[one], self._gpu)] += count
+        self._teach(Mix(needs))
+        for pool in self._pools.values():
+            pool.forget_scores()
 
     def _teach(self, mix: Mix) -> None:
         for evaluator in self._evaluators.values():

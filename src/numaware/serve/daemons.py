@@ -82,7 +82,12 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
         metrics = Metrics()
         guard = StormGuard()
         engine = Engine(
-            Cluster(()), options.profile, profiles=options.profiles, guard=guard, knows_namespaces=False
+            Cluster(()),
+            options.profile,
+            told=True,
+            profiles=options.profiles,
+            guard=guard,
+            knows_namespaces=False,
         )
         truth = Truth(engine, time.monotonic)
         outcomes = Outcomes(engine.cluster, guard, time.monotonic, options.misses)

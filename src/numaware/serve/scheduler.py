@@ -97,6 +97,9 @@ class Scheduler:
     def pod_changed(self, uid: str, pod: LivePod | None) -> None:
         """A pod is new, other, or gone; truth has been told."""
         if pod is not None and self._is_ours(pod):
+            if uid not in self._pods:
+                # A pod that waits says what is coming, before anything is decided.
+                self.truth.engine.learn(pod.pod)
             self._pods[uid] = pod
             self.queue.put(pod.pod, self._clock())
             self._news.set()
