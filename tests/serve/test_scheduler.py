@@ -159,6 +159,22 @@ def test_a_failed_bind_gives_back_what_it_held_and_is_tried_again_later() -> Non
     assert scene.actions.bound == [("a", "n0")]
 
 
+def test_a_pod_that_takes_the_place_of_one_whose_bind_failed_is_foreseen_there() -> None:
+    """Both were decided on before the first call came back."""
+    scene = Scene(gpu_node(), actions=FakeActions("failed"))
+    gate = scene.actions.gate = asyncio.Event()
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(pod("a", 4)), live(pod("b", 4)))
+        await scene.settle()
+        assert scene.sent == ["a", "b"]
+        gate.set()
+
+    scene.play(story)
+    predicted = ledger.decode(scene.actions.annotations["b"][ledger.PREDICTED], "predicted")
+    assert [(part.numa, part.cpus) for part in predicted.zones] == [(0, "1-4")]
+
+
 @pytest.mark.parametrize("outcome", ["gone", "elsewhere"])
 def test_a_pod_that_is_gone_or_that_another_bound_is_not_tried_again(outcome: Bound) -> None:
     scene = Scene(gpu_node(), actions=FakeActions(outcome))
@@ -273,6 +289,22 @@ def test_stopping_waits_for_the_binds_that_are_under_way() -> None:
 
     asyncio.run(run())
     assert scene.actions.bound == [("a", "n0")]
+    assert scene.actions.told == ["a on n0"]
+
+
+def test_pods_are_learned_from_when_they_come_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(gpu_node("single-numa-node"))
+    learned: list[str] = []
+    monkeypatch.setattr(scene.engine, "learn", lambda one: learned.append(one.uid))
+    stuck = live(pod("stuck", 100))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(stuck, live(pod("b", 2)), live(pod("theirs", 1), node="n0"))
+        await scene.settle()
+        scene.arrive(replace(stuck, version="2"))
+
+    scene.play(story)
+    assert learned == ["stuck", "b"]
 
 
 def test_higher_priorities_are_served_first() -> None:

@@ -223,6 +223,11 @@ class Truth:
         live = self._pods.get(uid)
         return live is not None and bool(live.node)
 
+    def belief(self, name: str) -> Belief | None:
+        """What a node was last worked out to be. While it is the same object, what a pod was given there is its own."""
+        place = self._places.get(name)
+        return place.belief if place is not None else None
+
     def place_of(self, uid: str) -> str:
         """The node that the pod is on, or was sent to and nobody has denied it since; empty if there is none."""
         return self._on.get(uid, "")
