@@ -249,7 +249,8 @@ def test_another_scheduler_on_the_same_nodes_costs_at_most_what_it_raced_for(
     whose = Counter(refusal.pod.name.partition("-")[0] for refusal in scene.fakes.refusals())
     record_property("measured", f"beside kube-scheduler: {len(admissions)} pods, refused {dict(whose)}")
     for refusal in scene.fakes.refusals():
-        assert refusal.reason == "TopologyAffinityError"
+        # The rival may have taken what a NUMA node had left, or the last that the node had in all.
+        assert refusal.reason == "TopologyAffinityError" or refusal.reason.startswith("OutOf")
         if refusal.pod.name.startswith("ours"):
             before = admissions[: admissions.index(refusal)]
             assert [one for one in before if one.node == refusal.node and one.pod.name.startswith("theirs")]
