@@ -105,7 +105,7 @@ class Engine:
             self._teach(mix)
         self._learns = mix is None
         self._told = told
-        # Whether the mix is another one by now.
+        # Whether the mix that scores use is not that of the pods that have come.
         self._outdated = False
         # How many pods of each kind were seen, and one of each.
         self._seen: Counter[Kind] = Counter()
@@ -131,7 +131,7 @@ class Engine:
             hindrance = UNKNOWN_NAMESPACES
         if hindrance:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
-        self._keep_learned()
+        self._renew_mix()
         self._keep_in_bounds()
         question = self.neighbours.ask(pod)
         if self._one_by_one(pod, question) or pod.scheduling.node.preferred or self._reluctant:
@@ -162,7 +162,7 @@ class Engine:
 
     def judge(self, pod: Pod, names: Sequence[str]) -> list[Evaluation]:
         """What each of these nodes says, whoever decides in the end: totals, the kubelet, and refusals in the past count."""
-        self._keep_learned()
+        self._renew_mix()
         self._keep_in_bounds()
         key = None, "", self._profile_name(pod)
         pool = self._pools.get(key) or self._new_pool(key, lambda _: None)
@@ -352,7 +352,7 @@ class Engine:
         self._count_pod(pod, kind_of(pod))
 
     def _count_pod(self, pod: Pod, kind: Kind) -> None:
-        """The mix that scores use is renewed when the number of pods has doubled.
+        """One pod more has come. The mix that scores use is outdated when their number has doubled.
 
         So scoring everything anew stays a small part of all work.
         """
@@ -363,8 +363,8 @@ class Engine:
         if self._count & (self._count - 1) == 0:
             self._outdated = self._learns
 
-    def _keep_learned(self) -> None:
-        """Score by the pods that were counted, if there is news of them since that was last done."""
+    def _renew_mix(self) -> None:
+        """Score by the pods that were counted, if the mix is outdated."""
         if not self._outdated:
             return
         self._outdated = False

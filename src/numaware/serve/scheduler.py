@@ -143,6 +143,7 @@ class Scheduler:
             self._take_note()
 
     async def _decide(self) -> NoReturn:
+        """One pod after the other, for as long as the calls that follow keep up."""
         ends = self._clock()
         while True:
             if self._crew.left >= _AHEAD:
