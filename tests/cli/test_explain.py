@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from made_machine import two_nodes, write
 from numaware.cli import main
 from numaware.cli.explain import explain_pods
 from numaware.twin.state import cpu, device, memory
+from support.made_machine import two_nodes, write
 
 KUBELET = """\
 apiVersion: kubelet.config.k8s.io/v1beta1

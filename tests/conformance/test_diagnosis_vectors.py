@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from numaware.diagnose.evidence.meaning import Meaning
+from numaware.diagnose.evidence.refusal_messages import refusal
+from numaware.diagnose.evidence.start_messages import start_failure
 from numaware.diagnose.finding import CODES, Subject, finding
-from numaware.diagnose.meaning import Meaning
-from numaware.diagnose.sentences import refusal
-from numaware.diagnose.start_sentences import start_failure
 from numaware.diagnose.texts import told
-from shared_data import ROOT, shared
+from support.shared_data import ROOT, shared
 
 FILES = sorted(path.name for path in (ROOT / "vectors" / "kubelet").glob("*.jsonl.gz"))
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from numaware.diagnose.explanation import explain, to_builtins
+from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import chinese, english, label, say, worded
 from numaware.schedule import engine, evaluation, storm
@@ -20,7 +20,7 @@ from numaware.simulate import ranking
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from property.test_counterfactual_laws import Case, cases
-from twin_nodes import GI, GPU, admitted, config, machine, pod
+from support.twin_nodes import GI, GPU, admitted, config, machine, pod
 
 SOURCE = Path(__file__).parents[2] / "src" / "numaware"
 HOLE = re.compile(r"(?<!\{)\{(\w+)(?::\w+)?\}(?!\})")

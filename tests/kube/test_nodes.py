@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from live_objects import node_object, raw
 from numaware.kube.decoding import DecodeError
 from numaware.kube.nodes import LiveTaint, decode, owner_reference
+from support.live_objects import node_object, raw
 
 
 def test_a_node_shows_amounts_as_schedulers_count_them() -> None:

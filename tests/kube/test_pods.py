@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_objects import pod_object, raw
 from numaware.kube import pods
 from numaware.kube.decoding import DecodeError, OwnerReference
 from numaware.kube.pods import LivePod, decode
 from numaware.workload.demand import demand
 from numaware.workload.scheduling import PLACEMENT_OBSERVED, PLACEMENT_PREDICTED, Owner
+from support.live_objects import pod_object, raw
 
 
 def _decoded(*args: Any, **kwargs: Any) -> LivePod:

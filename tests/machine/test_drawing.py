@@ -3,14 +3,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from invented_machines import (
-    changed,
-    with_cpu,
-    with_memory_node,
-    with_node,
-    with_switch,
-    with_virtual_functions,
-)
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing.box import Box, Picture
@@ -18,6 +10,14 @@ from numaware.machine.drawing.matrices import heat
 from numaware.machine.drawing.picture import core_lines, draw
 from numaware.machine.topology import Cpu, Device, Link, Machine, NumaNode
 from numaware.machine.words import NOTHING, TIMES
+from support.invented_machines import (
+    changed,
+    with_cpu,
+    with_memory_node,
+    with_node,
+    with_switch,
+    with_virtual_functions,
+)
 
 
 def boxes(picture: Picture, role: str) -> list[Box]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numaware.schedule.constraints import Neighbours, neighbour_scores, static_reason
-from numaware.schedule.facts import NodeFacts, Taint
+from numaware.schedule.node_facts import NodeFacts, Taint
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import (
     Effect,
@@ -28,7 +28,7 @@ from numaware.workload.scheduling import (
     SpreadRule,
     Toleration,
 )
-from placed_pods import Place, labels, plain_reason, plain_weight, pod
+from support.placed_pods import Place, labels, plain_reason, plain_weight, pod
 
 KEYS = ("host", "zone", "rack")
 NAMESPACES: dict[str, Labels] = {"x": labels("team=red"), "y": labels("team=blue")}

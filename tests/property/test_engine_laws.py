@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from numaware.schedule.cluster import Cluster, Load
 from numaware.schedule.engine import Decision, Engine
-from numaware.schedule.knowledge import class_of
+from numaware.schedule.partial_node import class_of
 from numaware.schedule.stranding import Mix
 from numaware.workload.pod import Pod
 from property.strategies_cluster import Made, Move, clusters, moves, templates

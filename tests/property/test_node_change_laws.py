@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
-from numaware.schedule.facts import NodeFacts, pod_requests
-from numaware.schedule.kinds import owns_something
-from numaware.schedule.knowledge import partial_node
+from numaware.schedule.node_facts import NodeFacts, pod_requests
+from numaware.schedule.partial_node import partial_node
+from numaware.schedule.pod_kinds import owns_something
 from numaware.schedule.stranding import Mix, need_of
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from property.strategies_cluster import Made, clusters, facts, templates
-from published_counts import published
-from twin_nodes import GPU
+from support.published_counts import published
+from support.twin_nodes import GPU
 
 NAMES = [f"n{number}" for number in range(8)]
 

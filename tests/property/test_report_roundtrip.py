@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from numaware.kube.topology import nrt, publish
 from numaware.kube.topology.report import ZoneReport
-from numaware.schedule.counts import Counts, ZoneCounts
+from numaware.schedule.published_counts import Counts, ZoneCounts
 from numaware.twin.equivalence import node_class
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.hardware import Hardware
 from numaware.twin.node import Node, Verdict
 from property.strategies_twin import Step, histories, kinds_of, nodes, pods
-from published_counts import published
+from support.published_counts import published
 
 
 def reported(node: Node, generation: int = 1) -> Node:

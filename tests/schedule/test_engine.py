@@ -7,7 +7,7 @@ from numaware.schedule.cluster import Cluster
 from numaware.schedule.constraints.node_rules import NOT_SELECTED
 from numaware.schedule.engine import GATED, Engine
 from numaware.schedule.evaluation import ASTRAY
-from numaware.schedule.facts import Taint
+from numaware.schedule.node_facts import Taint
 from numaware.schedule.profile import Profile
 from numaware.schedule.storm import HELD, StormGuard
 from numaware.twin.hardware import Hardware
@@ -25,8 +25,8 @@ from numaware.workload.scheduling import (
     Scheduling,
     Selector,
 )
-from small_clusters import cluster_of, facts_of, gpu_node, owned, share_pod
-from twin_nodes import HUGE, config, container, machine, pod, pod_of, sized
+from support.small_clusters import cluster_of, facts_of, gpu_node, owned, share_pod
+from support.twin_nodes import HUGE, config, container, machine, pod, pod_of, sized
 
 SPREAD = Profile(medium=(("least-allocated", 1),), low=(("least-allocated", 1),))
 

@@ -6,12 +6,12 @@ from msgspec.structs import replace
 from numaware.schedule import evaluation
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import UNHEARD_OF, Engine
-from numaware.schedule.facts import Taint
+from numaware.schedule.node_facts import Taint
 from numaware.schedule.profile import Profile
 from numaware.schedule.storm import HELD, StormGuard
 from numaware.workload.scheduling import Scheduling
-from small_clusters import cluster_of, facts_of, gpu_node
-from twin_nodes import pod
+from support.small_clusters import cluster_of, facts_of, gpu_node
+from support.twin_nodes import pod
 
 
 def test_only_the_nodes_asked_about_answer_and_in_that_order() -> None:

@@ -19,8 +19,8 @@ from numaware.schedule.ledger import (
 )
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
-from small_clusters import gpu_node
-from twin_nodes import GI, GPU, admitted, config, container, machine, pod, pod_of
+from support.small_clusters import gpu_node
+from support.twin_nodes import GI, GPU, admitted, config, container, machine, pod, pod_of
 
 
 def predicted(node: Node, asking: Pod) -> Prediction:

@@ -7,14 +7,14 @@ from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import say
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import GATED, Decision, Engine
-from numaware.schedule.facts import Taint
-from numaware.schedule.knowledge import partial_node
 from numaware.schedule.message import nearest_miss, refusal
+from numaware.schedule.node_facts import Taint
+from numaware.schedule.partial_node import partial_node
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import Scheduling
-from published_counts import published
-from small_clusters import cluster_of, facts_of, gpu_node
-from twin_nodes import GI, container, pod, pod_of
+from support.published_counts import published
+from support.small_clusters import cluster_of, facts_of, gpu_node
+from support.twin_nodes import GI, container, pod, pod_of
 
 
 def test_a_refusal_reads_as_kube_scheduler_writes_it() -> None:

@@ -10,8 +10,8 @@ from numaware.schedule.ledger import Observation, Placement, ZonePart, predict
 from numaware.schedule.miss import again, bundle
 from numaware.twin.node import Node
 from numaware.twin.recording import Recording, replay
-from small_clusters import gpu_node
-from twin_nodes import GI, GPU, NIC, admitted, config, container, cpus_of, machine, pod, pod_of
+from support.small_clusters import gpu_node
+from support.twin_nodes import GI, GPU, NIC, admitted, config, container, cpus_of, machine, pod, pod_of
 
 REFUSED = Observation(None, "TopologyAffinityError")
 
@@ -102,8 +102,8 @@ def test_pods_that_have_left_are_in_the_state_files() -> None:
     full = admitted(admitted(gpu_node(), pod("x", 7)), pod("y", 7))
     before = full.release("x")
     asking = pod("a", 8)
-    truth = predict("n0", asking, before.admit(asking))
-    made = json.dumps(bundle(before, asking, truth, Observation(truth.placement, truth.reason))).encode()
+    cache = predict("n0", asking, before.admit(asking))
+    made = json.dumps(bundle(before, asking, cache, Observation(cache.placement, cache.reason))).encode()
     assert again(made, "miss.json").explained
 
 

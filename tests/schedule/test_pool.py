@@ -4,15 +4,15 @@ import pytest
 
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.evaluation import Evaluator
-from numaware.schedule.kinds import kind_of
+from numaware.schedule.pod_kinds import kind_of
 from numaware.schedule.pool import Pool
 from numaware.schedule.profile import Profile
 from numaware.schedule.stranding import Mix, Need
 from numaware.schedule.zones import WHOLE
 from numaware.twin.node import Node, Verdict
 from numaware.workload.pod import NANO, Container, Pod
-from small_clusters import cluster_of, facts_of, gpu_node
-from twin_nodes import GI, container, pod, pod_of
+from support.small_clusters import cluster_of, facts_of, gpu_node
+from support.twin_nodes import GI, container, pod, pod_of
 
 FILL = Profile(medium=(("most-allocated", 1),))
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from numaware.schedule.stranding import Mix, Need, need_of
 from numaware.schedule.zones import WHOLE, Room, Site, Spans, Zone
-from small_clusters import share_pod
-from twin_nodes import GI, GPU, pod
+from support.small_clusters import share_pod
+from support.twin_nodes import GI, GPU, pod
 
 FULL = Zone(8, 64, (WHOLE, WHOLE))
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from numaware.schedule.shares import with_shared
 from numaware.schedule.zones import WHOLE, Zone, gpu_resource, room, site, zones
 from numaware.twin.node import Node
-from small_clusters import facts_of, gpu_node
-from twin_nodes import GI, GPU, admitted, config, machine, pod
+from support.small_clusters import facts_of, gpu_node
+from support.twin_nodes import GI, GPU, admitted, config, machine, pod
 
 
 def test_a_fresh_node_has_all_but_what_the_system_keeps() -> None:

@@ -13,7 +13,6 @@ import aiohttp
 import pytest
 
 from kube.fake_api_server import FakeApiServer, fake_api_server, until
-from live_cluster import add_node, add_pod, kubeconfig
 from numaware.errors import InputError
 from numaware.kube.resources import (
     EVENTS,
@@ -27,7 +26,8 @@ from numaware.schedule.profile import DEFAULT_PROFILE
 from numaware.schedule.storm import HELD
 from numaware.serve.daemons import ExtenderOptions, SchedulerOptions, run_extender, run_scheduler
 from numaware.web import Tls
-from small_clusters import gpu_node
+from support.live_cluster import add_node, add_pod, kubeconfig
+from support.small_clusters import gpu_node
 
 OPTIONS = SchedulerOptions(
     names=("numaware",),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lab_worlds import cluster, guaranteed, trace
 from numaware.schedule.shares import Share
 from numaware.schedule.zones import WHOLE
 from numaware.simulate.clusters import build
 from numaware.simulate.measure import Meter, fewest_nodes, numa_nodes, percent
 from numaware.simulate.run import run
+from support.lab_worlds import cluster, guaranteed, trace
 
 
 def test_a_pod_is_on_the_numa_nodes_of_its_cpus_devices_and_shared_gpu() -> None:

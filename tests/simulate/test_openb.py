@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lab_worlds import SHARE, csv
 from numaware.errors import InputError
 from numaware.simulate import openb
 from numaware.simulate.clusters import build
 from numaware.workload.pod import NANO, Pod, amount
 from numaware.workload.qos import qos_class
+from support.lab_worlds import SHARE, csv
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time"

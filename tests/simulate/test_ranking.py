@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab_worlds import cluster, guaranteed
 from numaware.schedule.cluster import Cluster
 from numaware.simulate.chance import source
 from numaware.simulate.clusters import build
@@ -15,7 +14,8 @@ from numaware.simulate.peers import Kai, Koordinator, SchedulerPlugins, Volcano
 from numaware.simulate.ranking import Ranking, Rule
 from numaware.simulate.totals import BestFit, NodeTotals
 from numaware.workload.pod import Pod
-from twin_nodes import GPU
+from support.lab_worlds import cluster, guaranteed
+from support.twin_nodes import GPU
 
 KINDS = [
     guaranteed("x", 1),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lab_worlds import cluster, guaranteed, trace
 from numaware.diagnose.texts import say
 from numaware.simulate.traces import Trace
 from numaware.simulate.whatif import Trial
+from support.lab_worlds import cluster, guaranteed, trace
 
 NO_PODS = Trace("none")
 

@@ -9,7 +9,7 @@ from itertools import islice
 import msgspec
 
 from numaware import __version__
-from numaware.diagnose.doctor_cluster import ClusterNode, ClusterView, Component, NodeTopology, pool_of
+from numaware.diagnose.doctor.cluster import ClusterNode, ClusterView, Component, NodeTopology, pool_of
 from numaware.errors import InputError
 from numaware.kube import nodes as node_codec
 from numaware.kube import pods as pod_codec
@@ -23,7 +23,7 @@ from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resou
 from numaware.kube.topology import nrt
 from numaware.kube.topology.fingerprint import fingerprint
 from numaware.kube.topology.report import Report
-from numaware.schedule.kinds import owns_something
+from numaware.schedule.pod_kinds import owns_something
 
 # Kubelets that are asked for their configuration; a cluster of many has few kinds.
 _MOST_ASKED = 64

@@ -9,8 +9,8 @@ from cyclopts import App, Parameter
 
 from numaware.cli.machine_input import load_machine, named_machine
 from numaware.cli.output import deliver
-from numaware.diagnose.recommend import Purpose
-from numaware.diagnose.recommend import recommend as work_out
+from numaware.diagnose.recommend.configuration import Purpose
+from numaware.diagnose.recommend.configuration import recommend as work_out
 from numaware.diagnose.render import kubelet_yaml
 from numaware.diagnose.texts import Lang
 from numaware.errors import InputError

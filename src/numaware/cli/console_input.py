@@ -14,9 +14,9 @@ from cyclopts import Parameter
 
 from numaware.cli.live_input import tls_of
 from numaware.errors import InputError
-from numaware.serve.console.api import Console
+from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access, serving_console
-from numaware.serve.console.gates import TokenGate
+from numaware.serve.console.authentication import TokenAuthentication
 
 Port = Annotated[int, Parameter(help="Port to listen on; 0 lets the system choose.")]
 Host = Annotated[str, Parameter(help="Address to listen on; beyond loopback callers need a token.")]
@@ -50,7 +50,7 @@ def access_of(
     if not 0 <= port <= 65535:
         raise InputError("--port", f"{port} is not from 0 to 65535")
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    gate = None if token_file is None else TokenGate(_token(token_file))
+    gate = None if token_file is None else TokenAuthentication(_token(token_file))
     return Access(address, gate, prometheus, tls_of(*tls))
 
 

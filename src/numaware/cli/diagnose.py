@@ -15,7 +15,7 @@ from numaware.diagnose.finding import Finding, is_trouble
 from numaware.diagnose.render import html
 from numaware.diagnose.render import json as as_json
 from numaware.diagnose.render import text as as_text
-from numaware.diagnose.story import findings
+from numaware.diagnose.rules.diagnosis import findings
 from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal

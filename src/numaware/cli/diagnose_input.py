@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from numaware.diagnose.bundle import Bundle
-from numaware.diagnose.intake import take
+from numaware.diagnose.evidence.bundle import Bundle
+from numaware.diagnose.evidence.intake import take
 from numaware.errors import InputError
 
 STDIN = "standard input"

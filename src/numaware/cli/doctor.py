@@ -10,8 +10,8 @@ from cyclopts import App, Parameter
 
 from numaware.cli.live_input import Context, Kubeconfig
 from numaware.cli.output import deliver
-from numaware.diagnose.checkup import Check
-from numaware.diagnose.doctor import examine
+from numaware.diagnose.doctor.check import Check
+from numaware.diagnose.doctor.node import examine
 from numaware.diagnose.finding import Message, is_trouble
 from numaware.diagnose.render import checkup
 from numaware.diagnose.texts import Lang, label
@@ -88,7 +88,7 @@ def doctor(
 def _cluster(kubeconfig: str | None, context: str | None, lang: Lang) -> tuple[str, tuple[Check, ...]]:
     # Only who asks about a cluster pays for the wire.
     from numaware.cli.cluster_view import look  # noqa: PLC0415
-    from numaware.diagnose.doctor_cluster import examine_cluster  # noqa: PLC0415
+    from numaware.diagnose.doctor.cluster import examine_cluster  # noqa: PLC0415
 
     view = look(kubeconfig, context)
     return label(Message("doctor-cluster", {"server": view.name}), lang), examine_cluster(view)

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from numaware.cli.explain_view import lines, paragraph
 from numaware.cli.live_input import AsJson, Context, Kubeconfig, Language
 from numaware.cli.node_input import Options, load_node
-from numaware.diagnose.explanation import Explanation, explain, to_builtins
+from numaware.diagnose.explain.explanation import Explanation, explain, to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, label
 from numaware.errors import InputError

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from numaware.diagnose.capacity import Zone, resources, zones
-from numaware.diagnose.explanation import Explanation, Placement
+from numaware.diagnose.explain.capacity import Zone, resources, zones
+from numaware.diagnose.explain.explanation import Explanation, Placement
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, label, say
 from numaware.machine.drawing.lines import GLUE, Line, Span, clip, width, wrap

@@ -11,11 +11,11 @@ from cyclopts import App, Parameter
 
 from numaware.cli.machine_input import named_machine
 from numaware.diagnose.finding import Finding, Message, worst_first
-from numaware.diagnose.fitting import kinds_of
-from numaware.diagnose.lint import World, lint
 from numaware.diagnose.render import github, sarif
 from numaware.diagnose.render import json as as_json
 from numaware.diagnose.render import text as as_text
+from numaware.diagnose.rules.lint import World, lint
+from numaware.diagnose.rules.node_kinds import kinds_of
 from numaware.diagnose.texts import Lang, label
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal

@@ -14,7 +14,7 @@ from numaware.errors import InputError
 from numaware.machine.words import printable
 
 if TYPE_CHECKING:
-    from numaware.serve.view import NodeRow, ZoneRow
+    from numaware.serve.listing import NodeRow, ZoneRow
 
 app = App(name="nodes", usage="Usage: numaware nodes [NAME...] [OPTIONS]")
 
@@ -39,10 +39,10 @@ def nodes(
       numaware nodes
       numaware nodes gpu-07 --json
     """
-    truth, problems = look_at(kubeconfig, context)
-    from numaware.serve.view import node_rows  # noqa: PLC0415 - needed only now
+    cache, problems = look_at(kubeconfig, context)
+    from numaware.serve.listing import node_rows  # noqa: PLC0415 - needed only now
 
-    rows = [row for row in node_rows(truth) if not names or row.name in names]
+    rows = [row for row in node_rows(cache) if not names or row.name in names]
     missing = [name for name in names if name not in {row.name for row in rows}]
     if missing:
         raise InputError(printable(missing[0], 80), "the cluster has no such node")

@@ -12,7 +12,7 @@ from numaware.cli.live_input import AsJson, Context, Kubeconfig, look_at
 from numaware.cli.tables import table
 
 if TYPE_CHECKING:
-    from numaware.serve.view import PodRow
+    from numaware.serve.listing import PodRow
 
 app = App(name="pods", usage="Usage: numaware pods [OPTIONS]")
 
@@ -44,12 +44,12 @@ def pods(
       numaware pods -n ml --crossing
       numaware pods --node gpu-07 --json
     """
-    truth, _ = look_at(kubeconfig, context)
-    from numaware.serve.view import pod_rows  # noqa: PLC0415 - needed only now
+    cache, _ = look_at(kubeconfig, context)
+    from numaware.serve.listing import pod_rows  # noqa: PLC0415 - needed only now
 
     rows = [
         row
-        for row in pod_rows(truth)
+        for row in pod_rows(cache)
         if namespace in (None, row.namespace)
         and node in (None, row.node)
         and not (crossing and row.aligned is not False)

@@ -20,10 +20,10 @@ from numaware.cli.console_input import (
 )
 from numaware.cli.live_input import TlsCert, TlsKey, run_until_signal
 from numaware.serve import logs
-from numaware.serve.console.api import Console
+from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
-from numaware.serve.console.history.travel import History
-from numaware.serve.console.lab import HOUR, LabWorld
+from numaware.serve.console.history.api import History
+from numaware.serve.console.lab.world import HOUR, LabWorld
 
 app = App(name="up", usage="Usage: numaware up [OPTIONS]")
 

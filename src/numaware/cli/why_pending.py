@@ -19,7 +19,7 @@ from numaware.machine.words import printable
 
 if TYPE_CHECKING:
     from numaware.kube.pods import LivePod
-    from numaware.serve.truth import Truth
+    from numaware.serve.cluster_cache import ClusterCache
 
 app = App(name="why-pending", usage="Usage: numaware why-pending NAMESPACE/NAME [OPTIONS]")
 
@@ -50,8 +50,8 @@ def why_pending(
       numaware why-pending ml/trainer-0
       kubectl numa why-pending ml/trainer-0
     """
-    truth, _ = look_at(kubeconfig, context)
-    live = find(truth, pod)
+    cache, _ = look_at(kubeconfig, context)
+    live = find(cache, pod)
     if live.node:
         where = {"pod": live.full_name, "node": live.node}
         told = {**where, "message": label(Message("pending-placed", where), lang)}
@@ -59,7 +59,7 @@ def why_pending(
         return 0
     from numaware.schedule.message import nearest_miss, refusal  # noqa: PLC0415 - needed only now
 
-    engine = truth.engine
+    engine = cache.engine
     decision = engine.decide(live.pod)
     groups: dict[tuple[str, ...], list[str]] = {}
     for member in engine.cluster:
@@ -98,10 +98,10 @@ def why_pending(
     return int(decision.node is None)
 
 
-def find(truth: Truth, text: str) -> LivePod:
+def find(cache: ClusterCache, text: str) -> LivePod:
     """The pod that a user names."""
     wanted = split_name(text)
-    for live in truth.pods:
+    for live in cache.pods:
         if (live.namespace, live.name) == wanted:
             return live
     raise InputError(
@@ -127,17 +127,17 @@ def explain_live(
     pod: str, on: tuple[str, ...], kubeconfig: str | None, context: str | None, lang: Lang, *, as_json: bool
 ) -> int:
     """`numaware explain pod`: the kubelet's answer in full, on nodes of the live cluster."""
-    from numaware.diagnose.explanation import explain, to_builtins  # noqa: PLC0415 - needed only now
+    from numaware.diagnose.explain.explanation import explain, to_builtins  # noqa: PLC0415 - needed only now
 
-    truth, _ = look_at(kubeconfig, context)
-    live = find(truth, pod)
-    cluster = truth.engine.cluster
+    cache, _ = look_at(kubeconfig, context)
+    live = find(cache, pod)
+    cluster = cache.engine.cluster
     chosen = on or ((live.node,) if live.node else tuple(cluster.by_name))
     strange = [name for name in chosen if name not in cluster.by_name]
     if strange:
         raise InputError(printable(strange[0], 80), "the cluster has no such node")
     # Seen without the pod itself: what would its kubelet say if it came now?
-    truth.drop_pod(live.uid)
+    cache.drop_pod(live.uid)
     found = [explain(name, cluster.by_name[name].node, live.pod) for name in chosen]
     if as_json:
         sys.stdout.write(

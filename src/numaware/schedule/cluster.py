@@ -13,8 +13,8 @@ from operator import attrgetter
 import msgspec
 from msgspec.structs import replace
 
-from numaware.schedule.facts import NodeFacts, pod_requests
-from numaware.schedule.kinds import owns_something
+from numaware.schedule.node_facts import NodeFacts, pod_requests
+from numaware.schedule.pod_kinds import owns_something
 from numaware.schedule.shares import Remainders, Share, device_for, settled, wanted_share, with_shared
 from numaware.schedule.zones import WHOLE
 from numaware.twin.errors import KubeletPanic

@@ -13,7 +13,6 @@ from functools import partial
 
 import msgspec
 
-from numaware.schedule.answers import Evaluation
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.constraints import (
     Neighbours,
@@ -27,8 +26,9 @@ from numaware.schedule.constraints import (
     volcano_reason,
 )
 from numaware.schedule.evaluation import Evaluator
-from numaware.schedule.facts import NodeFacts
-from numaware.schedule.kinds import Kind, kind_of
+from numaware.schedule.evaluation_cache import Evaluation
+from numaware.schedule.node_facts import NodeFacts
+from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.schedule.pool import Pool
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.schedule.shares import Share

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from numaware.schedule.answers import REFUSED, Answers, Evaluation, Fit
 from numaware.schedule.cluster import Load, Member, plus
 from numaware.schedule.constraints import capacity_reasons
-from numaware.schedule.facts import NodeFacts
-from numaware.schedule.kinds import Kind, owns_something
-from numaware.schedule.knowledge import UNKNOWN, PartialNode, class_of
+from numaware.schedule.evaluation_cache import REFUSED, Evaluation, EvaluationCache, Fit
+from numaware.schedule.node_facts import NodeFacts
+from numaware.schedule.partial_node import UNKNOWN, PartialNode, class_of
+from numaware.schedule.pod_footprint import PodFootprint, footprint
+from numaware.schedule.pod_kinds import Kind, owns_something
 from numaware.schedule.profile import Profile
-from numaware.schedule.prospects import (
+from numaware.schedule.score import Outcome, Placement
+from numaware.schedule.score_bounds import (
     Spot,
     Standing,
     at_spot,
     is_certain,
-    prospects,
+    score_bounds,
     spot_of,
 )
-from numaware.schedule.score import Outcome, Placement
 from numaware.schedule.shares import choices, shares_class, with_shared
 from numaware.schedule.stranding import Mix
-from numaware.schedule.taking import Taking, taking
 from numaware.schedule.zones import Room, room
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
@@ -56,7 +56,7 @@ class Evaluator:
         self._capacities: dict[Amounts, int] = {}
         self._resources: list[tuple[str, ...]] = []
         self._standings: dict[int, Standing] = {}
-        self._answers: dict[Kind, Answers] = {}
+        self._answers: dict[Kind, EvaluationCache] = {}
         # How many fits and promises there are, or were.
         self._kept = 0
         self._hints: dict[tuple[Hint, ...], tuple[Hint, ...]] = {}
@@ -149,14 +149,14 @@ class Evaluator:
         )
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def promise(self, answers: Answers, number: int, member: Member, pod: Pod) -> int:
+    def promise(self, answers: EvaluationCache, number: int, member: Member, pod: Pod) -> int:
         """At least as much as the score, and the score itself if nothing is gained by not knowing it; `REFUSED` if none.
 
         Most classes are never the best, and what they promise is enough to see that. To be asked only where `answers` has
         no promise yet.
         """
         promise = None
-        wanted = _taking(answers, member.node, pod)
+        wanted = _footprint(answers, member.node, pod)
         if wanted is not None:
             standing = self._standings.get(number) or self._new_standing(number, member)
             spot = spot_of(standing, wanted, self.mix)
@@ -173,14 +173,14 @@ class Evaluator:
         self._kept += 1
         return promise
 
-    def _worth(self, answers: Answers, standing: Standing, wanted: Taking) -> int | None:
+    def _worth(self, answers: EvaluationCache, standing: Standing, wanted: PodFootprint) -> int | None:
         """What the best prospect is worth, None if that cannot be told."""
-        found = prospects(standing, wanted, self.mix)
+        found = score_bounds(standing, wanted, self.mix)
         if found is None:
             return None
         return max([self._weigh(prospect, answers.kind) for prospect in found], default=_HOPELESS)
 
-    def _worth_of(self, answers: Answers, spot: Spot, wanted: Taking) -> int:
+    def _worth_of(self, answers: EvaluationCache, spot: Spot, wanted: PodFootprint) -> int:
         """What a spot is worth that says all; remembered."""
         found = at_spot(spot, wanted)
         worth = answers.worths[spot] = self._weigh(found, answers.kind) if found is not None else _HOPELESS
@@ -192,7 +192,7 @@ class Evaluator:
         answers = self.about(kind)
         return answers.found.get(number) or self.evaluated(answers, number, member, pod)
 
-    def evaluated(self, answers: Answers, number: int, member: Member, pod: Pod) -> Evaluation:
+    def evaluated(self, answers: EvaluationCache, number: int, member: Member, pod: Pod) -> Evaluation:
         """The same, to be asked only where `answers` has not found it yet."""
         fit = answers.fits.get(number)
         if fit is None:
@@ -212,11 +212,11 @@ class Evaluator:
         )
         return found
 
-    def about(self, kind: Kind) -> Answers:
+    def about(self, kind: Kind) -> EvaluationCache:
         """What is known about a kind of pod; nothing, for those who remember nothing."""
         answers = self._answers.get(kind)
         if answers is None:
-            answers = Answers(kind)
+            answers = EvaluationCache(kind)
             if self.cached:
                 self._answers[kind] = answers
         return answers
@@ -224,7 +224,7 @@ class Evaluator:
     def _weigh(self, placement: Placement, kind: Kind) -> int:
         return self.profile.weigh(kind.workload, placement, self.mix)
 
-    def _fit(self, answers: Answers, number: int, member: Member, pod: Pod) -> Fit:
+    def _fit(self, answers: EvaluationCache, number: int, member: Member, pod: Pod) -> Fit:
         load = member.load
         node, used, shares, astray = load.node, load.used, load.shares, load.astray
         requests = answers.kind.requests
@@ -234,7 +234,7 @@ class Evaluator:
         if astray and owns_something(pod):
             return Fit((), (), (ASTRAY,))
         standing = self._standings.get(number) or self._new_standing(number, member)
-        wanted = _taking(answers, node, pod)
+        wanted = _footprint(answers, node, pod)
         spot = spot_of(standing, wanted, self.mix) if wanted is not None else None
         if spot is not None and wanted is not None and self._is_certain(spot, standing, wanted, node):
             if spot not in answers.worths:
@@ -262,7 +262,7 @@ class Evaluator:
             hints, tuple(ways), (), spot if spot and _says_all(spot, hints, ways[0][1].after) else None
         )
 
-    def _is_certain(self, spot: Spot, standing: Standing, wanted: Taking, node: Node) -> bool:
+    def _is_certain(self, spot: Spot, standing: Standing, wanted: PodFootprint, node: Node) -> bool:
         """Whether the spot is all there is to know, and the kubelet need not be asked. Who remembers nothing asks."""
         return (
             self.cached
@@ -278,13 +278,13 @@ class Evaluator:
         return found
 
 
-def _taking(answers: Answers, node: Node, pod: Pod) -> Taking | None:
+def _footprint(answers: EvaluationCache, node: Node, pod: Pod) -> PodFootprint | None:
     """What a pod of the kind takes of such a node; `pod` stands for all of them."""
     number = node.kubelet.number
     try:
-        return answers.takings[number]
+        return answers.footprints[number]
     except KeyError:
-        found = answers.takings[number] = taking(node, pod)
+        found = answers.footprints[number] = footprint(node, pod)
         return found
 
 

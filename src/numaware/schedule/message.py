@@ -11,15 +11,15 @@ from collections.abc import Hashable, Iterator
 from itertools import combinations, islice
 from typing import Any, NamedTuple
 
-from numaware.diagnose.capacity import fewest_nodes, resources, zones
-from numaware.diagnose.causes import causes, requested_by
+from numaware.diagnose.explain.capacity import fewest_nodes, resources, zones
+from numaware.diagnose.explain.causes import causes, requested_by
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Words
 from numaware.schedule.cluster import Member
 from numaware.schedule.constraints import cannot_judge
 from numaware.schedule.engine import GATED, Decision, Engine
 from numaware.schedule.evaluation import numa_reason
-from numaware.schedule.knowledge import UNKNOWN, class_of
+from numaware.schedule.partial_node import UNKNOWN, class_of
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.workload.demand import demand

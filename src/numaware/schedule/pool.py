@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from numaware.schedule.answers import REFUSED, Answers, Evaluation
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluator
-from numaware.schedule.kinds import Kind
+from numaware.schedule.evaluation_cache import REFUSED, Evaluation, EvaluationCache
+from numaware.schedule.pod_kinds import Kind
 from numaware.workload.pod import Pod
 
 # Appearances of classes kept for boards that have not read them; then all boards start again.
@@ -35,7 +35,7 @@ class _Board:
 
     __slots__ = ("answers", "heap", "named", "read")
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: EvaluationCache) -> None:
         self.answers = answers
         self.heap: list[tuple[int, str, int]] = []
         self.named: dict[int, str] = {}

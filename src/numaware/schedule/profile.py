@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from numaware.errors import InputError
-from numaware.schedule.kinds import WorkloadClass
+from numaware.schedule.pod_kinds import WorkloadClass
 from numaware.schedule.score import SCORES, TOP, Placement, Score
 from numaware.schedule.stranding import Mix
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from numaware.diagnose.explanation import explain
+from numaware.diagnose.explain.explanation import explain
 from numaware.diagnose.texts import say
 from numaware.machine.words import count
 from numaware.schedule.cluster import Member
-from numaware.schedule.knowledge import class_of
+from numaware.schedule.partial_node import class_of
 from numaware.workload.pod import Pod
 
 HELD = "node(s) refused this template before and have not changed since"

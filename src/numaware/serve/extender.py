@@ -24,10 +24,10 @@ from numaware.kube import pods
 from numaware.kube.decoding import DecodeError
 from numaware.kube.pods import LivePod
 from numaware.schedule.engine import Decision
+from numaware.serve.cluster_cache import ClusterCache, is_unknown
 from numaware.serve.lines import Lines
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Binder, prediction
-from numaware.serve.truth import Truth, is_unknown
 
 # What is to become of nodes whose answer nobody can know: let the other scheduler decide, or keep pods off.
 Unknown = Literal["pass", "refuse"]
@@ -70,18 +70,18 @@ class _NodeList(msgspec.Struct):
 
 
 class Extender:
-    """Answers from `truth`; `binder` carries binds out."""
+    """Answers from `cluster_cache`; `binder` carries binds out."""
 
     def __init__(
         self,
-        truth: Truth,
+        cache: ClusterCache,
         binder: Binder,
         metrics: Metrics,
         *,
         unknown: Unknown = "pass",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._truth = truth
+        self._cache = cache
         self._binder = binder
         self._metrics = metrics
         self._passes = unknown == "pass"
@@ -110,11 +110,11 @@ class Extender:
         """Give up on promises that were not kept; to be called now and then."""
         now = self._clock()
         for uid, until in list(self._promised.items()):
-            if self._truth.is_bound(uid):
+            if self._cache.is_bound(uid):
                 del self._promised[uid]
             elif until <= now:
                 del self._promised[uid]
-                self._truth.forget(uid)
+                self._cache.forget(uid)
 
     # kube-scheduler
 
@@ -125,7 +125,7 @@ class Extender:
         # Thousands of nodes have a few answers between them.
         refusals: dict[tuple[str, ...], str] = {}
         self._meet(pod)
-        for name, found in zip(names, self._truth.engine.judge(pod.pod, names), strict=True):
+        for name, found in zip(names, self._cache.engine.judge(pod.pod, names), strict=True):
             refusal = refusals.get(found.reasons)
             if refusal is None:
                 refusal = refusals[found.reasons] = self._refusal(found.reasons)
@@ -159,7 +159,7 @@ class Extender:
     async def _heard_of(self, uid: str) -> LivePod | None:
         """The pod; the other scheduler may have heard of it a moment earlier, and would wait longer to ask again."""
         for _ in range(_LOOKS):
-            pod = self._truth.pod(uid)
+            pod = self._cache.pod(uid)
             if pod is not None:
                 return pod
             await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -181,29 +181,29 @@ class Extender:
 
     async def _bind_once(self, pod: LivePod, node: str) -> str:
         # One that was bound a moment ago may not be seen to be so yet; to move it on the books would free what it holds.
-        where = pod.node or self._truth.place_of(pod.uid)
+        where = pod.node or self._cache.place_of(pod.uid)
         if where:
             return "" if where == node else f"pod {pod.full_name} is on {where} already"
         blind, problem = self._assume(pod, node)
         if problem:
             return problem
         async with self._lines.turn(node):
-            annotations = {} if blind else prediction(self._truth, pod, node)
+            annotations = {} if blind else prediction(self._cache, pod, node)
             bound = "failed" if annotations is None else await self._binder.bind(pod, node, annotations)
         if bound == "bound":
             return ""
-        self._truth.forget(pod.uid)
+        self._cache.forget(pod.uid)
         return f"pod {pod.full_name} could not be bound to {node}: {bound}"
 
     def _assume(self, pod: LivePod, node: str) -> tuple[bool, str]:
         """Put the pod on the books: whether nothing is known of its place there, and why it cannot be put there."""
-        (found,) = self._truth.engine.judge(pod.pod, [node])
+        (found,) = self._cache.engine.judge(pod.pod, [node])
         if self._refusal(found.reasons):
             return False, f"node {node} would refuse the pod by now: {', '.join(found.reasons)}"
         if found.reasons:
-            self._truth.assume_blindly(pod, node)
+            self._cache.assume_blindly(pod, node)
             return True, ""
-        verdict = self._truth.assume(pod, Decision(pod.pod, node, found.score, found.hints, found.share))
+        verdict = self._cache.assume(pod, Decision(pod.pod, node, found.score, found.hints, found.share))
         return False, verdict.message
 
     # Volcano
@@ -211,7 +211,7 @@ class Extender:
     async def _predicate(self, fields: _Fields) -> Any:
         pod, node = _task(fields)[0], _named(fields, "node")
         self._meet(pod)
-        (found,) = self._truth.engine.judge(pod.pod, [node])
+        (found,) = self._cache.engine.judge(pod.pod, [node])
         refusal = self._refusal(found.reasons)
         return {"status": refusal, "code": _UNSCHEDULABLE if refusal else 0}
 
@@ -232,7 +232,7 @@ class Extender:
     async def _deallocate(self, fields: _Fields) -> Any:
         pod, _ = _task(fields)
         if self._promised.pop(pod.uid, None) is not None:
-            self._truth.forget(pod.uid)
+            self._cache.forget(pod.uid)
         return {"errorMessage": ""}
 
     # What they share
@@ -243,7 +243,7 @@ class Extender:
             if len(self._met) >= _MOST_MET:
                 del self._met[next(iter(self._met))]
             self._met[pod.uid] = None
-            self._truth.engine.learn(pod.pod)
+            self._cache.engine.learn(pod.pod)
 
     def _refusal(self, reasons: tuple[str, ...]) -> str:
         """Why a node is not to be had, in words; empty if it takes the pod, or nobody can tell and that is let pass."""
@@ -254,7 +254,7 @@ class Extender:
     def _scores(self, pod: LivePod, names: list[str], best: int) -> dict[str, int]:
         """Scores from 0 to `best`, which only the best places get; a place that is refused gets none."""
         found = [
-            -1 if answer.reasons else answer.score for answer in self._truth.engine.judge(pod.pod, names)
+            -1 if answer.reasons else answer.score for answer in self._cache.engine.judge(pod.pod, names)
         ]
         fitting = {score for score in found if score >= 0}
         low, high = min(fitting, default=0), max(fitting, default=0)

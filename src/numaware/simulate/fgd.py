@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from numaware.schedule.cluster import Member
-from numaware.schedule.facts import pod_requests
+from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.shares import Share, wanted_share
 from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource, zones
 from numaware.simulate.ranking import Judgement, PlainRule

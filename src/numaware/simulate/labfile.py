@@ -30,7 +30,7 @@ from numaware.errors import InputError
 from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.machine.words import printable
-from numaware.schedule.facts import Taint
+from numaware.schedule.node_facts import Taint
 from numaware.simulate.clusters import MOST_PODS, ClusterSpec, NodeSpec, twin_of
 from numaware.simulate.labfields import Reader
 from numaware.simulate.traces import Trace

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.facts import pod_requests
+from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.stranding import Mix, need_of
 from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource, room, site
 from numaware.simulate.result import Tile

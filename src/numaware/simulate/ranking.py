@@ -22,8 +22,8 @@ from numaware.schedule.constraints import (
     static_reason,
 )
 from numaware.schedule.engine import GATED
-from numaware.schedule.facts import NodeFacts
-from numaware.schedule.kinds import Kind, kind_of
+from numaware.schedule.node_facts import NodeFacts
+from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.schedule.shares import Share, choices, wanted_share
 from numaware.schedule.zones import gpu_resource
 from numaware.twin.equivalence import node_class

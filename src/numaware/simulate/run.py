@@ -24,8 +24,8 @@ import msgspec
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
-from numaware.schedule.facts import pod_requests
-from numaware.schedule.kinds import Kind, kind_of
+from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.simulate.clusters import ClusterSpec, build
 from numaware.simulate.measure import Meter, fewest_nodes, numa_nodes, percent
 from numaware.simulate.policies import POLICIES, Setting

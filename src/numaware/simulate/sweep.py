@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from numaware.errors import InputError
 from numaware.machine.words import printable
-from numaware.schedule.steady import settle
+from numaware.schedule.gc_tuning import settle
 from numaware.simulate.clusters import ClusterSpec
 from numaware.simulate.result import Result
 from numaware.simulate.run import Progress, run

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.facts import pod_requests
+from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.shares import Share
 from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource, zones
 from numaware.simulate.ranking import Judgement, PlainRule

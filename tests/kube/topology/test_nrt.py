@@ -11,7 +11,7 @@ from numaware.kube.decoding import DecodeError
 from numaware.kube.topology import nrt
 from numaware.kube.topology.report import Report, ZoneReport
 from numaware.workload import yamlfile
-from shared_data import shared
+from support.shared_data import shared
 
 
 def amount(name: str, *amounts: object) -> dict[str, object]:

@@ -13,7 +13,7 @@ from numaware.kube.topology import complete, nrt, publish
 from numaware.kube.topology.fingerprint import fingerprint
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Container
-from twin_nodes import GI, GPU, admitted, config, container, machine, pod, pod_of
+from support.twin_nodes import GI, GPU, admitted, config, container, machine, pod, pod_of
 
 GPUS = {GPU: {"gpu-a": (0,), "gpu-b": (1,)}}
 

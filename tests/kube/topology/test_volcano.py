@@ -9,7 +9,7 @@ from numaware.kube.decoding import DecodeError, OwnerReference
 from numaware.kube.topology import volcano
 from numaware.kube.topology.report import Report
 from numaware.twin.node import Node
-from twin_nodes import admitted, config, machine, pod
+from support.twin_nodes import admitted, config, machine, pod
 
 SPEC: dict[str, Any] = {
     "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "restricted"},

@@ -7,7 +7,7 @@ import pytest
 
 from numaware.schedule.constraints import Neighbours, neighbour_scores
 from numaware.schedule.constraints import neighbours as index
-from numaware.schedule.facts import NodeFacts, Taint
+from numaware.schedule.node_facts import NodeFacts, Taint
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import (
     NodeRules,
@@ -19,7 +19,7 @@ from numaware.workload.scheduling import (
     SpreadRule,
     Toleration,
 )
-from placed_pods import labels, node, pod, selector, term
+from support.placed_pods import labels, node, pod, selector, term
 
 NODES = (node("a1", "zone=a"), node("a2", "zone=a"), node("b1", "zone=b"), node("nowhere"))
 NOT_NEAR = "node(s) didn't match pod affinity rules"

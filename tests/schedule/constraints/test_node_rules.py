@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from numaware.schedule.constraints import node_affinity_scores, static_reason, taint_scores
-from numaware.schedule.facts import NodeFacts, Taint
+from numaware.schedule.node_facts import NodeFacts, Taint
 from numaware.workload.scheduling import (
     NodeRules,
     NodeTerm,
@@ -16,7 +16,7 @@ from numaware.workload.scheduling import (
     Scheduling,
     Toleration,
 )
-from placed_pods import labels
+from support.placed_pods import labels
 
 NODE = NodeFacts("n1", labels("disk=ssd size=8 zone=a"))
 NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from numaware.schedule.constraints import volcano_reason
-from numaware.schedule.facts import NodeFacts
+from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.pod import Pod, Qos
 from numaware.workload.scheduling import VOLCANO_POLICY, Scheduling
 

@@ -5,7 +5,7 @@ import pytest
 
 from numaware.schedule.peers.nrt import Attribute, NodeResourceTopology, read, settings, zone_id
 from numaware.schedule.peers.zones import TopologyManager
-from peer_nodes import amounts
+from support.peer_nodes import amounts
 
 
 def attributes(*pairs: tuple[str, str]) -> list[Attribute]:

@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from console_server import RunningConsole, running
-from console_world import console
-from fake_prometheus import fake_prometheus
 from numaware import web
-from numaware.serve.console import guards
+from numaware.serve.console import middleware
 from numaware.serve.console.app import Access
-from numaware.serve.console.prometheus import PATH
+from numaware.serve.console.openfuyao.prometheus import PATH
+from support.console_server import RunningConsole, running
+from support.console_world import console
+from support.fake_prometheus import fake_prometheus
 
 SLOW = 200
 HEAD = b"GET /api/v1/cluster HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: "
@@ -30,7 +30,7 @@ BODY = (
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningConsole]:
     """A console with little patience."""
     monkeypatch.setattr(web, "_SECONDS_FOR_HEAD", 3.0)
-    monkeypatch.setattr(guards, "_SECONDS_FOR_BODY", 3)
+    monkeypatch.setattr(middleware, "_SECONDS_FOR_BODY", 3)
     with running(lambda: console(nodes=2)) as found:
         yield found
 

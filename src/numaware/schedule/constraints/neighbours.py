@@ -13,7 +13,7 @@ import msgspec
 from numaware.schedule.constraints.places import Places
 from numaware.schedule.constraints.question import Question
 from numaware.schedule.constraints.tallies import Kin, SpreadTally, Sums, Tally, TermTally, add
-from numaware.schedule.facts import NodeFacts
+from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import Labels, NodeRules, PodRules, PodTerm, SpreadRule
 

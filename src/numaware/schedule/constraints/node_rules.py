@@ -7,7 +7,7 @@ stay equal.
 
 from __future__ import annotations
 
-from numaware.schedule.facts import NodeFacts, Taint
+from numaware.schedule.node_facts import NodeFacts, Taint
 from numaware.workload.scheduling import NodeRules, Scheduling
 
 UNSCHEDULABLE = "node(s) were unschedulable"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numaware.schedule.constraints.question import Question
-from numaware.schedule.facts import NodeFacts
+from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.scheduling import Scheduling
 
 TOP = 100

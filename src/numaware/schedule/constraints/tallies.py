@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from numaware.schedule.constraints.node_rules import selects, untolerated_taint
-from numaware.schedule.facts import NodeFacts
+from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.scheduling import Labels, NodeRules, PodTerm, SpreadRule
 
 # value of a node label -> how many, or how much; no zeros

@@ -7,7 +7,7 @@ own Job controller makes of a task's `topologyPolicy`, and what the manifest rea
 from __future__ import annotations
 
 from numaware.machine.words import printable
-from numaware.schedule.facts import NodeFacts
+from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.pod import Pod
 from numaware.workload.qos import qos_class
 from numaware.workload.scheduling import VOLCANO_POLICY

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from numaware.schedule.candidate_twins import CandidateTwin, candidate_twins
 from numaware.schedule.cluster import Load
-from numaware.schedule.counts import Counts
-from numaware.schedule.facts import NodeFacts
-from numaware.schedule.guesses import Guess, guesses
-from numaware.schedule.knowledge import PartialNode
 from numaware.schedule.ledger import ContainerPart, Placement, ZonePart
+from numaware.schedule.node_facts import NodeFacts
+from numaware.schedule.partial_node import PartialNode
+from numaware.schedule.published_counts import Counts
 from numaware.serve.console.world import Change, Event, Happening, Source, Story, Switch, Waiting
 from numaware.twin.config import KubeletConfig
 from numaware.twin.cpu.static import CpuState
@@ -180,7 +180,7 @@ class Packer:
                 None if partial else self._ground(node.kubelet),
                 node.counts if isinstance(node, PartialNode) else None,
                 node.exact if isinstance(node, PartialNode) else True,
-                tuple(_books(guess.node.state) for guess in node.guesses)
+                tuple(_books(candidate.node.state) for candidate in node.candidate_twins)
                 if isinstance(node, PartialNode)
                 else (_books(node.state),),
                 tuple(
@@ -243,10 +243,10 @@ class Unpacker:
 
     def _node(self, found: _Node, pods: dict[str, Pod]) -> Node:
         if found.counts is not None:
-            made = guesses(found.counts)
+            made = candidate_twins(found.counts)
             after = tuple(
-                Guess(guess.assumed, Node(guess.node.kubelet, _state(books, pods)))
-                for guess, books in zip(made, found.books, strict=True)
+                CandidateTwin(candidate.assumed, Node(candidate.node.kubelet, _state(books, pods)))
+                for candidate, books in zip(made, found.books, strict=True)
             )
             return PartialNode(found.counts, after, exact=found.exact)
         if found.ground is None or len(found.books) != 1:
