@@ -253,6 +253,74 @@ STARTS: list[tuple[str, str, dict[str, Any]]] = [
         "kubelet-configuration-invalid",
         {"path": "max-allowable-numa-nodes"},
     ),
+    (
+        (
+            "could not restore state from checkpoint: could not load v4 checkpoint: failed to deserialize cpu manager checkpoint "
+            "data: unexpected end of JSON input, please drain this node and delete the CPU manager checkpoint file "
+            '"/var/lib/kubelet/cpu_manager_state" before restarting Kubelet'
+        ),
+        "cpu-manager-state-corrupt",
+        {
+            "problem": "could not load v4 checkpoint: failed to deserialize cpu manager checkpoint data: unexpected end of JSON input"
+        },
+    ),
+    (
+        (
+            "could not restore state from checkpoint: could not load v3 checkpoint: checkpoint is corrupted, please drain this "
+            'node and delete the memory manager checkpoint file "/var/lib/kubelet/memory_manager_state" before restarting Kubelet'
+        ),
+        "memory-manager-state-corrupt",
+        {"problem": "could not load v3 checkpoint: checkpoint is corrupted"},
+    ),
+    (
+        (
+            "could not restore state from checkpoint: json: cannot unmarshal object into Go struct field "
+            "CPUManagerCheckpointV1.entries of type string, please drain this node and delete the CPU manager checkpoint file"
+        ),
+        "cpu-manager-state-corrupt",
+        {},
+    ),
+    (
+        (
+            "could not restore state from checkpoint: failed to migrate checkpoint from v1 to v2: containerID 'cid' not found in "
+            "initial containers list, please drain this node and delete the CPU manager checkpoint file"
+        ),
+        "cpu-manager-state-corrupt",
+        {},
+    ),
+    (
+        "cannot discover NUMA topology: error getting NUMA distances from cadvisor",
+        "incompatible-policy-options",
+        {},
+    ),
+    (
+        (
+            'the "prefer-closest-numa-nodes" policy option is not supported on Windows because NUMA node distances are not '
+            "available"
+        ),
+        "incompatible-policy-options",
+        {},
+    ),
+    (
+        'policy "BestEffort" is not available for platform "linux"',
+        "unknown-policy",
+        {"given": "BestEffort", "platform": "linux"},
+    ),
+    (
+        'policy "Static" is not available on Windows',
+        "unknown-policy",
+        {"given": "Static", "platform": "Windows"},
+    ),
+    (
+        "failed to set feature gates from initial flags-based config: unrecognized feature gate: MemoryManager",
+        "kubelet-configuration-invalid",
+        {"path": "featureGates.MemoryManager"},
+    ),
+    (
+        "cannot set feature gate CPUManagerPolicyOptions to false, feature is locked to true",
+        "kubelet-configuration-invalid",
+        {"path": "featureGates.CPUManagerPolicyOptions"},
+    ),
 ]
 
 

@@ -63,6 +63,17 @@ def _options(match: re.Match[str]) -> Meaning:
     return Meaning("incompatible-policy-options", "", {"options": options, "message": match[0].strip()})
 
 
+def _not_on_this_platform(match: re.Match[str]) -> Meaning:
+    facts = {"given": match[1], "platform": match[2] or match[3], "message": match[0]}
+    return Meaning("unknown-policy", "platform", facts)
+
+
+def _feature_gate(match: re.Match[str]) -> Meaning:
+    gate = match[1] or match[2]
+    facts = {"path": f"featureGates.{gate}", "gate": gate, "message": match[0]}
+    return Meaning("kubelet-configuration-invalid", "gate", facts)
+
+
 def _too_many(match: re.Match[str]) -> Meaning:
     return Meaning("too-many-numa-nodes", "", {"most": int(match[1])})
 
@@ -102,13 +113,6 @@ _STARTS = table(
     (r"default cpuset cannot be empty", quoting("cpu-manager-state-reserved-mismatch", "machine")),
     (
         (
-            r"could not restore state from checkpoint: ((?:checkpoint is corrupted|could not parse|unexpected end|invalid "
-            r"character)[^\n]{0,200}?)(?:, please drain|$)"
-        ),
-        _corrupt,
-    ),
-    (
-        (
             rf"the total amount {_QUOTED} of type {_QUOTED} is not equal to the value {_QUOTED} determined by Node "
             r"Allocatable feature"
         ),
@@ -130,7 +134,27 @@ _STARTS = table(
         ),
         quoting("memory-manager-state-mismatch"),
     ),
+    # Whatever else a release says of a file that it cannot read: checksums, JSON, migrations of old forms.
+    (r"could not restore state from checkpoint: ([^\n]{1,400}?)(?:, please drain|\n|$)", _corrupt),
     (r"unsupported on machines with more than (\d{1,9}) NUMA Nodes", _too_many),
+    (
+        (
+            r"cannot discover NUMA topology: [^\n]{1,300}|"
+            rf"the {_QUOTED} policy option is not supported on \w{{1,20}} because NUMA node distances are not available"
+        ),
+        quoting("incompatible-policy-options", "no-distances"),
+    ),
+    (
+        rf"policy {_QUOTED} is not available (?:for platform {_QUOTED}|on (\w{{1,20}}))",
+        _not_on_this_platform,
+    ),
+    (
+        (
+            r"unrecognized feature gate: (\w{1,80})|"
+            r"cannot set feature gate (\w{1,80}) to \w{4,5}, feature is locked to \w{4,5}"
+        ),
+        _feature_gate,
+    ),
     (rf"unknown (CPU|Topology) Manager Policy option: {_QUOTED}", _unknown_option),
     (rf"unsupported (cpumanager|topologymanager) option: {_QUOTED}", _unknown_option),
     (

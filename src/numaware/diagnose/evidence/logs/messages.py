@@ -46,6 +46,6 @@ _BARE = re.compile(
     r"\"|not all reserved cpus\b|some of strictly reserved\b|current set of available cpus\b|the total amount \"|the reserved "
     r"memory configuration\b|unsupported on machines\b|unknown (?:cpu|topology) manager policy option\b|(?:cpu|topology) manager "
     r"policy (?:alpha|beta)\b|static policy options\b|unable to (?:determine reserved|reserve the required)\b|invalid "
-    r"configuration: )",
+    r"configuration: |cannot discover NUMA topology\b|policy \"|unrecognized feature gate\b|cannot set feature gate\b)",
     re.IGNORECASE,
 )
