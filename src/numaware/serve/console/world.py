@@ -24,6 +24,17 @@ AFFINITY, DISTANCE, RUNTIME = "numaaware", "numadistance", "podaffinity"
 Stage = Literal["writing", "restarting", "undoing"]
 
 
+class Change(msgspec.Struct, frozen=True, rename="camel"):
+    """A switch that was moved: when, by whom, from what to what; with a `problem` it was put back."""
+
+    time: int
+    switch: str
+    before: Status
+    after: Status
+    by: str
+    problem: str = ""
+
+
 class Event(msgspec.Struct, frozen=True, rename="camel"):
     """Something that happened, by number in the order of time (milliseconds since 1970)."""
 
@@ -35,6 +46,8 @@ class Event(msgspec.Struct, frozen=True, rename="camel"):
     owner: str = ""
     reason: str = ""
     message: str = ""
+    # What was switched, and to what.
+    change: Change | None = None
 
 
 class Story(msgspec.Struct, frozen=True):
@@ -77,17 +90,6 @@ class Switch(msgspec.Struct, frozen=True, rename="camel"):
     conf: str = ""
     broken: str = ""
     progress: Progress | None = None
-
-
-class Change(msgspec.Struct, frozen=True, rename="camel"):
-    """A switch that was moved: when, by whom, from what to what; with a `problem` it was put back."""
-
-    time: int
-    switch: str
-    before: Status
-    after: Status
-    by: str
-    problem: str = ""
 
 
 class SwitchError(Exception):

@@ -56,9 +56,11 @@ from numaware.serve.console.views.whatif import (
     WhatIf,
     asked,
     headroom,
+    reasons_in_words,
     reasons_of,
     rooms,
     tally,
+    telling,
     told,
 )
 from numaware.serve.console.views.words import retold
@@ -197,13 +199,19 @@ class Console:
                     rules.policy or config.topology_policy,
                     rules.scope or config.topology_scope,
                     found.numa,
-                    reasons_of(found, lang),
+                    reasons := reasons_of(found, lang),
+                    reasons_in_words(reasons, lang),
                     found.stranded,
                     snapshot.wall_model.strips(member.name),
                 )
             )
         return WhatIf(
-            asked(pod), told(judged, lang), tally(judged), tuple(answers), snapshot.wall_model.serial
+            asked(pod),
+            told(judged, lang),
+            tally(judged),
+            tuple(answers),
+            telling(answers),
+            snapshot.wall_model.serial,
         )
 
     async def headroom(self, call: Call) -> Room:

@@ -206,9 +206,10 @@ class LabWorld:
         owner: str = "",
         reason: str = "",
         message: str = "",
+        change: Change | None = None,
     ) -> None:
         name = f"{pod.namespace}/{pod.name}" if pod else ""
-        self.events.append(Event(next(self._ids), self.now, kind, name, node, owner, reason, message))
+        self.events.append(Event(next(self._ids), self.now, kind, name, node, owner, reason, message, change))
 
     def reported(self, node: str) -> tuple[Source, int]:
         """Twins tell at once; what a real agent would have sent last is at most ten seconds old."""
@@ -246,8 +247,9 @@ class LabWorld:
         """Change schedulers, if that is one."""
         if self._status == status:
             return
-        self.changes.append(Change(self.now, AFFINITY, self._status, status, by))
-        self._tell("switched", message=f"{AFFINITY}: {self._status} → {status}", owner=by)
+        change = Change(self.now, AFFINITY, self._status, status, by)
+        self.changes.append(change)
+        self._tell("switched", owner=by, change=change)
         self._status = status
         self._policy = self._scheduler()
 

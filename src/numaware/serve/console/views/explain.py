@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Literal
+from itertools import islice
+from typing import Any, Literal, TypedDict, cast
 
 import msgspec
 
 from numaware.diagnose.explain.capacity import zones
 from numaware.diagnose.explain.causes import requested_by
+from numaware.diagnose.explain.change import Kind as ChangeKind
+from numaware.diagnose.explain.explanation import Explanation as Told
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.texts import Lang
+from numaware.machine.cpuset import iter_bits, list_form
+from numaware.serve.console.views.node import owned_cpus
 from numaware.twin.errors import KubeletPanic
-from numaware.twin.node import Merge, Node, NodeState
+from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hints
 from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
@@ -57,65 +62,129 @@ class MergeView(msgspec.Struct, frozen=True, rename="camel"):
     admitted: bool
 
 
-class ZoneFit(msgspec.Struct, frozen=True, rename="camel"):
-    """A resource of the pod on one NUMA node: what is free there, and whether that alone would do."""
+class Place(msgspec.Struct, frozen=True, rename="camel"):
+    """What the pod would have of one NUMA node: CPUs, bytes, devices. Of a pod that is not admitted it is what that NUMA
+    node alone could give, and `alone` the amounts of that by resource.
+    """
+
+    numa: int
+    cpus: str
+    memory: int
+    devices: tuple[str, ...]
+    alone: dict[str, int]
+
+
+class Cause(TypedDict):
+    """What stands in the way, told by one resource."""
 
     resource: str
-    numa: int
-    wanted: int
-    free: int
-    fits: bool
+    wants: list[list[int]]
+    blockedBy: list[str]
+    text: str
+
+
+class Remedy(TypedDict):
+    """A change that would have it admitted; `patch` is JSON."""
+
+    kind: ChangeKind
+    text: str
+    patch: Any
+
+
+class Explanation(TypedDict):
+    """One entry of `numaware explain --json`."""
+
+    pod: dict[str, str]
+    node: str
+    admitted: bool
+    admittedWhenEmpty: bool
+    reason: str
+    message: str
+    containers: list[dict[str, Any]]
+    why: list[Cause]
+    changes: list[Remedy]
+    warnings: list[str]
 
 
 class Explained(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer. `explanation` is exactly one entry of `numaware explain --json`."""
+    """The answer. `deciding` is the place of the merge that decided, None where nothing was merged."""
 
     node: str
     policy: str
     scope: str
-    explanation: dict[str, Any]
+    explanation: Explanation
     merges: tuple[MergeView, ...]
-    fits: tuple[ZoneFit, ...]
-    # CPUs and devices that the pod would hold, to be drawn as a ghost.
-    devices: dict[str, tuple[str, ...]]
+    deciding: int | None
+    places: tuple[Place, ...]
 
 
 @lru_cache(maxsize=_MOST_ANSWERS)
 def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec", lang: Lang = "en") -> Explained:
     """Ask the twin; a pod that is on the node already is asked about as if it came anew."""
     node = node.release(pod.uid) if pod.uid in node.state.pods else node
-    told = explain(name, node, pod)
+    explanation = explain(name, node, pod)
     merges: list[Merge] = []
-    try:
-        verdict = node.admit(pod, merges.append)
-        held = verdict.held
-    except KubeletPanic:
-        held = node.state
+    after = node
+    with suppress(KubeletPanic):
+        after = node.admit(pod, merges.append).node
+    refusing = next((place for place, merge in enumerate(merges) if not merge.admitted), len(merges) - 1)
     config = node.kubelet.config
     return Explained(
         node=name,
         policy=config.topology_policy,
         scope=config.topology_scope,
-        explanation=to_builtins(told, spec_path, lang),
+        explanation=cast("Explanation", to_builtins(explanation, spec_path, lang)),
         merges=tuple(_merge(node, pod, merge) for merge in merges),
-        fits=tuple(_fits(node, pod)),
-        devices=_devices(node, pod, held) if told.admitted else {},
+        deciding=refusing if merges else None,
+        places=tuple(
+            _placed(explanation, after, pod, position)
+            if explanation.admitted
+            else _alone(node, pod, position, numa)
+            for position, numa in enumerate(node.kubelet.layout.ids)
+        ),
     )
 
 
-def _fits(node: Node, pod: Pod) -> Iterator[ZoneFit]:
-    for resource, wanted in sorted(requested_by(_demand(node, pod), "").items()):
-        for zone in zones(node, resource) if wanted else ():
-            yield ZoneFit(resource, zone.numa, wanted, zone.free, zone.free >= wanted)
+def _placed(explanation: Told, after: Node, pod: Pod, position: int) -> Place:
+    """What an admitted pod has of a NUMA node."""
+    layout, inventories = after.kubelet.layout, after.kubelet.devices.inventories
+    blocks = [block for placed in explanation.placements for block in placed.memory if block.kind == "memory"]
+    return Place(
+        layout.ids[position],
+        list_form(owned_cpus(after, pod.uid) & layout.node_cpus[position]),
+        sum(block.size // block.nodes.bit_count() for block in blocks if block.nodes >> position & 1),
+        tuple(
+            inventories[name].ids[index]
+            for owned in after.state.device.owned.get(pod.uid, {}).values()
+            for name, held in owned.items()
+            for index in iter_bits(held & inventories[name].on_node[position])
+        ),
+        {},
+    )
 
 
-def _devices(node: Node, pod: Pod, held: NodeState) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for owned in held.device.owned.get(pod.uid, {}).values():
-        for name, mask in owned.items():
-            ids = node.kubelet.devices.inventories[name].ids
-            found.setdefault(name, []).extend(ids[place] for place in range(len(ids)) if mask >> place & 1)
-    return {name: tuple(sorted(ids)) for name, ids in sorted(found.items())}
+def _alone(node: Node, pod: Pod, position: int, numa: int) -> Place:
+    """What a NUMA node has free of each resource that a refused pod wants, where that is enough."""
+    kubelet = node.kubelet
+    wanted = requested_by(_demand(node, pod), "")
+    alone = {
+        resource: amount
+        for resource, amount in sorted(wanted.items())
+        if amount and any(zone.numa == numa and zone.free >= amount for zone in zones(node, resource))
+    }
+    cpus = 0
+    if kubelet.cpus and "cpu" in alone:
+        free = kubelet.cpus.available(node.state.cpu) & kubelet.layout.node_cpus[position]
+        cpus = sum(1 << cpu for cpu in islice(iter_bits(free), alone["cpu"]))
+    devices = [
+        inventory.ids[index]
+        for resource, inventory in kubelet.devices.inventories.items()
+        for index in islice(
+            iter_bits(kubelet.devices.free(node.state.device, resource) & inventory.on_node[position]),
+            alone.get(resource, 0),
+        )
+    ]
+    return Place(numa, list_form(cpus), alone.get("memory", 0), tuple(devices), alone)
 
 
 def _demand(node: Node, pod: Pod) -> Any:

@@ -10,7 +10,7 @@ from numaware.diagnose.explain.capacity import zones
 from numaware.machine.cpuset import iter_bits, list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
-from numaware.schedule.zones import WHOLE, room
+from numaware.schedule.zones import WHOLE, gpu_resource, room
 from numaware.serve.console.views.wall_model import Largest, Refusals, Strip, WallModel, pool_of
 from numaware.serve.console.world import Event, Source
 from numaware.simulate.measure import numa_nodes
@@ -34,9 +34,12 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
     cpus: int
     memory: int
     devices: dict[str, int]
+    gpus: int
+    allocatable_cpus: int
     free_cpus: int
     free_memory: int
     free_devices: dict[str, int]
+    free_gpus: int
     numa: tuple[Strip, ...]
     refusals: int
     storm: bool
@@ -66,29 +69,38 @@ class NodeDevice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Held(msgspec.Struct, frozen=True, rename="camel"):
-    """Bytes of one NUMA node that a pod holds."""
+    """What a pod holds of one NUMA node: CPUs, bytes, devices."""
 
     pod: str
     size: int
+    cpus: str
+    devices: tuple[str, ...]
 
 
 class NumaView(msgspec.Struct, frozen=True, rename="camel"):
-    """One NUMA node; sizes in bytes. `managed` tells whether the Memory Manager looks after its memory."""
+    """One NUMA node; sizes in bytes. `managed` tells whether the Memory Manager looks after its memory.
+
+    Every CPU is one that `held` names, one of `reservedCpus` or one of `freeCpus`, which a new pod could own.
+    """
 
     id: int
     cores: tuple[Core, ...]
     cpus: str
+    reserved_cpus: str
+    free_cpus: str
     memory: int
     memory_free: int
     memory_reserved: int
     managed: bool
     held: tuple[Held, ...]
+    gpus: int
+    free_devices: tuple[str, ...]
     hugepages: dict[str, tuple[int, int]]
     distances: tuple[int, ...]
 
 
 class PodOnNode(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod of the node. `slot` is its letter (0 is A) as long as it lives there, None for one that owns nothing."""
+    """A pod of the node. `gpus` counts those of its devices that are GPUs. `slot` is its letter (0 is A) as long as it lives there, None for one that owns nothing."""
 
     pod: str
     uid: str
@@ -98,6 +110,7 @@ class PodOnNode(msgspec.Struct, frozen=True, rename="camel"):
     cpu_milli: int
     memory: int
     devices: dict[str, tuple[str, ...]]
+    gpus: int
     numa: tuple[int, ...]
     aligned: bool
     since: int
@@ -121,6 +134,7 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     """All that is known of a node.
 
     `caches` are the bytes of each last-level cache, 0 if nobody told, by the number that cores have.
+    `poolCpus` counts the CPUs that pods share, `linksKnown` tells whether more is known of devices than their NUMA nodes.
     `links` has a row for each of `devices` and says how close it is to each of them, in nvidia-smi's words: X is the device
     itself, the empty word not known. It is empty where there are too many devices for a table.
     """
@@ -133,9 +147,10 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     numa: tuple[NumaView, ...]
     caches: tuple[int, ...]
     shared_cpus: str
-    reserved_cpus: str
+    pool_cpus: int
     devices: tuple[NodeDevice, ...]
     links: tuple[tuple[str, ...], ...]
+    links_known: bool
     pods: tuple[PodOnNode, ...]
     largest: tuple[Largest, ...]
     events: tuple[Event, ...]
@@ -164,8 +179,11 @@ class Letters:
 def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Summary:
     """The node's line in a list; the census has to be fresh."""
     node, load = member.node, member.load
-    source, at = wall_model.world.reported(member.name)
+    source, at = wall_model.reported(member.name)
     names = sorted(node.kubelet.devices.inventories)
+    devices = {name: len(node.kubelet.devices.inventories[name].ids) for name in names}
+    free = {name: node.kubelet.devices.free(node.state.device, name).bit_count() for name in names}
+    gpu = gpu_resource(node) or ""
     return Summary(
         name=member.name,
         pool=pool_of(member),
@@ -174,16 +192,19 @@ def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Sum
         pods=len(member.pods),
         cpus=node.kubelet.layout.cpu_count,
         memory=sum(numa.memory_bytes for numa in node.kubelet.hardware.numa),
-        devices={name: len(node.kubelet.devices.inventories[name].ids) for name in names},
+        devices=devices,
+        gpus=devices.get(gpu, 0),
+        allocatable_cpus=member.allocatable.get("cpu", 0) // 1000,
         free_cpus=(member.allocatable.get("cpu", 0) - load.used.get("cpu", 0)) // 1000,
         free_memory=member.allocatable.get("memory", 0) - load.used.get("memory", 0),
-        free_devices={name: node.kubelet.devices.free(node.state.device, name).bit_count() for name in names},
+        free_devices=free,
+        free_gpus=free.get(gpu, 0),
         numa=wall_model.strips(member.name),
         refusals=refusals.by_node[member.name],
         storm=member.name in refusals.storms,
-        stale=wall_model.is_stale(member.name),
+        stale=wall_model.is_stale(at),
         source=source,
-        reported_at=at,
+        reported_at=at or wall_model.world.now,
     )
 
 
@@ -191,6 +212,8 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
     """Everything about the node; the census has to be fresh."""
     node, world = member.node, wall_model.world
     kubelet, config = node.kubelet, node.kubelet.config
+    reserved = kubelet.cpus.reserved if kubelet.cpus else 0
+    shared = node.effective_shared() if kubelet.cpus else kubelet.layout.all_cpus
     slots = letters.of(member)
     recent = [event for event in world.events if event.node == member.name and event.kind != "left"]
     devices = tuple(_devices(member))
@@ -204,17 +227,18 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
             config.cpu_policy,
             dict(config.cpu_options),
             config.memory_policy,
-            list_form(kubelet.cpus.reserved) if kubelet.cpus else "",
+            list_form(reserved),
         ),
         labels=dict(member.facts.labels),
         taints=tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in member.facts.taints),
         unschedulable=member.facts.unschedulable,
-        numa=tuple(_numa(node, position) for position in range(len(kubelet.layout.ids))),
+        numa=tuple(_numa(node, position, shared, devices) for position in range(len(kubelet.layout.ids))),
         caches=tuple(cache.size for cache in kubelet.hardware.caches),
-        shared_cpus=list_form(node.effective_shared() if kubelet.cpus else kubelet.layout.all_cpus),
-        reserved_cpus=list_form(kubelet.cpus.reserved) if kubelet.cpus else "",
+        shared_cpus=list_form(shared),
+        pool_cpus=(shared & ~reserved).bit_count(),
         devices=devices,
         links=_links(kubelet.hardware, devices),
+        links_known=bool(kubelet.hardware.links),
         pods=tuple(_pod(wall_model, member, pod, slots.get(uid)) for uid, pod in member.pods.items()),
         largest=tuple(largest_on(member)),
         events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),
@@ -242,8 +266,10 @@ def name_of(pod: Pod | None, uid: str) -> str:
     return f"{pod.namespace}/{pod.name}" if pod is not None and pod.namespace else uid
 
 
-def _numa(node: Node, position: int) -> NumaView:
-    kubelet = node.kubelet
+def _numa(node: Node, position: int, shared: int, devices: Sequence[NodeDevice]) -> NumaView:
+    kubelet, state = node.kubelet, node.state
+    inside = kubelet.layout.node_cpus[position]
+    reserved_cpus = kubelet.cpus.reserved if kubelet.cpus else 0
     hardware = kubelet.hardware.numa[position]
     caches = kubelet.hardware.caches
     cores: dict[tuple[int, int | None, int], list[int]] = {}
@@ -252,12 +278,18 @@ def _numa(node: Node, position: int) -> NumaView:
         cores.setdefault((cpu.socket, cache, cpu.core), []).append(cpu.id)
     memory = kubelet.memory
     free, reserved = hardware.memory_bytes, 0
-    held: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     if memory is not None:
         zone = zones(node, "memory")[position]
         free, reserved = zone.free, zone.reserved
         for holder in zone.holders:
-            held[holder.pod] = held.get(holder.pod, 0) + holder.amount // len(holder.nodes)
+            sizes[holder.pod] = sizes.get(holder.pod, 0) + holder.amount // len(holder.nodes)
+    owned = {name_of(state.pods.get(uid), uid): owned_cpus(node, uid) & inside for uid in state.cpu.owned}
+    here = [device for device in devices if hardware.id in device.numa]
+    holders = dict.fromkeys(
+        (*sizes, *(pod for pod, cpus in owned.items() if cpus), *(one.pod for one in here))
+    )
+    gpu = gpu_resource(node)
     pages = {name: (total, _free_pages(node, name, position, total)) for name, total in hardware.hugepages}
     return NumaView(
         id=hardware.id,
@@ -265,12 +297,25 @@ def _numa(node: Node, position: int) -> NumaView:
             Core(tuple(sorted(cpus)), package, cache)
             for (package, cache, _), cpus in sorted(cores.items(), key=lambda item: min(item[1]))
         ),
-        cpus=list_form(kubelet.layout.node_cpus[position]),
+        cpus=list_form(inside),
+        reserved_cpus=list_form(reserved_cpus & inside),
+        free_cpus=list_form(shared & ~reserved_cpus & inside),
         memory=hardware.memory_bytes,
         memory_free=free,
         memory_reserved=reserved,
         managed=memory is not None,
-        held=tuple(Held(pod, size) for pod, size in held.items()),
+        held=tuple(
+            Held(
+                pod,
+                sizes.get(pod, 0),
+                list_form(owned.get(pod, 0)),
+                tuple(device.id for device in here if device.pod == pod),
+            )
+            for pod in holders
+            if pod
+        ),
+        gpus=sum(device.resource == gpu for device in here),
+        free_devices=tuple(device.id for device in here if not device.pod),
         hugepages=pages,
         distances=hardware.distances,
     )
@@ -319,9 +364,7 @@ def _links(hardware: Hardware, devices: Sequence[NodeDevice]) -> tuple[tuple[str
 
 def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> PodOnNode:
     node = member.node
-    owned = 0
-    for cpus in node.state.cpu.owned.get(pod.uid, {}).values():
-        owned |= cpus
+    devices = device_ids(node, pod)
     requests = dict(pod_requests(pod))
     story = wall_model.world.stories.get(pod.uid)
     return PodOnNode(
@@ -329,15 +372,24 @@ def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> P
         uid=pod.uid,
         slot=slot,
         qos=qos_class(pod),
-        cpus=list_form(owned),
+        cpus=list_form(owned_cpus(node, pod.uid)),
         cpu_milli=requests.get("cpu", 0),
         memory=requests.get("memory", 0),
-        devices=device_ids(node, pod),
+        devices=devices,
+        gpus=len(devices.get(gpu_resource(node) or "", ())),
         numa=node.kubelet.layout.node_ids(numa_nodes(member, pod)),
         aligned=wall_model.is_aligned(member, pod),
         since=story.since if story else 0,
         predicted=None if story is None or story.predicted is None else story.predicted == story.observed,
     )
+
+
+def owned_cpus(node: Node, uid: str) -> int:
+    """The CPUs that a pod's containers own."""
+    owned = 0
+    for cpus in node.state.cpu.owned.get(uid, {}).values():
+        owned |= cpus
+    return owned
 
 
 def device_ids(node: Node, pod: Pod) -> dict[str, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from numaware.machine.cpuset import list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.ledger import Placement
 from numaware.schedule.node_facts import pod_requests
-from numaware.serve.console.views.node import device_ids, name_of
+from numaware.serve.console.views.node import device_ids, name_of, owned_cpus
 from numaware.serve.console.views.wall_model import WallModel
 from numaware.serve.console.views.words import retold
 from numaware.serve.console.world import Event, World
@@ -37,6 +37,7 @@ class PodSummary(msgspec.Struct, frozen=True, rename="camel"):
     cpu_milli: int
     memory: int
     devices: dict[str, int]
+    gpus: int
     numa: tuple[int, ...]
     aligned: bool | None
     predicted: bool | None
@@ -103,10 +104,6 @@ def view_of(wall_model: WallModel, pod: Pod, member: Member | None) -> PodView:
     world = wall_model.world
     story = world.stories.get(pod.uid)
     full = name_of(pod, pod.uid)
-    owned = 0
-    if member is not None:
-        for cpus in member.node.state.cpu.owned.get(pod.uid, {}).values():
-            owned |= cpus
     recent = [event for event in world.events if event.pod == full]
     return PodView(
         summary=_summary(wall_model, pod, member),
@@ -120,7 +117,7 @@ def view_of(wall_model: WallModel, pod: Pod, member: Member | None) -> PodView:
             )
             for container in pod.in_order
         ),
-        cpus=list_form(owned),
+        cpus=list_form(owned_cpus(member.node, pod.uid)) if member else "",
         devices=device_ids(member.node, pod) if member else {},
         predicted=_zones(story.predicted) if story and story.predicted else None,
         observed=_zones(story.observed) if story and story.observed else None,
@@ -135,6 +132,7 @@ def _summary(wall_model: WallModel, pod: Pod, member: Member | None) -> PodSumma
     world = wall_model.world
     requests = dict(pod_requests(pod))
     story, waiting = world.stories.get(pod.uid), world.waiting.get(pod.uid)
+    devices = {name: amount for name, amount in requests.items() if "/" in name}
     mask = numa_nodes(member, pod) if member else 0
     predicted = None if story is None or story.predicted is None else story.predicted == story.observed
     return PodSummary(
@@ -147,7 +145,8 @@ def _summary(wall_model: WallModel, pod: Pod, member: Member | None) -> PodSumma
         qos=qos_class(pod),
         cpu_milli=requests.get("cpu", 0),
         memory=requests.get("memory", 0),
-        devices={name: amount for name, amount in requests.items() if "/" in name},
+        devices=devices,
+        gpus=sum(amount for name, amount in devices.items() if "gpu" in name),
         numa=member.node.kubelet.layout.node_ids(mask) if member else (),
         aligned=wall_model.is_aligned(member, pod) if member and mask else None,
         predicted=predicted,
