@@ -2,12 +2,15 @@ import { language, t } from "../text/index.svelte";
 import { route } from "./route.svelte";
 import type { Problem } from "./types";
 
+/** What went wrong; words that the server has none for are left out. */
+type Failure = Pick<Problem, "title" | "status"> & Partial<Problem>;
+
 const TOKEN = "numaware-token";
 
 /** An answer that is no answer: what the server said about it. */
 export class ApiError extends Error {
   constructor(
-    readonly problem: Problem,
+    readonly problem: Failure,
     readonly offline = false,
     /** How the server wants to be shown who asks. */
     readonly challenge = "",
@@ -42,7 +45,7 @@ export async function call<T>(path: string, init: RequestInit = {}): Promise<T> 
     throw new ApiError({ title: t("noAnswer"), status: 0 }, true);
   }
   if (!answer.ok) {
-    let problem: Problem = { title: answer.statusText, status: answer.status };
+    let problem: Failure = { title: answer.statusText, status: answer.status };
     try {
       problem = { ...problem, ...(await answer.json()) };
     } catch (error) {

@@ -1,8 +1,8 @@
 // What was measured on the nodes, as a Prometheus has it.
 
 import { get } from "./api";
-import type { Measured } from "./ranges";
 import { route } from "./route.svelte";
+import type { Measured } from "./types";
 
 export interface Sample {
   labels: Record<string, string>;

@@ -26,6 +26,11 @@ export function podPath(pod: string): string {
   return "/pods/" + pod.split("/").map(encodeURIComponent).join("/");
 }
 
+/** A resource as people call it. */
+export function named(resource: string, memory: string): string {
+  return resource === "memory" ? memory : resource === "cpu" ? "CPU" : short(resource);
+}
+
 export function short(resource: string): string {
   return /gpu/.test(resource) ? "GPU" : resource;
 }

@@ -19,6 +19,7 @@ from numaware.workload.pod import Pod
 Source = Literal["measured", "reported", "modelled", "inferred"]
 Happening = Literal["admitted", "refused", "waiting", "left", "gave-up", "switched"]
 Status = Literal["open", "close"]
+Kind = Literal["lab", "cluster"]
 AFFINITY, DISTANCE, RUNTIME = "numaaware", "numadistance", "podaffinity"
 # What a switch that is being moved is at: writing it down, restarting who reads it, or putting both back.
 Stage = Literal["writing", "restarting", "undoing"]
@@ -112,7 +113,7 @@ class World(Protocol):
         """Milliseconds since 1970, as far as the world has come."""
 
     @property
-    def kind(self) -> Literal["lab", "cluster"]: ...
+    def kind(self) -> Kind: ...
 
     @property
     def cluster(self) -> Cluster: ...

@@ -216,20 +216,18 @@ def _named(types: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
 
 def _packed_types(types: Sequence[Any]) -> set[type[msgspec.Struct]]:
     """The structs among the types, and within them, that are sent as arrays."""
-    found: set[type[msgspec.Struct]] = set()
-    seen: set[int] = set()
+    seen: set[Any] = set()
     left = list(types)
     while left:
         kind = left.pop()
-        if id(kind) in seen:
+        if kind in seen:
             continue
-        seen.add(id(kind))
+        seen.add(kind)
         left += get_args(kind)
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             left += [field.type for field in msgspec.structs.fields(kind)]
-            if kind.__struct_config__.array_like:
-                found.add(kind)
-    return found
+    structs = [kind for kind in seen if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
+    return {kind for kind in structs if kind.__struct_config__.array_like}
 
 
 def _described(

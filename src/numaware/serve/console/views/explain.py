@@ -11,17 +11,19 @@ import msgspec
 
 from numaware.diagnose.explain.capacity import zones
 from numaware.diagnose.explain.causes import requested_by
+from numaware.diagnose.explain.change import Change
 from numaware.diagnose.explain.change import Kind as ChangeKind
 from numaware.diagnose.explain.explanation import Explanation as Told
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.texts import Lang
 from numaware.machine.cpuset import iter_bits, list_form
+from numaware.machine.quantity import Quantity
 from numaware.serve.console.views.node import owned_cpus
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hints
 from numaware.workload.demand import demand
-from numaware.workload.pod import Pod
+from numaware.workload.pod import NANO, Pod
 
 State = Literal["preferred", "possible", "impossible"]
 Outcome = Literal["chosen", "agreed", "beaten", "dropped", "empty"]
@@ -106,8 +108,19 @@ class Explanation(TypedDict):
     warnings: list[str]
 
 
+class Attempt(msgspec.Struct, frozen=True, rename="camel"):
+    """The question that would be asked with a change made: policies, and amounts of the pod (CPUs in thousandths)."""
+
+    policy: str | None
+    scope: str | None
+    amounts: dict[str, int]
+
+
 class Explained(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer. `deciding` is the place of the merge that decided, None where nothing was merged."""
+    """The answer. `deciding` is the place of the merge that decided, None where nothing was merged.
+
+    `attempts` has one for every change of the explanation, None for what cannot be asked about.
+    """
 
     node: str
     policy: str
@@ -116,6 +129,7 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
     merges: tuple[MergeView, ...]
     deciding: int | None
     places: tuple[Place, ...]
+    attempts: tuple[Attempt | None, ...]
 
 
 @lru_cache(maxsize=_MOST_ANSWERS)
@@ -142,7 +156,20 @@ def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec", lang: La
             else _alone(node, pod, position, numa)
             for position, numa in enumerate(node.kubelet.layout.ids)
         ),
+        attempts=tuple(map(_attempt, explanation.changes)),
     )
+
+
+def _attempt(change: Change) -> Attempt | None:
+    policy = change.patch.get("topologyManagerPolicy")
+    scope = change.patch.get("topologyManagerScope")
+    amounts: dict[str, int] = {}
+    for container in change.patch.get("containers", ()):
+        resources = container["resources"]
+        for name, text in (resources.get("limits") or resources["requests"]).items():
+            nano = Quantity.parse(str(text)).nano
+            amounts[name] = -(-nano * 1000 // NANO) if name == "cpu" else -(-nano // NANO)
+    return Attempt(policy, scope, amounts) if policy or scope or amounts else None
 
 
 def _placed(explanation: Told, after: Node, pod: Pod, position: int) -> Place:

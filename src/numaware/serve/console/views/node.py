@@ -49,10 +49,10 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Core(msgspec.Struct, frozen=True, array_like=True):
-    """A core and its threads, as the kernel numbers them, with their package and last-level cache (None: not told)."""
+    """A core and its threads, as the kernel numbers them, with their socket and last-level cache (None: not told)."""
 
     cpus: tuple[int, ...]
-    package: int
+    socket: int
     cache: int | None
 
 
@@ -294,8 +294,8 @@ def _numa(node: Node, position: int, shared: int, devices: Sequence[NodeDevice])
     return NumaView(
         id=hardware.id,
         cores=tuple(
-            Core(tuple(sorted(cpus)), package, cache)
-            for (package, cache, _), cpus in sorted(cores.items(), key=lambda item: min(item[1]))
+            Core(tuple(sorted(cpus)), socket, cache)
+            for (socket, cache, _), cpus in sorted(cores.items(), key=lambda item: min(item[1]))
         ),
         cpus=list_form(inside),
         reserved_cpus=list_form(reserved_cpus & inside),

@@ -13,7 +13,7 @@ from numaware.schedule.pod_kinds import owns_something
 from numaware.schedule.zones import WHOLE, Zone, gpu_resource, room
 from numaware.serve.console.views.judging import VERDICTS, Judge, Judgement, Verdict
 from numaware.serve.console.views.pod_shape import Shape, pod_of
-from numaware.serve.console.world import Source, World
+from numaware.serve.console.world import Kind, Source, World
 from numaware.simulate.measure import fewest_nodes, numa_nodes
 from numaware.workload.pod import Pod
 
@@ -32,7 +32,7 @@ WORST_FIRST: tuple[Verdict, ...] = ("refused", "split", "full", "aligned", "neve
 _MOST_RANKED = 9999
 
 
-class Strip(msgspec.Struct, frozen=True, array_like=True):
+class Strip(msgspec.Struct, frozen=True, array_like=True, rename="camel"):
     """One NUMA node of a tile: CPUs in all, of the system, owned by pods, asked for in the shared pool; memory used in
     thousandths; GPUs in all and in use; CPUs that a new pod could own.
     """
@@ -48,7 +48,7 @@ class Strip(msgspec.Struct, frozen=True, array_like=True):
     free: int
 
 
-class Tile(msgspec.Struct, frozen=True, array_like=True):
+class Tile(msgspec.Struct, frozen=True, array_like=True, rename="camel"):
     """One node of the wall, as short as it can be told; `verdict` is a place in the list of verdicts.
 
     `numa` is where the pod would lie. `reportedAt` is when the node was last heard of, 0 for one whose state is current
@@ -102,7 +102,7 @@ class Numbers(msgspec.Struct, frozen=True, rename="camel"):
     """The headline numbers of the cluster, for one shape of pod."""
 
     name: str
-    kind: str
+    kind: Kind
     time: int
     serial: int
     nodes: int
