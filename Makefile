@@ -11,15 +11,17 @@ export NO_MKDOCS_2_WARNING := 1
 up: .venv/.base
 	@$(BIN)/numaware up
 
-# Build the console's page anew from web/; only those who change it need Node.js.
-web:
-	@scripts/system-packages web
-	@cd web && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build
+# Build the console's page anew from web/ and from the API's description; only those who change it need Node.js.
+web: .venv/.dev
+	@$(BIN)/python scripts/page_types.py
+	@scripts/page lint
+	@scripts/page build
 
 # Without a browser the tests that need one are skipped, except where CI=true.
 test: .venv/.dev
 	@scripts/system-packages test || [ "$$CI" != true ]
 	$(BIN)/pytest -n $$(nproc) --dist loadscope
+	@scripts/page test
 
 lint: .venv/.dev
 	$(UV) lock --check --quiet
@@ -28,6 +30,8 @@ lint: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/python scripts/page_types.py --check
+	@scripts/page lint
 
 bench: .venv/.dev kube-assets
 	@scripts/system-packages bench

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Writes `web/src/lib/types.ts`: what the API gives and takes, from its own OpenAPI document."""
+"""Writes `web/src/lib/types.ts`: what the API gives and takes, from its own OpenAPI document.
+
+`make web` calls it, and with `--check`, which only looks whether the file is up to date, `make lint`.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -81,4 +85,6 @@ def _written(schema: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(PATH.read_text(encoding="utf-8") != made() and f"{PATH} is out of date: run make web")
     PATH.write_text(made(), encoding="utf-8")

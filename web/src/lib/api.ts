@@ -47,7 +47,7 @@ export async function call<T>(path: string, init: RequestInit = {}): Promise<T> 
   if (!answer.ok) {
     let problem: Failure = { title: answer.statusText, status: answer.status };
     try {
-      problem = { ...problem, ...(await answer.json()) };
+      problem = { ...problem, ...((await answer.json()) as Partial<Problem>) };
     } catch (error) {
       // Nobody waits for it any more; or it is not JSON, and the status alone has to do.
       if (init.signal?.aborted) throw error;
@@ -74,15 +74,10 @@ export function get<T>(path: string, query: Record<string, string | number | und
 }
 
 export function send<T>(method: "POST" | "PUT", path: string, body: unknown, signal?: AbortSignal): Promise<T> {
-  return call<T>(path, {
-    method,
-    body: JSON.stringify(body),
-    headers: { "content-type": "application/json" },
-    ...(signal ? { signal } : {}),
-  });
+  return call<T>(path, { method, body: JSON.stringify(body), headers: { "content-type": "application/json" }, ...(signal ? { signal } : {}) });
 }
 
 export function search(query: Record<string, string | number | undefined>): string {
   const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
-  return pairs.length ? "?" + new URLSearchParams(pairs.map(([key, value]) => [key, String(value)])) : "";
+  return pairs.length ? `?${new URLSearchParams(pairs.map(([key, value]) => [key, String(value)])).toString()}` : "";
 }

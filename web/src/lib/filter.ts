@@ -1,6 +1,7 @@
 // The filter of the wall: words joined by blanks, all of which must hold; `-word` must not.
 
-import type { Verdict, WallTile } from "./live.svelte";
+import type { WallTile } from "./live.svelte";
+import type { Verdict } from "./verdict";
 
 /** gpu-2 before gpu-10; made once, as making one costs more than a hundred comparisons. */
 export const byName = new Intl.Collator("en", { numeric: true }).compare;

@@ -2,9 +2,9 @@
 
 import { ApiError, get, hasToken, headers, search } from "./api";
 import { asQuery, type Shape, written } from "./shape";
-import { type Changed, type NodeAnswer, type Numbers, type PackedTile, type Tile, unpackedTile, type Wall } from "./types";
+import { type Changed, type Numbers, type PackedTile, type Tile, unpackedTile, type Wall } from "./types";
+import type { Verdict } from "./verdict";
 
-export type Verdict = NodeAnswer["verdict"];
 export type Source = Tile["source"];
 /** A node of the wall, its verdict by name. */
 export type WallTile = Omit<Tile, "verdict"> & { verdict: Verdict };
@@ -107,10 +107,7 @@ async function follow(of: Shape, signal: AbortSignal): Promise<void> {
 }
 
 async function load(of: Shape, signal: AbortSignal): Promise<void> {
-  const [wall, numbers] = await Promise.all([
-    get<Wall>("/api/v1/wall", asQuery(of), signal),
-    get<Numbers>("/api/v1/cluster", asQuery(of), signal),
-  ]);
+  const [wall, numbers] = await Promise.all([get<Wall>("/api/v1/wall", asQuery(of), signal), get<Numbers>("/api/v1/cluster", asQuery(of), signal)]);
   verdicts = wall.verdicts;
   live.tiles = new Map(wall.tiles.map((tile) => [tile[0], unpacked(tile)]));
   live.numbers = numbers;
@@ -133,10 +130,7 @@ function unpacked(packed: PackedTile): WallTile {
 }
 
 async function listen(of: Shape, signal: AbortSignal): Promise<void> {
-  const answer = await fetch("/api/v1/events" + search(asQuery(of)), {
-    headers: headers({ accept: "text/event-stream" }),
-    signal,
-  });
+  const answer = await fetch("/api/v1/events" + search(asQuery(of)), { headers: headers({ accept: "text/event-stream" }), signal });
   if (!answer.ok || !answer.body) {
     throw new ApiError({ title: answer.statusText, status: answer.status }, false, answer.headers.get("www-authenticate") ?? "");
   }
@@ -151,7 +145,7 @@ async function listen(of: Shape, signal: AbortSignal): Promise<void> {
       const name = /^event: (.*)$/m.exec(part)?.[1] ?? "";
       const data = /^data: (.*)$/m.exec(part)?.[1];
       if (name === "lost") return;
-      if (data) take(name, JSON.parse(data), of, signal);
+      if (data) take(name, JSON.parse(data) as Changed, of, signal);
     }
   }
 }

@@ -3,7 +3,13 @@
 import type { Key } from "../text/index.svelte";
 import { get } from "./api";
 
-export const RANGES: [string, number][] = [["15m", 15], ["1h", 60], ["6h", 360], ["24h", 1440], ["7d", 10_080]];
+export const RANGES: [string, number][] = [
+  ["15m", 15],
+  ["1h", 60],
+  ["6h", 360],
+  ["24h", 1440],
+  ["7d", 10_080],
+];
 const PATH = "/rest/scheduling/api/v1/query";
 const STEPS = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200];
 // Four scrapes of the slowest exporter in use: a rate needs two of them, and one may be lost.
@@ -44,7 +50,10 @@ function remote(by: string, where: string, over: string): string {
   return `100 * ${other} / (${rate("local_pages_total", by, where, over)} + ${other})`;
 }
 
-const pages = (name: string): Panel["query"] => (node, over) => `max by (numa) (rate(numa_node_${name}_pages_total{${of(node)}}[${over}]))`;
+const pages =
+  (name: string): Panel["query"] =>
+  (node, over) =>
+    `max by (numa) (rate(numa_node_${name}_pages_total{${of(node)}}[${over}]))`;
 
 export const PANELS: Panel[] = [
   {
@@ -63,13 +72,7 @@ export const PANELS: Panel[] = [
     query: (node) => `100 * ${gauge("used", node)} / ${gauge("total", node)}`,
   },
   { title: "memoryFreeChart", unit: "gibFree", metric: "numa_node_memory_free_bytes", query: (node) => `${gauge("free", node)} / 2^30` },
-  {
-    title: "remoteChart",
-    unit: "percentOfPages",
-    metric: "numa_node_other_pages_total",
-    alert: true,
-    query: (node, over) => remote("numa", of(node), over),
-  },
+  { title: "remoteChart", unit: "percentOfPages", metric: "numa_node_other_pages_total", alert: true, query: (node, over) => remote("numa", of(node), over) },
   { title: "hitsChart", unit: "pagesPerSecond", metric: "numa_node_hit_pages_total", format: thousands, query: pages("hit") },
   { title: "missedChart", unit: "pagesPerSecond", metric: "numa_node_miss_pages_total", format: thousands, query: pages("miss") },
   { title: "foreignChart", unit: "pagesPerSecond", metric: "numa_node_foreign_pages_total", format: thousands, query: pages("foreign") },
@@ -107,7 +110,11 @@ export function moments({ start, end, step }: Span): number[] {
 
 /** A question about a span of time; what is not a number is a gap. */
 export async function ranged(query: string, span: Span, signal: AbortSignal): Promise<Drawn[]> {
-  const found = await get<{ data?: { result?: { metric: Record<string, string>; values: [number, string][] }[] } }>(`${PATH}_range`, { query, ...span }, signal);
+  const found = await get<{ data?: { result?: { metric: Record<string, string>; values: [number, string][] }[] } }>(
+    `${PATH}_range`,
+    { query, ...span },
+    signal,
+  );
   const count = moments(span).length;
   return (found.data?.result ?? []).map(({ metric, values }) => {
     const drawn: Drawn = { labels: metric, values: Array<number | null>(count).fill(null) };

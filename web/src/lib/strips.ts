@@ -24,7 +24,13 @@ const bar = (x: number, y: number, width: number, height: number): string =>
 /** Strips in a box of that size; where there are more than fit, those with least free are shown. */
 export function drawn(strips: readonly PackedStrip[], width: number, height: number, tallest = 11): Drawn {
   const found: Drawn = { boxes: "", reserved: "", exclusive: "", shared: "", used: "", unused: "", memory: "", memoryBox: "", more: 0, thin: false };
-  const shown = strips.length > MOST_STRIPS ? strips.toSorted((one, other) => one[8] - other[8]).slice(0, MOST_STRIPS).sort((one, other) => one[0] - other[0]) : strips;
+  const shown =
+    strips.length > MOST_STRIPS
+      ? strips
+          .toSorted((one, other) => one[8] - other[8])
+          .slice(0, MOST_STRIPS)
+          .sort((one, other) => one[0] - other[0])
+      : strips;
   found.more = strips.length - shown.length;
   if (!shown.length) return found;
   const gap = shown.length > 4 ? 1 : 2;

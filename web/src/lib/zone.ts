@@ -124,14 +124,34 @@ export function zone(numa: NumaView, devices: NumberedDevice[], holders: Map<str
   y += 20;
   const frame = y;
   const placed = deviceBoxes(devices, holders, ghost, inner, frame, compact);
-  return { height: placed.bottom + 2, frame, memory, segments, caches, cores, cells, summary, counts, devices: placed.boxes, switches: placed.switches, nvlinks: placed.nvlinks };
+  return {
+    height: placed.bottom + 2,
+    frame,
+    memory,
+    segments,
+    caches,
+    cores,
+    cells,
+    summary,
+    counts,
+    devices: placed.boxes,
+    switches: placed.switches,
+    nvlinks: placed.nvlinks,
+  };
 }
 
 const DEVICE_HIGH = 32;
 const DEVICE_WIDE = 130;
 
 /** Devices in rows below the frame, under the switch that they share, with NVLinks drawn above them. */
-function deviceBoxes(devices: NumberedDevice[], holders: Map<string, Holder>, ghost: Ghost, inner: number, frame: number, compact: boolean): { boxes: DeviceBox[]; switches: Bond[]; nvlinks: Bond[]; bottom: number } {
+function deviceBoxes(
+  devices: NumberedDevice[],
+  holders: Map<string, Holder>,
+  ghost: Ghost,
+  inner: number,
+  frame: number,
+  compact: boolean,
+): { boxes: DeviceBox[]; switches: Bond[]; nvlinks: Bond[]; bottom: number } {
   const boxes: DeviceBox[] = [];
   const switches: Bond[] = [];
   const nvlinks: Bond[] = [];
@@ -157,7 +177,11 @@ function deviceBoxes(devices: NumberedDevice[], holders: Map<string, Holder>, gh
     if (switched && device.links.size) grow(switches, { x: box.x, y: y - (linked ? 38 : 24), w: box.w, h: 16, word: "PIX" }, word === "PIX");
     if (word.startsWith("NV")) {
       const middle = box.x + box.w / 2 - wide;
-      grow(nvlinks, { x: middle, y: y - 8, w: wide, h: 3, word }, nvlinks.at(-1)?.word === word && nvlinks.at(-1)!.y === y - 8 && Math.abs(nvlinks.at(-1)!.x + nvlinks.at(-1)!.w - middle) < 1);
+      grow(
+        nvlinks,
+        { x: middle, y: y - 8, w: wide, h: 3, word },
+        nvlinks.at(-1)?.word === word && nvlinks.at(-1)!.y === y - 8 && Math.abs(nvlinks.at(-1)!.x + nvlinks.at(-1)!.w - middle) < 1,
+      );
     }
   });
   // A switch with a single device under it says nothing.

@@ -408,7 +408,8 @@ export const en = {
   promUnreadable: "What answers there is no Prometheus.",
   promBroken: "What nodes measure cannot be drawn until it answers; it is asked again every 15 s. What this console recorded itself is below.",
   notMeasured: "What nodes measure themselves",
-  notMeasuredText: "Busy CPUs, memory used, NUMA hits and misses, remote access: the kernels of the nodes count these, the agent exports them, and a Prometheus keeps them.",
+  notMeasuredText:
+    "Busy CPUs, memory used, NUMA hits and misses, remote access: the kernels of the nodes count these, the agent exports them, and a Prometheus keeps them.",
   notMeasuredLab: "The lab's machines are models without a kernel, so nothing is drawn for them rather than made up.",
   checkYes: "yes",
   checkNot: "no",
@@ -447,7 +448,10 @@ export const en = {
   tryPolicy: "Try it",
   poolAnswerNone: ["Its pod would be admitted again.", "All {n} pods there would be admitted again."],
   poolAnswer: ["{r} of {n} pod would not be admitted again.", "{r} of {n} pods would not be admitted again."],
-  poolDrain: ["It means draining and restarting {n} node, which clears its state files.", "It means draining and restarting {n} nodes one by one, which clears their state files."],
+  poolDrain: [
+    "It means draining and restarting {n} node, which clears its state files.",
+    "It means draining and restarting {n} nodes one by one, which clears their state files.",
+  ],
   history: "History",
   undo: "Undo",
   noHistory: "Nothing has been switched yet.",
@@ -481,7 +485,8 @@ export const en = {
 
   // Simulate
   simulateTitle: "Compare schedulers on these machines",
-  simulateText: "The same pods come to the same machines, empty at first; each scheduler decides by its own rule, and twins of the kubelets have the last word.",
+  simulateText:
+    "The same pods come to the same machines, empty at first; each scheduler decides by its own rule, and twins of the kubelets have the last word.",
   schedulers: "Schedulers",
   podsCount: "Pods",
   seed: "Seed",

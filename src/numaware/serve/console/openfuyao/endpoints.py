@@ -6,14 +6,14 @@ is the caller's mistake (400), not a busy server. Where their service only says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from numaware.serve.console import policies
-from numaware.serve.console.api.operations import Call, Handler, Operation
+from numaware.serve.console.api.operations import Call, Handler, Method, Operation
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.middleware import caller_of
 from numaware.serve.console.world import Status, Switch, SwitchError
@@ -54,51 +54,29 @@ class StatusQuery(msgspec.Struct, frozen=True):
     status: str = ""
 
 
-def operations(console: Console) -> list[Operation]:
+def operations(console: Console) -> Iterator[Operation]:
     """The switches; each path is one of them."""
 
-    def reading(name: str) -> Handler:
-        async def read(_: Call) -> Response:
+    def handler(name: str) -> Handler:
+        async def handle(call: Call) -> Response:
             switch = await policies.find(console.world, name)
-            return _told(switch) if switch else envelope(404, NOT_FOUND)
+            if switch is None:
+                return envelope(404, NOT_FOUND)
+            return (
+                await _put(console, switch, call.request) if call.request.method == "PUT" else _told(switch)
+            )
 
-        return read
+        return handle
 
-    def moving(name: str) -> Handler:
-        async def move(call: Call) -> Response:
-            switch = await policies.find(console.world, name)
-            return await _put(console, switch, call.request) if switch else envelope(404, NOT_FOUND)
+    def operation(name: str, method: Method, summary: str) -> Operation:
+        path, handle = f"{_BASE}/{name}", handler(name)
+        return Operation(
+            method, path, summary, handle, Envelope, tag=TAG, missing=(409, 500), envelope=Envelope
+        )
 
-        return move
-
-    found = []
     for name in _PLUGINS:
-        path = f"{_BASE}/{name}"
-        found += [
-            Operation(
-                "GET",
-                path,
-                "How the switch stands",
-                reading(name),
-                Envelope,
-                missing=(500,),
-                tag=TAG,
-                envelope=Envelope,
-            ),
-            Operation(
-                "PUT",
-                path,
-                "Move the switch",
-                moving(name),
-                Envelope,
-                StatusQuery,
-                _Wish,
-                missing=(409, 500),
-                tag=TAG,
-                envelope=Envelope,
-            ),
-        ]
-    return found
+        yield operation(name, "GET", "How the switch stands")
+        yield operation(name, "PUT", "Move the switch")._replace(query=StatusQuery, body=_Wish)
 
 
 async def _put(console: Console, switch: Switch, request: Request) -> Response:
