@@ -106,6 +106,7 @@ def test_the_rail_names_the_numa_node_that_memory_decides(
         expect(page.locator("aside")).to_contain_text(f"Would be admitted on NUMA {tile.numa[0]}.")
         page.goto(f"{server.url}/whatif?node={name}&shape=cpu:10,mem:120Gi,gpu:0")
         expect(page.locator(".banner")).to_contain_text(f"Would be admitted on NUMA {tile.numa[0]}.")
+        expect(page.locator(".ghosts .zone")).to_have_count(2)
         drawn = [zone.locator(".ghost").count() for zone in page.locator(".ghosts .zone").all()]
         assert [number for number, ghosts in enumerate(drawn) if ghosts] == list(tile.numa)
 
