@@ -8,7 +8,10 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
+
+# Not how fast a page is, but what it comes to; a machine that has other things to do takes its time.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="module")
