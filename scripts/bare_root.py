@@ -22,7 +22,7 @@ from pathlib import Path
 SUITE = "bookworm"
 PACKAGES = "python3,python3-venv,make,git,ca-certificates"
 CHECKOUT = Path(__file__).resolve().parents[1]
-HOMES = {"root": "/root", "someone": "/home/someone"}
+HOMES = {"root": "/root", "someone": "/srv/someone"}
 # How a machine reaches its package indexes.
 SETTINGS = re.compile(
     r"PIP_.*|UV_.*(CERT|INDEX|LINKS|TLS).*|SSL_CERT_.*|REQUESTS_CA_BUNDLE|(https?|no|all)_proxy",
@@ -90,7 +90,7 @@ def make_root(root: Path) -> None:
             shutil.copytree(here, there, dirs_exist_ok=True)
         elif here.exists():
             shutil.copyfile(here, there)
-    run("chroot", root, "useradd", "--create-home", "someone")
+    run("chroot", root, "useradd", "--create-home", "--home-dir", HOMES["someone"], "someone")
 
 
 class Bare:
