@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web test lint bench kube-assets e2e docs clean
+.PHONY: up web test bare lint bench kube-assets e2e docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -20,6 +20,11 @@ web:
 test: .venv/.dev
 	@scripts/system-packages test || [ "$$CI" != true ]
 	$(BIN)/pytest -n $$(nproc) --dist loadscope
+
+# Both of the above on a bare Debian, as root and as somebody else, ROUNDS times; USERS="root" or "someone" for one of them.
+bare:
+	@scripts/system-packages bare
+	@$(PYTHON) scripts/bare_root.py --rounds $(or $(ROUNDS),1) $(addprefix --user=,$(USERS))
 
 lint: .venv/.dev
 	$(UV) lock --check --quiet

@@ -102,7 +102,7 @@ def test_who_may_not_read_namespaces_goes_on_without_and_only_those_who_ask_wait
             (said,) = warnings(capsys)
             assert said["event"].startswith("this account may not list and watch namespaces")
             server.forbidden.clear()
-            await until(lambda: refused_because(cache, "asks") == [], seconds=20)
+            await until(lambda: refused_because(cache, "asks") == [])
             assert {"n0"} in woken.nodes
 
     play(story)
@@ -116,7 +116,7 @@ def test_a_server_that_is_away_is_one_line_however_many_kinds_are_watched(
         async with watching(server, tmp_path) as (live, _):
             await live.synced()
             await server.stop()
-            await until(lambda: all(one.in_trouble for one in live.reflectors.values()), seconds=20)
+            await until(lambda: all(one.in_trouble for one in live.reflectors.values()))
         said = warnings(capsys)
         assert [line["event"] for line in said] == [
             "the API server does not answer: what is known may be out of date"

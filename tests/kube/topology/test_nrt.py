@@ -11,7 +11,6 @@ from numaware.kube.decoding import DecodeError
 from numaware.kube.topology import nrt
 from numaware.kube.topology.report import Report, ZoneReport
 from numaware.workload import yamlfile
-from support.shared_data import shared
 
 
 def amount(name: str, *amounts: object) -> dict[str, object]:
@@ -230,25 +229,64 @@ def test_odd_content_never_gets_past_the_report(data: st.DataObject) -> None:
     assert "\n" not in report.problem
 
 
+# As their publishers write them: numbers or text, the list of policies or attributes, alone or many in a file.
+OLD = """
+---
+apiVersion: topology.node.k8s.io/v1alpha1
+kind: NodeResourceTopology
+metadata: {name: old}
+topologyPolicies: [%s]
+zones:
+- {name: node-0, type: Node, resources: [{name: cpu, capacity: 12, allocatable: 10, available: 7}]}
+- {name: node-1, type: Node, resources: [{name: cpu, capacity: 12, allocatable: 12, available: 0}]}
+---
+"""
+LIST = """
+apiVersion: v1
+kind: List
+items:
+- apiVersion: topology.node.k8s.io/v1alpha2
+  kind: NodeResourceTopology
+  metadata: {name: new, resourceVersion: "77"}
+  attributes:
+  - {name: topologyManagerPolicy, value: best-effort}
+  - {name: topologyManagerScope, value: container}
+  zones:
+  - name: node-0
+    type: Node
+    costs: [{name: node-0, value: 10}]
+    resources:
+    - {name: memory, capacity: "68719476736", allocatable: "64Gi", available: "1Gi"}
+    - {name: hugepages-1Gi, capacity: "2147483648", allocatable: 2Gi, available: "0"}
+    - {name: cpu, capacity: "12", allocatable: "10", available: "7"}
+"""
+
+
 @pytest.mark.parametrize(
-    ("file", "policies", "zones"),
+    ("text", "policies", "zones"),
     [
-        ("api-example-v1alpha1.yaml", [("single-numa-node", None)], [4]),
-        ("koordinator-1.yaml", [("single-numa-node", "pod")], [4]),
-        ("nfd-topology-updater.yaml", [("single-numa-node", "container")], [3]),
-        ("nri-plugins-sample.yaml", [("single-numa-node", None)] * 2, [4, 4]),
-        ("scheduler-plugins-worker-node-A.yaml", [("single-numa-node", "container")], [2]),
-        ("openshift-two-workers-list.yaml", [("single-numa-node", "container")] * 2, [2, 2]),
+        (OLD % "SingleNUMANode", [("single-numa-node", None)], [2]),
+        (OLD % "SingleNUMANodePodLevel", [("single-numa-node", "pod")], [2]),
+        (OLD % "RestrictedContainerLevel", [("restricted", "container")], [2]),
+        (OLD % "None" + OLD % "BestEffort", [("none", None), ("best-effort", None)], [2, 2]),
+        (LIST, [("best-effort", "container")], [1]),
     ],
 )
-def test_objects_of_other_projects_are_read(
-    file: str, policies: list[tuple[str, str | None]], zones: list[int]
+def test_objects_are_read_as_files_hold_them(
+    text: str, policies: list[tuple[str, str | None]], zones: list[int]
 ) -> None:
-    text = shared("data", "noderesourcetopology", file).read_bytes()
-    reports = [decode(document) for document in objects(text, file)]
+    reports = [decode(document) for document in objects(text.encode(), "made")]
     assert [report.problem for report in reports] == [""] * len(policies)
     assert [(report.policy, report.scope) for report in reports] == policies
     assert [len(report.zones) for report in reports] == zones
+
+
+def test_amounts_may_be_numbers_or_text() -> None:
+    (old,), (new,) = (
+        [decode(one) for one in objects(text.encode(), "made")] for text in (OLD % "None", LIST)
+    )
+    assert old.zones[0].available == new.zones[0].available[:1] == (("cpu", 7),)
+    assert new.zones[0].allocatable == (("cpu", 10), ("hugepages-1Gi", 2 << 30), ("memory", 64 << 30))
 
 
 def objects(text: bytes, source: str) -> list[Any]:
