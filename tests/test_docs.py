@@ -59,7 +59,7 @@ def headings(text: str) -> list[str]:
 
 
 # Each verb as it is when it is called: registered by name only, it would keep the short help for the rest of the run.
-ALL_COMMANDS = [command for verb, *_ in VERBS for command in commands(build(verb)[verb], verb)]
+ALL_COMMANDS = [command for verb in VERBS for command in commands(build(verb)[verb], verb)]
 
 
 @pytest.mark.parametrize("command", ALL_COMMANDS)

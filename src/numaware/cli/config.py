@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from numaware.cli.machine_input import load_machine, named_machine
-from numaware.cli.output import deliver
+from numaware.cli.machine_input import check_version, load_machine, named_machine
+from numaware.cli.output import AsJson, deliver
 from numaware.diagnose.recommend.configuration import Purpose
 from numaware.diagnose.recommend.configuration import recommend as work_out
 from numaware.diagnose.render import kubelet_yaml
@@ -17,7 +17,6 @@ from numaware.errors import InputError
 from numaware.machine.topology import Machine
 from numaware.machine.words import printable
 from numaware.twin.config import DEFAULT_VERSION
-from numaware.twin.rules import rules_for
 
 # `--version` is the kubelet's here.
 app = App(name="config", help="Kubelet configurations made for a machine.", version_flags=[])
@@ -50,9 +49,7 @@ def recommend(
     output: Annotated[
         Path | None, Parameter(alias="-o", help="The file to write; standard output otherwise.")
     ] = None,
-    json: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Write JSON, for programs.")
-    ] = False,
+    as_json: AsJson = False,
     lang: Annotated[Lang, Parameter(help="The language of the comments: en or zh.")] = "en",
 ) -> int:
     """Write a KubeletConfiguration for a machine and what it is there for, each line explained.
@@ -73,16 +70,13 @@ def recommend(
       numaware config recommend --workload latency node7.tar.gz -o kubelet-config.yaml
       numaware config recommend --workload inference --machine '2s x 1n x 16c x 2t +gpu@0,1' --version v1.31
     """
+    check_version("--version", version)
+    name, subject = _machine(file, machine, root)
     try:
-        rules_for(version)
-    except ValueError as error:
-        raise InputError("--version", str(error)) from None
-    name, found = _machine(file, machine, root)
-    try:
-        advice = work_out(found, workload, version)
+        advice = work_out(subject, workload, version)
     except InputError as error:
         raise InputError(name, error.problem, hint=error.hint) from None
-    if json:
+    if as_json:
         deliver(kubelet_yaml.as_json(advice, name, lang), output)
     else:
         deliver(kubelet_yaml.render(advice, name, lang).encode(), output)
@@ -91,8 +85,7 @@ def recommend(
 
 def _machine(file: Path | None, text: str, root: Path | None) -> tuple[str, Machine]:
     """The machine, named in one of three ways, and what to call it."""
-    given = [one for one in (file, text, root) if one]
-    if len(given) != 1:
+    if sum(map(bool, (file, text, root))) != 1:
         raise InputError("machine", "give one of FILE, --machine and --root", hint="--root / is this machine")
     if text:
         return printable(" ".join(text.split()), 120), named_machine(text)

@@ -10,8 +10,9 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import lines, paragraph
-from numaware.cli.live_input import AsJson, Context, Kubeconfig, Language
+from numaware.cli.live_input import Context, Kubeconfig, Language
 from numaware.cli.node_input import Options, load_node
+from numaware.cli.output import AsJson
 from numaware.diagnose.explain.explanation import Explanation, explain, to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, label
@@ -27,8 +28,6 @@ app = App(name="explain", usage="Usage: numaware explain FILE --node NODE [OPTIO
 Answer = tuple[Workload, list[Explanation]]
 
 _MOST_BYTES = 16 << 20
-# Sentences are hard to follow on lines longer than this.
-_WIDEST = 120
 
 
 @app.default
@@ -160,7 +159,7 @@ def _write_json(answers: list[Answer], notes: list[str], lang: Lang) -> None:
 
 
 def _write_text(answers: list[Answer], notes: list[str], lang: Lang) -> None:
-    room = min(terminal.width_of(sys.stdout), _WIDEST)
+    room = terminal.reading_width(sys.stdout)
     page: list[Line] = []
     for workload, explanations in answers:
         if len(explanations) > 1:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from cyclopts import App, Parameter
 
-from numaware.cli.machine_input import named_machine
+from numaware.cli.machine_input import check_version, named_machine
 from numaware.diagnose.finding import Finding, Message, worst_first
 from numaware.diagnose.render import github, sarif
 from numaware.diagnose.render import json as as_json
@@ -27,7 +27,6 @@ from numaware.twin.hardware import Hardware
 from numaware.twin.inventory import hardware_of
 from numaware.twin.kubelet_config import KubeletConfigFile
 from numaware.twin.node import Node
-from numaware.twin.rules import rules_for
 from numaware.workload.yamlfile import MAX_BYTES
 
 app = App(name="lint", usage="Usage: numaware lint FILE... [OPTIONS]")
@@ -36,8 +35,6 @@ Form = Literal["text", "json", "sarif", "github"]
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _MOST_FILES = 10_000
-# Sentences are hard to follow on lines longer than this.
-_WIDEST = 120
 
 
 class _Given(NamedTuple):
@@ -133,10 +130,7 @@ def lint_files(
 
 
 def _world(against: str, machine: str, version: str) -> World:
-    try:
-        rules_for(version)
-    except ValueError as error:
-        raise InputError("--kubelet-version", str(error)) from None
+    check_version("--kubelet-version", version)
     world = World(version=version)
     if machine:
         world = world._replace(hardware=_hardware(machine))
@@ -234,7 +228,7 @@ def _write(findings: Sequence[Finding], kinds: Sequence[tuple[str, str]], form: 
 
 def _page(findings: Sequence[Finding], files: int, lang: Lang) -> Iterator[Line]:
     """Errors and warnings in full, remarks as one line each, and the count."""
-    room = min(terminal.width_of(sys.stdout), _WIDEST)
+    room = terminal.reading_width(sys.stdout)
     yield from as_text.body(findings, room, lang, lambda one: one.code)
     counts = {
         "files": files,

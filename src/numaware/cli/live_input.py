@@ -34,10 +34,6 @@ TlsCert = Annotated[
 TlsKey = Annotated[Path | None, Parameter(show_default=False, help="The key of the certificate (PEM).")]
 LogFormat = Annotated[Literal["json", "text"], Parameter(help="How log lines look.")]
 
-AsJson = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
-]
-
 Language = Annotated[Lang, Parameter(name="--lang", help="The language of the answer: en or zh.")]
 
 T = TypeVar("T")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import AsJson, Context, Kubeconfig, look_at
+from numaware.cli.live_input import Context, Kubeconfig, look_at
+from numaware.cli.output import AsJson
 from numaware.cli.tables import table
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster, load_trace
-from numaware.cli.live_input import AsJson
-from numaware.cli.output import replacing
+from numaware.cli.output import AsJson, replacing
 from numaware.cli.simulate_view import table
 from numaware.errors import InputError
 from numaware.machine.words import printable

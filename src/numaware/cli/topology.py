@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from numaware.cli.machine_input import load_machine
-from numaware.cli.output import deliver
+from numaware.cli.output import AsJson, deliver
 from numaware.errors import InputError
 from numaware.machine import codec
 from numaware.machine.sources import read_source
@@ -33,9 +33,6 @@ Form = Annotated[
 ]
 AnyMachine = Annotated[
     Path, Parameter(help="A folder or archive with /sys and /proc, or a topology in JSON.")
-]
-AsJson = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
 ]
 
 

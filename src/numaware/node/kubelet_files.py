@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from numaware.errors import InputError
+from numaware.machine.textfile import read_bounded
 from numaware.node.observation import STATE_FILES
 from numaware.twin import kubelet_config
 from numaware.twin.config import KubeletConfig
@@ -46,7 +47,7 @@ class KubeletFiles(msgspec.Struct, frozen=True):
         for name in STATE_FILES:
             path = self._folder(name) / name
             try:
-                found[name] = _bounded(path)
+                found[name] = read_bounded(path, _MOST_BYTES)
             except FileNotFoundError:
                 continue
         return found
@@ -55,7 +56,7 @@ class KubeletFiles(msgspec.Struct, frozen=True):
         """The configuration file as the kubelet of that version takes it."""
         if self.config is None:
             raise InputError("kubelet configuration", "no file was named")
-        return configuration(_bounded(self.config), str(self.config), version)
+        return configuration(read_bounded(self.config, _MOST_BYTES), str(self.config), version)
 
     def _folder(self, name: str) -> Path:
         return self.plugins_folder if name == device_file.FILE else self.root
@@ -68,11 +69,3 @@ def configuration(data: bytes, source: str, version: str) -> KubeletConfig:
         if problem.severity == "error":
             raise InputError(source, f"the kubelet would not start: {problem}")
     return found.config
-
-
-def _bounded(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise InputError(str(path), f"larger than {_MOST_BYTES >> 20} MiB")
-    return data
