@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -59,6 +60,15 @@ class _Status(msgspec.Struct):
 
 
 _STATUS = msgspec.json.Decoder(_Status)
+_T = TypeVar("_T")
+
+
+def decoded(decoder: msgspec.json.Decoder[_T], answer: bytes, what: str) -> _T:
+    """The value in an answer; `ApiError` if the server answered with something else than `what`."""
+    try:
+        return decoder.decode(answer)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ApiError(0, "BadAnswer", f"{what} that cannot be read: {error}") from None
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes | msgspec.Raw) -> ApiError:

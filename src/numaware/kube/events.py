@@ -267,7 +267,7 @@ class EventWriter:
                 return
         suffix = f".{self._dice.getrandbits(64):016x}"
         series.name = about.name[: _MOST_NAME - len(suffix)].rstrip(".-") + suffix
-        await self._client.create_event(namespace, self._body(series, namespace), within=_WRITE_SECONDS)
+        await self._client.create(EVENTS, self._body(series, namespace), namespace, within=_WRITE_SECONDS)
 
     def _body(self, series: _Series, namespace: str) -> dict[str, object]:
         told = series.told

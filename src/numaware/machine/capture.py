@@ -18,8 +18,7 @@ from typing import IO
 
 from numaware.machine import sysfs
 from numaware.machine.archive import Entry, Folder, Link
-from numaware.machine.topology import Machine
-from numaware.machine.tree import ArchiveTree, Kind, Tree
+from numaware.machine.tree import Kind, Tree
 
 # Of these files only the lines that match (or do not) are kept: the rest is of no use, and changes by the second.
 _LINES = (
@@ -117,10 +116,6 @@ class Capture:
         # A file that could not be read here must not look like an empty one there.
         entries = {path: entry for path, entry in recording.recorded().items() if path not in self.unreadable}
         self.entries = _with_own_process(entries if with_identity else without_identity(entries))
-
-    def shown(self) -> Machine:
-        """The machine as a reader of the capture will see it."""
-        return sysfs.read(ArchiveTree(self.entries, "capture"))
 
 
 def without_identity(entries: dict[str, Entry]) -> dict[str, Entry]:
