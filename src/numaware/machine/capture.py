@@ -13,7 +13,7 @@ import gzip
 import io
 import posixpath
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import IO
 
 from numaware.machine import sysfs
@@ -181,23 +181,17 @@ def write(entries: dict[str, Entry], stream: IO[bytes]) -> None:
         gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for path in _ordered(entries):
+        for path in sorted(filter(None, entries)):
             entry = entries[path]
             member = tarfile.TarInfo(path)
             if isinstance(entry, bytes):
                 member.size, member.mode = len(entry), 0o644
-                archive.addfile(member, io.BytesIO(entry))
             elif isinstance(entry, Link):
                 member.type, member.mode = tarfile.SYMTYPE, 0o777
                 member.linkname = _relative(entry.target, path)
-                archive.addfile(member)
             else:
                 member.type, member.mode = tarfile.DIRTYPE, 0o755
-                archive.addfile(member)
-
-
-def _ordered(entries: dict[str, Entry]) -> Iterable[str]:
-    return sorted(path for path in entries if path)
+            archive.addfile(member, io.BytesIO(entry) if isinstance(entry, bytes) else None)
 
 
 def _relative(target: str, path: str) -> str:

@@ -126,4 +126,4 @@ def test_the_restart_errors_are_those_of_the_kubelet() -> None:
 def test_a_checkpoint_is_a_value() -> None:
     assert decode(V2) == decode(V2.encode())
     assert isinstance(decode(V2), CpuCheckpoint)
-    assert decode(V2).checksum == 2872188857
+    assert decode(V2).stamp.stored == 2872188857

@@ -53,6 +53,10 @@ class Box(msgspec.Struct, frozen=True):
     children: tuple[Box, ...] = ()
     copies: int = 1
 
+    def all_cores(self) -> list[Core]:
+        """Its own cores and those of all boxes inside it."""
+        return [*self.cores, *(core for child in self.children for core in child.all_cores())]
+
 
 class Cell(msgspec.Struct, frozen=True):
     """One value of a matrix; `heat` runs from 0 (near) to 4 (far), and the text says the same again."""

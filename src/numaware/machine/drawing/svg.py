@@ -281,7 +281,7 @@ def _level(
 
 def _legend(boxes: Sequence[Box]) -> Block:
     """What the shapes of cores mean, for those that occur."""
-    cores = [core for box in boxes for core in _cores_within(box)]
+    cores = [core for box in boxes for core in box.all_cores()]
     one = CpuSet([0])
     samples = (
         ("E-core", Core(one, "E"), any(core.kind == "E" for core in cores)),
@@ -297,10 +297,6 @@ def _legend(boxes: Sequence[Box]) -> Block:
         ],
         _MARGIN,
     )
-
-
-def _cores_within(box: Box) -> list[Core]:
-    return [*box.cores, *(core for child in box.children for core in _cores_within(child))]
 
 
 # Devices

@@ -40,10 +40,6 @@ class CpuCheckpoint(msgspec.Struct, frozen=True):
     by_container_id: dict[str, str] = {}
     pods: dict[str, str] = {}
 
-    @property
-    def checksum(self) -> int | None:
-        return self.stamp.stored
-
 
 def encode(policy: str, default_cpus: str, entries: Entries) -> str:
     """The file a kubelet of 1.18 and later writes."""
@@ -134,8 +130,7 @@ def _parse_flat(fields: Mapping[str, Any]) -> CpuCheckpoint:
 def _parse_wrapped(fields: Mapping[str, Any]) -> CpuCheckpoint:
     """Layout v4: a kubelet reads only `data`; the fields around it are there for older kubelets."""
     data, stamp = unwrap(fields, "v4")
-    inner = _parse_flat(data)
-    return msgspec.structs.replace(inner, stamp=stamp)
+    return msgspec.structs.replace(_parse_flat(data), stamp=stamp)
 
 
 def _dump_v1(policy: str, default_cpus: str, by_container_id: Mapping[str, str]) -> str:

@@ -45,10 +45,6 @@ class DeviceCheckpoint(msgspec.Struct, frozen=True):
     registered: dict[str, tuple[str, ...]] = {}
     boot_id: str = ""
 
-    @property
-    def checksum(self) -> int | None:
-        return self.stamp.stored
-
 
 def encode(entries: Sequence[DeviceEntry], registered: Registered, form: Form = "v2") -> str:
     """The file a kubelet writes, every list sorted (a kubelet leaves their order to chance)."""
