@@ -55,7 +55,7 @@ def decode(raw: bytes | msgspec.Raw) -> LiveNode:
         allocatable, capacity = _amounts(status.allocatable), _amounts(status.capacity)
     except ValueError as error:
         raise _NODE.refused(raw, str(error)) from None
-    ready = next((found.status for found in status.conditions or () if found.type == "Ready"), "")
+    ready = next((one.status for one in status.conditions or () if one.type == "Ready"), "")
     return LiveNode(
         name=metadata.name,
         uid=metadata.uid,

@@ -128,7 +128,7 @@ def decode(raw: bytes | Raw) -> LivePod:
         message=status.message,
         created=metadata.creation_timestamp,
         deletion=metadata.deletion_timestamp,
-        scheduled=next((found for found in status.conditions or () if found.type == "PodScheduled"), None),
+        scheduled=next((one for one in status.conditions or () if one.type == "PodScheduled"), None),
         owners=owners,
         predicted=annotations.get(PLACEMENT_PREDICTED, ""),
         observed=annotations.get(PLACEMENT_OBSERVED, ""),
