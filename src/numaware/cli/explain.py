@@ -122,13 +122,13 @@ def explain_pods(
         raise InputError("--state", f"is one node's, and {len(node)} nodes are given", hint=hint)
     options = Options(kubelet_config, kubelet_flags, kubelet_version, state, devices)
     source = "standard input" if file == "-" else file
-    found = manifest.read(_read(file, source), source)
+    given = manifest.read(_read(file, source), source)
     nodes = [load_node(text, options) for text in node]
     answers = [
         (workload, [explain(loaded.name, loaded.node, workload.pod) for loaded in nodes])
-        for workload in found.workloads
+        for workload in given.workloads
     ]
-    notes = [f"{source}:{problem.line}: {problem}" for problem in found.problems]
+    notes = [f"{source}:{problem.line}: {problem}" for problem in given.problems]
     notes += [f"{loaded.name}: {note}" for loaded in nodes for note in loaded.notes]
     if as_json:
         _write_json(answers, notes, lang)
@@ -169,10 +169,10 @@ def _write_text(answers: list[Answer], notes: list[str], lang: Lang) -> None:
                 "count": len(admitting),
                 "nodes": len(explanations),
             }
-            told = label(
+            summary = label(
                 Message("explain-several", facts | ({"names": admitting} if admitting else {})), lang
             )
-            page += [*([()] if page else []), *paragraph(told, room, style="bold")]
+            page += [*([()] if page else []), *paragraph(summary, room, style="bold")]
         for one in explanations:
             page += [*([()] if page else []), *lines(one, room, lang)]
     if notes:

@@ -197,12 +197,12 @@ def _read(name: str) -> Iterator[_Given]:
     if not path.is_dir():
         yield _Given(name, _bytes(path))
         return
-    found = sorted(entry for entry in path.rglob("*") if entry.suffix in _ENDINGS and entry.is_file())
-    if not found:
+    entries = sorted(entry for entry in path.rglob("*") if entry.suffix in _ENDINGS and entry.is_file())
+    if not entries:
         raise InputError(name, "holds no YAML or JSON file")
-    if len(found) > _MOST_FILES:
+    if len(entries) > _MOST_FILES:
         raise InputError(name, f"holds more than {_MOST_FILES} files")
-    for entry in found:
+    for entry in entries:
         yield _Given(str(entry), _bytes(entry))
 
 

@@ -84,9 +84,9 @@ def _left(zone: ZoneRow, name: str) -> str:
 
 
 def _devices(zone: ZoneRow) -> str:
-    found = [
+    devices = [
         f"{_left(zone, name)} {name.rpartition('/')[2]}"
         for name in zone.capacity
         if "/" in name and zone.capacity[name]
     ]
-    return ", ".join(found) or "-"
+    return ", ".join(devices) or "-"

@@ -90,17 +90,17 @@ def simulate(
     """
     _check(policy, arrive, limit, workers)
     place = load_cluster(cluster, kubelet_policy, scope)
-    told = load_trace(trace, whole_cpus=place.whole_cpus, timed=timed)
+    played = load_trace(trace, whole_cpus=place.whole_cpus, timed=timed)
     if arrive is not None:
-        told = msgspec.structs.replace(told, arrive=round(arrive * 1000))
+        played = msgspec.structs.replace(played, arrive=round(arrive * 1000))
     if limit is not None:
-        told = msgspec.structs.replace(told, limit=limit)
+        played = msgspec.structs.replace(played, limit=limit)
     if cluster != trace:
-        told = joined(place.own, told)
-    jobs = plan([(place.cluster, told)], list(dict.fromkeys(policy)), list(dict.fromkeys(seed)))
+        played = joined(place.own, played)
+    jobs = plan([(place.cluster, played)], list(dict.fromkeys(policy)), list(dict.fromkeys(seed)))
     if out is not None and not out.parent.is_dir():
         raise InputError(printable(str(out)), "there is no such folder to write to")
-    results = _play(jobs, _Journal(resume, place.cluster, told), engine, workers)
+    results = _play(jobs, _Journal(resume, place.cluster, played), engine, workers)
     if out is not None:
         settings = {
             "kubelets": _kubelets(place.cluster),
@@ -134,8 +134,8 @@ def _check(policies: Sequence[str], arrive: float | None, limit: int | None, wor
 
 
 def _kubelets(cluster: ClusterSpec) -> str:
-    found = {(node.config.topology_policy, node.config.topology_scope) for node in cluster.nodes}
-    return ", ".join(f"{policy} ({scope})" for policy, scope in sorted(found))
+    policies = {(node.config.topology_policy, node.config.topology_scope) for node in cluster.nodes}
+    return ", ".join(f"{policy} ({scope})" for policy, scope in sorted(policies))
 
 
 class _Journal:

@@ -161,14 +161,14 @@ def _replaced(text: str, stand_ins: dict[str, int]) -> str:
     """The text with each identity replaced by a number of the same form, the same one every time."""
 
     def stand_in(match: re.Match[str]) -> str:
-        found = match[0]
-        digits = match["digits"] or match["cpu"] or found
+        identity = match[0]
+        digits = match["digits"] or match["cpu"] or identity
         if not digits.strip("0-:_"):
-            return found
+            return identity
         number = stand_ins.setdefault(digits.lower(), len(stand_ins) + 1)
         left = list(f"{number:0{len(digits)}}")
         changed = "".join(letter if letter in "-_:" else left.pop() for letter in reversed(digits))
-        return found.removesuffix(digits) + changed[::-1]
+        return identity.removesuffix(digits) + changed[::-1]
 
     return _IDENTITIES.sub(stand_in, text)
 

@@ -43,14 +43,14 @@ class KubeletFiles(msgspec.Struct, frozen=True):
 
     def state(self) -> dict[str, bytes]:
         """The state files that are there."""
-        found = {}
+        contents = {}
         for name in STATE_FILES:
             path = self._folder(name) / name
             try:
-                found[name] = read_bounded(path, _MOST_BYTES)
+                contents[name] = read_bounded(path, _MOST_BYTES)
             except FileNotFoundError:
                 continue
-        return found
+        return contents
 
     def read_config(self, version: str) -> KubeletConfig:
         """The configuration file as the kubelet of that version takes it."""
@@ -64,8 +64,8 @@ class KubeletFiles(msgspec.Struct, frozen=True):
 
 def configuration(data: bytes, source: str, version: str) -> KubeletConfig:
     """A configuration that a kubelet would start with; `InputError` for any other."""
-    found = kubelet_config.read(data, source, version)
-    for problem in found.problems:
+    file = kubelet_config.read(data, source, version)
+    for problem in file.problems:
         if problem.severity == "error":
             raise InputError(source, f"the kubelet would not start: {problem}")
-    return found.config
+    return file.config

@@ -57,7 +57,7 @@ class _Head(NamedTuple):
     unit: str
 
 
-def _figure(head: _Head, told: str, drawn: str, table: str, legend: str = "") -> str:
+def _figure(head: _Head, sentence: str, drawn: str, table: str, legend: str = "") -> str:
     """A plot with its sentence above and its numbers behind a click."""
     numbers = (
         "<details><summary>Show as table</summary>"
@@ -66,7 +66,7 @@ def _figure(head: _Head, told: str, drawn: str, table: str, legend: str = "") ->
     )
     return (
         f'<figure class="panel"><figcaption><h3>{safe(head.title)} <span>{safe(head.unit)}</span></h3>'
-        f"<p>{safe(told)}</p></figcaption>{legend}{drawn}{numbers if table else ''}</figure>"
+        f"<p>{safe(sentence)}</p></figcaption>{legend}{drawn}{numbers if table else ''}</figure>"
     )
 
 
@@ -98,9 +98,9 @@ def _spoken(measure: Measure, contest: Contest) -> str:
 def _extremes(measure: Measure, contest: Contest) -> str:
     """The best, ours and the worst."""
     order = _ranked(measure, contest)
-    told = {order[0].place, contest.ours.place, order[-1].place}
+    places = {order[0].place, contest.ours.place, order[-1].place}
     return ", ".join(
-        f"{one.policy} {percent(one.of(measure.read).mean)}" for one in order if one.place in told
+        f"{one.policy} {percent(one.of(measure.read).mean)}" for one in order if one.place in places
     )
 
 
@@ -124,7 +124,7 @@ def _curves(
         return _figure(head, "No load arrived, so there is nothing to draw.", "", "")
     trails = [Trail(one.place, one.policy, points, tenths(points[-1].value.mean)) for one, points in drawn]
     bands = ["Bands: lowest to highest seed."] if len(contest.seeds) > 1 else []
-    told = " ".join([f"When all had arrived: {_extremes(measure, contest)}.", *bands, *notes])
+    sentence = " ".join([f"When all had arrived: {_extremes(measure, contest)}.", *bands, *notes])
     loads = [point.load for point in drawn[0][1]]
     step = comparison.STEPS // _TABLE_STEPS
     rows = [
@@ -134,7 +134,7 @@ def _curves(
     label = f"{head.title}, {head.unit}, when all had arrived: {_spoken(measure, contest)}."
     across = f"load that has arrived, % of the cluster's {contest.resource}s"
     plot = _both(lambda width: plots.lines(trails, heights, across, width, all_of_it=all_of_it), label)
-    return _figure(head, told, plot, _table(["load", *(one.policy for one, _ in drawn)], rows))
+    return _figure(head, sentence, plot, _table(["load", *(one.policy for one, _ in drawn)], rows))
 
 
 def _bars(
@@ -166,11 +166,11 @@ def refusals(contest: Contest) -> str:
     rate, total = comparison.REFUSAL_RATE, comparison.REFUSALS
     rows = _bars(contest, rate, lambda of, all_: f"{tenths(of)} ({number(all_)})" if of else "none", total)
     without = [one.name for one in rows if not one.value.most]
-    told = f"Without any: {', '.join(without)}." if without else "Every policy had some."
+    sentence = f"Without any: {', '.join(without)}." if without else "Every policy had some."
     table = _two_columns(contest, ("per 1,000 pods", rate, tenths), ("refusals", total, number))
     label = f"Refused by kubelets, per 1,000 pods: {_spoken(rate, contest)}."
     drawn = _both(lambda width: plots.bars(rows, "refused", width), label)
-    return _figure(_Head("Refused by kubelets", "per 1,000 pods (and in all)"), told, drawn, table)
+    return _figure(_Head("Refused by kubelets", "per 1,000 pods (and in all)"), sentence, drawn, table)
 
 
 def alignment(contest: Contest) -> str:
@@ -187,5 +187,5 @@ def alignment(contest: Contest) -> str:
     )
     label = f"Pinned pods that are aligned, in percent: {_spoken(aligned, contest)}."
     drawn = _both(lambda width: plots.shares(rows, ("aligned", "split"), width), label)
-    told = "Of the pods that own CPUs, memory or devices; beside it how many use several NUMA nodes."
-    return _figure(_Head("Aligned", "% of pinned pods"), told, drawn, table, legend)
+    sentence = "Of the pods that own CPUs, memory or devices; beside it how many use several NUMA nodes."
+    return _figure(_Head("Aligned", "% of pinned pods"), sentence, drawn, table, legend)

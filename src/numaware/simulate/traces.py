@@ -116,17 +116,17 @@ def arrivals(trace: Trace, seed: int, gpu: str, capacity: int, nodes: Sequence[s
     """The pods of one seed in the order they come; `capacity` is the cluster's in thousandths of `gpu`."""
     if trace.arrive is not None:
         drawn = _drawn(trace, source(seed, "arrivals"), gpu, capacity * trace.arrive // WHOLE)
-        found = list(drawn)
+        coming = list(drawn)
     else:
-        found = [
+        coming = [
             Arrival(one.time, pod, one.owner, one.lifetime)
             for one in trace.pods
             for pod in (_on_each(one.pod, nodes) if one.on_every_node else (one.pod,))
         ]
         for number, generator in enumerate(trace.generators):
-            found += _generated(generator, number, source(seed, f"generator {number}"))
-        found.sort(key=lambda arrival: arrival.time)
-    return found if trace.limit is None else found[: trace.limit]
+            coming += _generated(generator, number, source(seed, f"generator {number}"))
+        coming.sort(key=lambda arrival: arrival.time)
+    return coming if trace.limit is None else coming[: trace.limit]
 
 
 def asked(pod: Pod, gpu: str) -> int:

@@ -88,12 +88,12 @@ def scan(data: bytes, source: str) -> Manifest:
     return scan_documents(documents(data, source), source)
 
 
-def scan_documents(found: list[Node], source: str) -> Manifest:
+def scan_documents(given: list[Node], source: str) -> Manifest:
     """The same for a file whose text has been read already."""
     workloads: list[Workload] = []
     skipped: list[Skipped] = []
     problems: list[Problem] = []
-    for index, kind, node in _objects(found, source):
+    for index, kind, node in _objects(given, source):
         described = list(templates(node))
         for template in described:
             reader = PodReader(template.node.get("spec"), template.spec_path)
@@ -110,9 +110,9 @@ def scan_documents(found: list[Node], source: str) -> Manifest:
     return Manifest(tuple(workloads), tuple(skipped), tuple(problems))
 
 
-def _objects(found: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
+def _objects(given: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
     """Every object with its document's index and its kind; lists are opened, and lists in lists."""
-    stack = [(index, node, "") for index, node in enumerate(found)]
+    stack = [(index, node, "") for index, node in enumerate(given)]
     stack.reverse()
     count = 0
     while stack:

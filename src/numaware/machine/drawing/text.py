@@ -108,8 +108,10 @@ def _box(box: Box, room: int, height: int) -> list[Line]:
 
 
 def _words(box: Box, room: int) -> list[Line]:
-    told: list[Line] = [(Span(text),) for fact in (*box.told, *box.facts) for text in wrap(fact, room, 2)]
-    return _strip(box, room) + told
+    sentences: list[Line] = [
+        (Span(text),) for fact in (*box.sentences, *box.facts) for text in wrap(fact, room, 2)
+    ]
+    return _strip(box, room) + sentences
 
 
 def _strip(box: Box, room: int) -> list[Line]:

@@ -14,7 +14,7 @@ _MAX_LEVEL = 9
 def read_caches(source: Source, cpus: list[Cpu]) -> tuple[Cache, ...]:
     """Each cache once, by level, type and first CPU; parts of a cache that belong to off-line CPUs are gone."""
     online = CpuSet(cpu.id for cpu in cpus if cpu.online).mask
-    found: dict[tuple[int, CacheType, int], int | None] = {}
+    sizes: dict[tuple[int, CacheType, int], int | None] = {}
     # By index, the CPUs whose cache there was seen from an earlier one: most directories need no reading.
     covered: dict[int, int] = {}
     # Caches of one size at one place in like lists are of one level and type: these need not be read again.
@@ -39,10 +39,10 @@ def read_caches(source: Source, cpus: list[Cpu]) -> tuple[Cache, ...]:
             # Some ia64 kernels leave the map empty: such a cache belongs to the core.
             members = (shared or cpu.siblings.mask) & online | 1 << cpu.id
             covered[index] = covered.get(index, 0) | members
-            found.setdefault((*what, members), size)
+            sizes.setdefault((*what, members), size)
     return tuple(
         Cache(level, kind, CpuSet.from_mask(members), size)
-        for (level, kind, members), size in sorted(found.items(), key=_order)
+        for (level, kind, members), size in sorted(sizes.items(), key=_order)
     )
 
 

@@ -23,12 +23,12 @@ _MANAGEMENT_VENDORS = ("1a03", "102b")
 def read_devices(source: Source, pci: tuple[PciDevice, ...]) -> tuple[Device, ...]:
     """Named devices that sit behind a PCI function, by kind and then in the order of the bus."""
     functions = {function.address: function for function in pci}
-    found = _gpus(source, pci)
+    devices = _gpus(source, pci)
     for kind, folder, names in _KINDS:
         for name, address in _class_members(source, folder, names):
             if address in functions:
-                found.append(_device(name, kind, functions[address]))
-    return tuple(found)
+                devices.append(_device(name, kind, functions[address]))
+    return tuple(devices)
 
 
 def _class_members(source: Source, folder: str, names: re.Pattern[str]) -> list[tuple[str, str]]:

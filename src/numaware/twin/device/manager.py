@@ -87,8 +87,8 @@ class Inventory:
             return sums([(on & devices).bit_count() for on in self.on_node])
         inside = [0]
         for on in self.on_node:
-            inside += [found | on & devices for found in inside]
-        return [found.bit_count() for found in inside]
+            inside += [touching | on & devices for touching in inside]
+        return [touching.bit_count() for touching in inside]
 
     def smallest(self, count: int, nodes: int) -> int:
         """The fewest NUMA nodes that could hold `count` devices if all were free and healthy."""
