@@ -15,7 +15,7 @@ import msgspec
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
-from numaware.machine.homes import home_nodes, near_by_distance
+from numaware.machine.numa_of_cpus import home_nodes, near_by_distance
 from numaware.machine.textfile import check_size
 from numaware.machine.topology import Cache, CacheType, Cpu, HugePages, Machine, NumaNode
 

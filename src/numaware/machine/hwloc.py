@@ -19,7 +19,6 @@ from xml.etree.ElementTree import Element
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, CpuSet
-from numaware.machine.homes import home_nodes
 from numaware.machine.hwloc_io import devices, pci_functions
 from numaware.machine.hwloc_tree import (
     Placed,
@@ -32,6 +31,7 @@ from numaware.machine.hwloc_tree import (
     type_of,
     walk,
 )
+from numaware.machine.numa_of_cpus import home_nodes
 from numaware.machine.topology import (
     Cache,
     CacheType,

@@ -16,8 +16,8 @@ from operator import methodcaller
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
-from numaware.machine.homes import home_nodes
 from numaware.machine.lscpu_output import Output, Row, parse
+from numaware.machine.numa_of_cpus import home_nodes
 from numaware.machine.topology import Cache, CacheType, Cpu, Machine, NumaNode
 
 _NODE_FIELD = re.compile(r"NUMA node(\d{1,9}) CPU\(s\)", re.ASCII)

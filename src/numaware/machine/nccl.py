@@ -15,7 +15,7 @@ import msgspec
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
-from numaware.machine.homes import home_nodes
+from numaware.machine.numa_of_cpus import home_nodes
 from numaware.machine.topology import Cpu, Device, DeviceKind, Link, Machine, NumaNode, PciDevice
 from numaware.machine.xmltree import read_xml
 

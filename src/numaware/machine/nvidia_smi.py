@@ -15,7 +15,7 @@ import msgspec
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, CpuSet
-from numaware.machine.homes import home_nodes
+from numaware.machine.numa_of_cpus import home_nodes
 from numaware.machine.textfile import read_text
 from numaware.machine.topology import Cpu, Device, Link, Machine, NumaNode
 
