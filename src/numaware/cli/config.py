@@ -8,7 +8,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from numaware.cli.machine_input import check_version, load_machine, named_machine
-from numaware.cli.output import AsJson, deliver
+from numaware.cli.options import AsJson, option, optional
+from numaware.cli.output import deliver
 from numaware.diagnose.recommend.configuration import Purpose
 from numaware.diagnose.recommend.configuration import recommend as work_out
 from numaware.diagnose.render import kubelet_yaml
@@ -25,32 +26,25 @@ app = App(name="config", help="Kubelet configurations made for a machine.", vers
 @app.command
 def recommend(
     file: Annotated[
-        Path | None,
-        Parameter(name="FILE", help="A capture of the machine, or its topology in JSON."),
+        Path | None, Parameter(name="FILE", help="A capture of the machine, or its topology in JSON.")
     ] = None,
     /,
     *,
     workload: Annotated[
-        Purpose,
-        Parameter(help="What the machine is for: ai-training, inference, latency, database or mixed."),
+        Purpose, option("What the machine is for: ai-training, inference, latency, database or mixed.")
     ],
     machine: Annotated[
-        str,
-        Parameter(
-            show_default=False, help="The machine in short form, such as '2s x 1n x 16c x 2t +gpu@0,1'."
-        ),
+        str, optional("The machine in short form, such as '2s x 1n x 16c x 2t +gpu@0,1'.")
     ] = "",
     root: Annotated[
-        Path | None, Parameter(help="Where /sys and /proc of the machine are; / is this machine.")
+        Path | None, option("Where /sys and /proc of the machine are; / is this machine.")
     ] = None,
-    version: Annotated[
-        str, Parameter(help="The kubelet's version; what it lacks is left out.")
-    ] = DEFAULT_VERSION,
+    version: Annotated[str, option("The kubelet's version; what it lacks is left out.")] = DEFAULT_VERSION,
     output: Annotated[
         Path | None, Parameter(alias="-o", help="The file to write; standard output otherwise.")
     ] = None,
     as_json: AsJson = False,
-    lang: Annotated[Lang, Parameter(help="The language of the comments: en or zh.")] = "en",
+    lang: Annotated[Lang, option("The language of the comments: en or zh.")] = "en",
 ) -> int:
     """Write a KubeletConfiguration for a machine and what it is there for, each line explained.
 

@@ -9,7 +9,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from numaware.cli.diagnose_input import collect, places
-from numaware.cli.output import AsJson, deliver
+from numaware.cli.options import AsJson, option, optional
+from numaware.cli.output import deliver
 from numaware.diagnose.finding import is_trouble
 from numaware.diagnose.render import html, json, text
 from numaware.diagnose.rules.diagnosis import findings
@@ -34,11 +35,8 @@ def diagnose(
     ] = None,
     /,
     *,
-    out: Annotated[
-        Path | None,
-        Parameter(show_default=False, help="Write a report to attach to a ticket: one HTML file."),
-    ] = None,
-    lang: Annotated[Lang, Parameter(help="The language of the findings: en or zh.")] = "en",
+    out: Annotated[Path | None, optional("Write a report to attach to a ticket: one HTML file.")] = None,
+    lang: Annotated[Lang, option("The language of the findings: en or zh.")] = "en",
     as_json: AsJson = False,
 ) -> int:
     """Find out what happened, why, and what to do, from whatever evidence there is.

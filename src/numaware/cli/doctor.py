@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from numaware.cli.live_input import Context, Kubeconfig
 from numaware.cli.machine_input import check_version
-from numaware.cli.output import AsJson, deliver
+from numaware.cli.options import AsJson, flag, option
+from numaware.cli.output import deliver
 from numaware.diagnose.doctor.check import Check
 from numaware.diagnose.doctor.node import examine
 from numaware.diagnose.finding import Message, is_trouble
@@ -27,19 +28,16 @@ app = App(name="doctor", usage="Usage: numaware doctor [--root PATH | --cluster]
 def doctor(
     *,
     root: Annotated[
-        Path, Parameter(help="The root of the node: / for this one, a folder, or an archive of one.")
+        Path, option("The root of the node: / for this one, a folder, or an archive of one.")
     ] = Path("/"),
-    cluster: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Examine the cluster of the kubeconfig instead."),
-    ] = False,
+    cluster: Annotated[bool, flag("Examine the cluster of the kubeconfig instead.")] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     kubelet_version: Annotated[
-        str, Parameter(help="The kubelet's version, such as v1.31.2; files do not tell it.")
+        str, option("The kubelet's version, such as v1.31.2; files do not tell it.")
     ] = DEFAULT_VERSION,
     as_json: AsJson = False,
-    lang: Annotated[Lang, Parameter(help="The language of the answer: en or zh.")] = "en",
+    lang: Annotated[Lang, option("The language of the answer: en or zh.")] = "en",
 ) -> int:
     """Examine a node or a cluster, read-only: what is wrong, worst first, on one screen.
 

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from numaware.cli.explain_view import lines, paragraph
 from numaware.cli.live_input import Context, Kubeconfig, Language
 from numaware.cli.node_input import Options, load_node
-from numaware.cli.output import AsJson
+from numaware.cli.options import AsJson, option, optional, repeatable
 from numaware.diagnose.explain.explanation import Explanation, explain, to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, label
@@ -44,14 +44,13 @@ def explain_pods(
     *,
     node: Annotated[
         tuple[str, ...],
-        Parameter(
-            name="--node",
-            negative="",
-            help="A node's folder, / for this machine, a capture or topology JSON, or a short form; repeatable.",
+        repeatable(
+            "A node's folder, / for this machine, a capture or topology JSON, or a short form; repeatable.",
+            "--node",
         ),
     ],
     kubelet_config: Annotated[
-        Path | None, Parameter(help="The kubelet's configuration, instead of the one in the node's folder.")
+        Path | None, option("The kubelet's configuration, instead of the one in the node's folder.")
     ] = None,
     kubelet_flags: Annotated[
         str,
@@ -63,25 +62,20 @@ def explain_pods(
     ] = "",
     kubelet_version: Annotated[
         str,
-        Parameter(
-            show_default=False,
-            help=f"The kubelet's version, such as v1.27.3; {DEFAULT_VERSION} where nothing says another.",
-        ),
+        optional(f"The kubelet's version, such as v1.27.3; {DEFAULT_VERSION} where nothing says another."),
     ] = "",
     state: Annotated[
         tuple[Path, ...],
-        Parameter(
-            negative="",
+        repeatable(
+            "State files, or the folder they are in, instead of those in the node's folder; repeatable.",
             show_default=False,
-            help="State files, or the folder they are in, instead of those in the node's folder; repeatable.",
         ),
     ] = (),
     devices: Annotated[
         tuple[str, ...],
-        Parameter(
-            negative="",
+        repeatable(
+            "RESOURCE=NODE,NODE,...: one device on each NUMA node listed, - for one on none; repeatable.",
             show_default=False,
-            help="RESOURCE=NODE,NODE,...: one device on each NUMA node listed, - for one on none; repeatable.",
         ),
     ] = (),
     lang: Language = "en",
@@ -193,8 +187,7 @@ def explain_pod(
     /,
     *,
     on: Annotated[
-        tuple[str, ...],
-        Parameter(negative="", help="A node to ask; its own, or every node, if not given; repeatable."),
+        tuple[str, ...], repeatable("A node to ask; its own, or every node, if not given; repeatable.")
     ] = (),
     kubeconfig: Kubeconfig = None,
     context: Context = None,

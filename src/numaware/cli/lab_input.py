@@ -9,6 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from numaware.cli.machine_input import load_machine
+from numaware.cli.options import optional
 from numaware.errors import InputError
 from numaware.machine.textfile import read_bounded
 from numaware.simulate import labfile, openb, workloads
@@ -24,13 +25,9 @@ KubeletScope = Literal["pod", "container"]
 # Options of every command that asks about such a cluster.
 ClusterName = Annotated[str, Parameter(name="CLUSTER", help="A cluster file, or openb:NODES.csv.")]
 Policy = Annotated[
-    KubeletPolicy | None,
-    Parameter(show_default=False, help="Topology policy of openb: clusters; restricted if not given."),
+    KubeletPolicy | None, optional("Topology policy of openb: clusters; restricted if not given.")
 ]
-Scope = Annotated[
-    KubeletScope | None,
-    Parameter(show_default=False, help="Topology scope of openb: clusters; container if not given."),
-]
+Scope = Annotated[KubeletScope | None, optional("Topology scope of openb: clusters; container if not given.")]
 
 
 class Place(msgspec.Struct, frozen=True):

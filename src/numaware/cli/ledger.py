@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.output import AsJson
+from numaware.cli.options import AsJson
 from numaware.errors import InputError
 from numaware.machine.textfile import read_bounded
 from numaware.schedule.ledger import Observation

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, NamedTuple
 from cyclopts import App, Parameter
 
 from numaware.cli.machine_input import check_version, named_machine
+from numaware.cli.options import flag, option, optional
 from numaware.diagnose.finding import Finding, Message, worst_first
 from numaware.diagnose.render import github, sarif
 from numaware.diagnose.render import json as as_json
@@ -56,28 +57,24 @@ def lint_files(
     *,
     against: Annotated[
         str,
-        Parameter(
-            show_default=False,
-            help="A cluster file of the lab, or openb:LIST.csv: prove that some kind of its nodes can admit the pods.",
+        optional(
+            "A cluster file of the lab, or openb:LIST.csv: prove that some kind of its nodes can admit the pods."
         ),
     ] = "",
     machine: Annotated[
         str,
-        Parameter(
-            show_default=False,
-            help="The machine that the kubelet configurations are for: a capture, topology JSON or a short form.",
+        optional(
+            "The machine that the kubelet configurations are for: a capture, topology JSON or a short form."
         ),
     ] = "",
     kubelet_version: Annotated[
-        str, Parameter(help="The version of the kubelets, such as v1.27.3.")
+        str, option("The version of the kubelets, such as v1.27.3.")
     ] = DEFAULT_VERSION,
     form: Annotated[
         Form, Parameter(name="--format", help="text, json, sarif or github (annotations).")
     ] = "text",
-    json: Annotated[
-        bool, Parameter(negative="", show_default=False, help="The same as --format json.")
-    ] = False,
-    lang: Annotated[Lang, Parameter(help="The language of the findings: en or zh.")] = "en",
+    json: Annotated[bool, flag("The same as --format json.")] = False,
+    lang: Annotated[Lang, option("The language of the findings: en or zh.")] = "en",
 ) -> int:
     """Check manifests and kubelet configurations before they are applied.
 

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.live_input import Context, Kubeconfig, look_at
-from numaware.cli.output import AsJson
+from numaware.cli.options import AsJson
 from numaware.cli.tables import table
 from numaware.errors import InputError
 from numaware.machine.words import printable

@@ -8,15 +8,9 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Annotated
-
-from cyclopts import Parameter
+from typing import IO
 
 from numaware.errors import InputError
-
-AsJson = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
-]
 
 
 @contextlib.contextmanager

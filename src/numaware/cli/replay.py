@@ -7,23 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol
 
-from cyclopts import Parameter
-
+from numaware.cli.options import flag
 from numaware.cli.recordings import answered, as_text, given, progress_of
 from numaware.errors import InputError
 
-Check = Annotated[
-    bool,
-    Parameter(
-        negative="", show_default=False, help="Compare with the recorded results instead of printing answers."
-    ),
-]
-SummaryAsJson = Annotated[
-    bool,
-    Parameter(
-        name="--json", negative="", show_default=False, help="With --check: the summary as one JSON object."
-    ),
-]
+Check = Annotated[bool, flag("Compare with the recorded results instead of printing answers.")]
+SummaryAsJson = Annotated[bool, flag("With --check: the summary as one JSON object.", "--json")]
 
 Answers = Iterator[tuple[Any, Any]]
 

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from numaware.cli.explain_view import grouped, lines, paragraph
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster
 from numaware.cli.live_input import Language
-from numaware.cli.output import AsJson
+from numaware.cli.options import AsJson
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, label, say

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import grouped, lines, paragraph
 from numaware.cli.live_input import Context, Kubeconfig, Language, look_at, split_name
-from numaware.cli.output import AsJson
+from numaware.cli.options import AsJson
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, Words, label, say
 from numaware.errors import InputError

@@ -17,7 +17,7 @@ from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
 from numaware.machine.numa_of_cpus import home_nodes, near_by_distance
 from numaware.machine.textfile import check_size
-from numaware.machine.topology import Cache, CacheType, Cpu, HugePages, Machine, NumaNode
+from numaware.machine.topology import Cache, CacheType, Cpu, HugePages, Machine, NumaNode, ordered_caches
 
 MAX_CORES = 16_384
 
@@ -146,9 +146,7 @@ def _caches(topology: Sequence[_NodeInfo], cpus_of: dict[int, CpuSet]) -> tuple[
     for (level, kind, _, _), (cpus, size) in shared.items():
         if kind in _CACHE_TYPES and cpus:
             caches.add(Cache(level, _CACHE_TYPES[kind], cpus, size))
-    return tuple(
-        sorted(caches, key=lambda cache: (cache.level, cache.type, cache.cpus.first(), cache.cpus.mask))
-    )
+    return ordered_caches(caches)
 
 
 def _private_caches(topology: Sequence[_NodeInfo], cpus_of: dict[int, CpuSet]) -> Iterator[Cache]:

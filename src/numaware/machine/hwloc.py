@@ -41,6 +41,7 @@ from numaware.machine.topology import (
     Machine,
     MemoryKind,
     NumaNode,
+    ordered_caches,
 )
 from numaware.machine.xmltree import read_xml
 
@@ -153,9 +154,7 @@ def _caches(objects: Sequence[Placed]) -> tuple[Cache, ...]:
         if match and level and cpus:
             kind = _CACHE_TYPES.get(element.get("cache_type", "2" if match[1] else "0"), "Unified")
             caches.add(Cache(level, kind, cpus, number(element, "cache_size") or None))
-    return tuple(
-        sorted(caches, key=lambda cache: (cache.level, cache.type, cache.cpus.first(), cache.cpus.mask))
-    )
+    return ordered_caches(caches)
 
 
 def _node_elements(objects: Sequence[Placed]) -> dict[int, Element]:

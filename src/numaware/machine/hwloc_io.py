@@ -8,12 +8,12 @@ from xml.etree.ElementTree import Element
 
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.hwloc_tree import Placed, cpu_set, number, type_of
-from numaware.machine.topology import Device, DeviceKind, PciDevice
+from numaware.machine.topology import PCI_ADDRESS, Device, DeviceKind, PciDevice
 
 # Where an object with these CPUs is: a NUMA node, or None for several.
 NodeOf = Callable[[CpuSet], int | None]
 
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+_ADDRESS = re.compile(PCI_ADDRESS)
 # Class, [vendor:device], [subsystem], revision, and since version 3 the programming interface.
 _PCI_TYPE = re.compile(
     r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\](?: \[[0-9a-f:]*\])?(?: [0-9a-f]{2})?(?: ([0-9a-f]{2}))?",

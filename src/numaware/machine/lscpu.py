@@ -18,7 +18,7 @@ from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
 from numaware.machine.lscpu_output import Output, Row, parse
 from numaware.machine.numa_of_cpus import home_nodes
-from numaware.machine.topology import Cache, CacheType, Cpu, Machine, NumaNode
+from numaware.machine.topology import Cache, CacheType, Cpu, Machine, NumaNode, ordered_caches
 
 _NODE_FIELD = re.compile(r"NUMA node(\d{1,9}) CPU\(s\)", re.ASCII)
 _CACHE_NAME = re.compile(r"L(\d)([DI]?)", re.ASCII)
@@ -142,7 +142,7 @@ def _caches(rows: Sequence[Row], output: Output) -> tuple[Cache, ...]:
         groups = set(_groups(rows, methodcaller("get", name)).values())
         size = _one_size(name, groups, output)
         caches += [Cache(int(name[1]), _CACHE_TYPES[name[2:]], cpus, size) for cpus in groups]
-    return tuple(sorted(caches, key=lambda cache: (cache.level, cache.type, cache.cpus.first())))
+    return ordered_caches(caches)
 
 
 def _one_size(name: str, groups: set[CpuSet], output: Output) -> int | None:

@@ -16,10 +16,19 @@ import msgspec
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
 from numaware.machine.numa_of_cpus import home_nodes
-from numaware.machine.topology import Cpu, Device, DeviceKind, Link, Machine, NumaNode, PciDevice
+from numaware.machine.topology import (
+    PCI_ADDRESS,
+    Cpu,
+    Device,
+    DeviceKind,
+    Link,
+    Machine,
+    NumaNode,
+    PciDevice,
+)
 from numaware.machine.xmltree import read_xml
 
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+_ADDRESS = re.compile(PCI_ADDRESS)
 _HEX = re.compile(r"(?:0x)?([0-9a-f]{1,6})", re.ASCII | re.IGNORECASE)
 _KINDS: dict[str, DeviceKind] = {"03": "gpu", "02": "nic"}
 

@@ -107,11 +107,8 @@ def _remembered(facts: Facts) -> dict[str, PodHoldings]:
     containers: dict[str, list[ContainerHoldings]] = {}
     for entry in entries:
         if entry.pod_uid in waiting:
-            nodes: dict[str, tuple[int, ...]] = {}
-            for node, ids in sorted(entry.devices.items()):
-                for device in ids:
-                    nodes[device] = (*nodes.get(device, ()), node) if node >= 0 else ()
-            held = tuple(Devices(entry.resource, (device,), where) for device, where in sorted(nodes.items()))
+            nodes = sorted(entry.nodes_of().items())
+            held = tuple(Devices(entry.resource, (device,), where) for device, where in nodes)
             containers.setdefault(entry.pod_uid, []).append(ContainerHoldings(entry.container, devices=held))
     return {
         uid: PodHoldings(waiting[uid].namespace, waiting[uid].name, tuple(parts))

@@ -164,11 +164,6 @@ def registered_resources(
 
 
 def _nodes_in_use(name: str, checkpoint: DeviceCheckpoint) -> dict[str, tuple[int, ...]]:
-    """Device -> NUMA nodes, for the devices that somebody holds; a device on two nodes is listed under both."""
-    nodes: dict[str, tuple[int, ...]] = {}
-    for entry in checkpoint.entries:
-        if entry.resource == name:
-            for node, listed in sorted(entry.devices.items()):
-                for device in listed:
-                    nodes[device] = (*nodes.get(device, ()), node) if node >= 0 else ()
-    return nodes
+    """Device -> NUMA nodes, for the devices that somebody holds."""
+    held = [entry.nodes_of() for entry in checkpoint.entries if entry.resource == name]
+    return {device: nodes for devices in held for device, nodes in devices.items()}

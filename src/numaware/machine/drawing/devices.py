@@ -11,7 +11,7 @@ from itertools import groupby
 import msgspec
 
 from numaware.machine.drawing.box import Box
-from numaware.machine.topology import Device, DeviceKind, Machine, PciDevice
+from numaware.machine.topology import MANAGEMENT_VENDORS, Device, DeviceKind, Machine, PciDevice
 from numaware.machine.words import DEVICE_KINDS, TIMES, count, printable, vendor
 
 # PCI classes worth showing without a name: what pods are placed by. Prefix of the six digits, longest first.
@@ -22,8 +22,6 @@ _CLASSES: tuple[tuple[str, DeviceKind], ...] = (
     ("03", "gpu"),
     ("12", "other"),
 )
-# Screens of management controllers: ASPEED and Matrox.
-_SCREENS = ("1a03", "102b")
 _ORDER: tuple[DeviceKind, ...] = ("gpu", "nic", "nvme", "other")
 # More alike devices than this under one node become one line: a storage server has 24 equal drives.
 _FOLD_FROM = 5
@@ -160,7 +158,7 @@ def _named(group: list[Device], pci: dict[str, PciDevice], virtual: dict[str, in
 
 def _class_kind(device: PciDevice) -> DeviceKind | None:
     kind = next((kind for prefix, kind in _CLASSES if device.class_code.startswith(prefix)), None)
-    return None if kind == "gpu" and device.vendor in _SCREENS else kind
+    return None if kind == "gpu" and device.vendor in MANAGEMENT_VENDORS else kind
 
 
 def _root_port(device: PciDevice | None, bridges: dict[str, PciDevice]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.cpus import CPU
 from numaware.machine.sysfs.source import Source, numbered
-from numaware.machine.topology import Cache, CacheType, Cpu
+from numaware.machine.topology import Cache, CacheType, Cpu, ordered_caches
 
 _TYPES: dict[bytes, CacheType] = {b"Data": "Data", b"Instruction": "Instruction"}
 _MAX_LEVEL = 9
@@ -40,15 +40,9 @@ def read_caches(source: Source, cpus: list[Cpu]) -> tuple[Cache, ...]:
             members = (shared or cpu.siblings.mask) & online | 1 << cpu.id
             covered[index] = covered.get(index, 0) | members
             sizes.setdefault((*what, members), size)
-    return tuple(
-        Cache(level, kind, CpuSet.from_mask(members), size)
-        for (level, kind, members), size in sorted(sizes.items(), key=_order)
+    return ordered_caches(
+        Cache(level, kind, CpuSet.from_mask(members), size) for (level, kind, members), size in sizes.items()
     )
-
-
-def _order(item: tuple[tuple[int, CacheType, int], int | None]) -> tuple[int, str, int, int]:
-    (level, kind, members), _ = item
-    return level, kind, members & -members, members
 
 
 def _level_and_type(source: Source, cache: str) -> tuple[int, CacheType] | None:

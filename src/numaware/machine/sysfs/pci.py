@@ -6,14 +6,12 @@ import re
 
 from numaware.machine.cpuset import MAX_ID, CpuSet
 from numaware.machine.sysfs.source import Source
-from numaware.machine.topology import PciDevice
+from numaware.machine.topology import PCI_ADDRESS, PciDevice
 
 PCI = "sys/bus/pci/devices"
 
-# Domains have four digits, or eight behind some virtual host bridges (Intel VMD, Hyper-V).
-_ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
-ADDRESS = re.compile(_ADDRESS + r"\Z")
-_ON_PATH = re.compile(rf"(?<=/){_ADDRESS}(?=/|\Z)")
+ADDRESS = re.compile(PCI_ADDRESS + r"\Z")
+_ON_PATH = re.compile(rf"(?<=/){PCI_ADDRESS}(?=/|\Z)")
 # Names of drivers and interfaces, as the kernel allows them.
 PRINTABLE = re.compile(r"[!-~]{1,64}\Z")
 _HEX = re.compile(rb"0x([0-9a-fA-F]{1,6})\s*\Z")
