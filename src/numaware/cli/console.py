@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from numaware.cli.console_input import (
     Host,
@@ -20,6 +20,7 @@ from numaware.cli.console_input import (
     serve_until_cancelled,
 )
 from numaware.cli.live_input import Context, Kubeconfig, TlsCert, TlsKey, run_until_signal
+from numaware.cli.options import optional
 from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.config import connect
@@ -51,10 +52,7 @@ def console(
     host: Host = "127.0.0.1",
     auth: Annotated[
         Literal["kubernetes"] | None,
-        Parameter(
-            show_default=False,
-            help="Callers send a token of the cluster, and its roles say what each may do.",
-        ),
+        optional("Callers send a token of the cluster, and its roles say what each may do."),
     ] = None,
     token_file: TokenFile = None,
     tls_cert: TlsCert = None,

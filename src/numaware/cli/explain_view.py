@@ -48,11 +48,11 @@ def lines(explanation: Explanation, room: int, lang: Lang = "en") -> Iterator[Li
 def grouped(groups: Mapping[tuple[str, ...], Sequence[str]], room: int, lang: Lang) -> Iterator[Line]:
     """Nodes by the reasons they give, those that give none first, then the many before the few."""
     for reasons, names in sorted(groups.items(), key=lambda item: (item[0] != (), -len(item[1]), item[0])):
-        told = [_told("reason", lang, text=reason) for reason in reasons]
-        said = _told("reasons", lang, reasons=told) if told else label("whatif-takes", lang)
-        yield from paragraph(_told("whatif-group", lang, count=len(names), said=said), room, hang=2)
+        worded = [_label("reason", lang, text=reason) for reason in reasons]
+        said = _label("reasons", lang, reasons=worded) if worded else label("whatif-takes", lang)
+        yield from paragraph(_label("whatif-group", lang, count=len(names), said=said), room, hang=2)
         more = {"more": len(names) - _MOST_NAMES} if len(names) > _MOST_NAMES else {}
-        shown = _told("whatif-names", lang, names=names[:_MOST_NAMES], **more)
+        shown = _label("whatif-names", lang, names=names[:_MOST_NAMES], **more)
         yield from paragraph(shown, room, indent=2, style="quiet")
 
 
@@ -72,16 +72,16 @@ def _verdict(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     pod = f"{explanation.pod.namespace}/{explanation.pod.name}"
     facts = {"pod": pod, "node": explanation.name, "reason": explanation.reason}
     if explanation.admitted:
-        yield from paragraph(_told("explain-admitted", lang, **facts), room, hang=2, style="bold")
+        yield from paragraph(_label("explain-admitted", lang, **facts), room, hang=2, style="bold")
     else:
         key = "explain-refused" if explanation.admitted_when_empty else "explain-never"
-        yield from paragraph(_told(key, lang, **facts), room, hang=2, style="warning")
-        said = _told("explain-says", lang, message=explanation.message)
+        yield from paragraph(_label(key, lang, **facts), room, hang=2, style="warning")
+        said = _label("explain-says", lang, message=explanation.message)
         yield from paragraph(said, room, indent=2, style="quiet")
     yield from paragraph(_kubelet(explanation.node, lang), room, indent=2, style="quiet")
 
 
-def _told(key: str, lang: Lang, **facts: Any) -> str:
+def _label(key: str, lang: Lang, **facts: Any) -> str:
     return label(Message(key, facts), lang)
 
 
@@ -91,9 +91,9 @@ def _kubelet(node: Node, lang: Lang) -> str:
     scope = {"scope": config.topology_scope} if config.topology_policy != "none" else {}
     parts = [
         f"kubelet {config.version}",
-        _told("explain-topology", lang, policy=config.topology_policy, **scope),
-        _told("explain-cpus", lang, policy=config.cpu_policy),
-        _told("explain-memory", lang, policy=config.memory_policy),
+        _label("explain-topology", lang, policy=config.topology_policy, **scope),
+        _label("explain-cpus", lang, policy=config.cpu_policy),
+        _label("explain-memory", lang, policy=config.memory_policy),
         *options,
     ]
     return " · ".join(part.replace(" ", GLUE) for part in parts)
@@ -103,7 +103,9 @@ def _picture(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     """One row per NUMA node: its CPUs as a bar, then what is free of everything, before the pod comes."""
     before, after = explanation.node, explanation.after
     everything = {resource: zones(before, resource) for resource in resources(before)}
-    table = {resource: found for resource, found in everything.items() if any(zone.total for zone in found)}
+    table = {
+        resource: by_node for resource, by_node in everything.items() if any(zone.total for zone in by_node)
+    }
     if not table:
         return
     yield ()
@@ -111,8 +113,8 @@ def _picture(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     widest = max((zone.total for zone in table.get("cpu", ())), default=0)
     cells = min(_BAR, widest, room - _MARGIN)
     columns = {
-        resource: max(width(_left(resource, zone, lang)) for zone in found)
-        for resource, found in table.items()
+        resource: max(width(_left(resource, zone, lang)) for zone in by_node)
+        for resource, by_node in table.items()
     }
     drawn: set[str] = set()
     for index, number in enumerate(before.kubelet.layout.ids):
@@ -121,8 +123,8 @@ def _picture(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
             zone = table["cpu"][index]
             row.append(_bar(zone, zone.free - mine.get(zone.numa, zone.free), widest, cells))
             drawn.update(row[0])
-        for resource, found in table.items():
-            text = _left(resource, found[index], lang)
+        for resource, by_node in table.items():
+            text = _left(resource, by_node[index], lang)
             row.append(text + " " * (columns[resource] - width(text)))
         for place, text in enumerate(_rows(row, room - _MARGIN)):
             head = f"  NUMA {number}" if place == 0 else ""
@@ -131,8 +133,8 @@ def _picture(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
         f"{glyph} {label(meaning, lang)}".replace(" ", GLUE) for glyph, meaning in _LEGEND if glyph in drawn
     ]
     if legend:
-        told = _told("explain-legend", lang, legend="  ".join(legend))
-        yield from paragraph(told, room, indent=_MARGIN, style="quiet")
+        line = _label("explain-legend", lang, legend="  ".join(legend))
+        yield from paragraph(line, room, indent=_MARGIN, style="quiet")
 
 
 def _rows(cells: Sequence[str], room: int) -> Iterator[str]:
@@ -153,9 +155,9 @@ def _rows(cells: Sequence[str], room: int) -> Iterator[str]:
 def _left(resource: str, zone: Zone, lang: Lang) -> str:
     name = printable(resource)
     if not zone.total:
-        return _told("explain-none", lang, resource=name)
+        return _label("explain-none", lang, resource=name)
     free, total = (resource, zone.free), (resource, zone.total)
-    return _told("explain-left", lang, resource=name, free=free, total=total)
+    return _label("explain-left", lang, resource=name, free=free, total=total)
 
 
 def _bar(zone: Zone, new: int, widest: int, cells: int) -> str:
@@ -189,18 +191,18 @@ def _parts(node: Node, placed: Placement, lang: Lang) -> Iterator[str]:
             if cpus & placed.cpus.mask
         ]
         touched.update(nodes)
-        yield _told("explain-own", lang, cpus=str(placed.cpus), nodes=nodes)
+        yield _label("explain-own", lang, cpus=str(placed.cpus), nodes=nodes)
     for block in placed.memory:
         numbers = layout.node_ids(block.nodes)
         touched.update(numbers)
-        yield _told("explain-block", lang, amount=(block.kind, block.size), nodes=numbers)
+        yield _label("explain-block", lang, amount=(block.kind, block.size), nodes=numbers)
     for resource, counts in placed.devices.items():
         touched.update(numa for numa in counts if numa >= 0)
-        yield _told("explain-devices", lang, resource=resource, held=counts)
+        yield _label("explain-devices", lang, resource=resource, held=counts)
     if len(touched) == 1:
         yield label("explain-aligned", lang)
     elif touched:
-        yield _told("explain-spread", lang, nodes=sorted(touched))
+        yield _label("explain-spread", lang, nodes=sorted(touched))
 
 
 def _why(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:

@@ -12,7 +12,8 @@ from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import grouped, lines, paragraph
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster
-from numaware.cli.live_input import AsJson, Language
+from numaware.cli.live_input import Language
+from numaware.cli.options import AsJson
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, label, say
@@ -32,7 +33,6 @@ app = App(name="whatif", usage="Usage: numaware whatif CLUSTER FILE [OPTIONS]")
 _MOST_BYTES = 16 << 20
 _MOST_PODS = 100_000
 _MOST_NAMES = 5
-_WIDEST = 120
 
 
 @app.default
@@ -148,7 +148,7 @@ def _zones(placement: Placement | None) -> Any:
 def _write_text(
     trial: Trial, told: Sequence[tuple[Workload, WhatIf]], names: Sequence[str], lang: Lang
 ) -> None:
-    room = min(terminal.width_of(sys.stdout), _WIDEST)
+    room = terminal.reading_width(sys.stdout)
     page: list[Line] = []
     for workload, found in told:
         page += [

@@ -9,7 +9,8 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import grouped, lines, paragraph
-from numaware.cli.live_input import AsJson, Context, Kubeconfig, Language, look_at, split_name
+from numaware.cli.live_input import Context, Kubeconfig, Language, look_at, split_name
+from numaware.cli.options import AsJson
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, Words, label, say
 from numaware.errors import InputError
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from numaware.serve.cluster_cache import ClusterCache
 
 app = App(name="why-pending", usage="Usage: numaware why-pending NAMESPACE/NAME [OPTIONS]")
-
-_WIDEST = 120
 
 
 @app.default
@@ -112,7 +111,7 @@ def find(cache: ClusterCache, text: str) -> LivePod:
 
 
 def _page(live: LivePod, message: Words, groups: dict[tuple[str, ...], list[str]], lang: Lang) -> list[Line]:
-    room = min(terminal.width_of(sys.stdout), _WIDEST)
+    room = terminal.reading_width(sys.stdout)
     page: list[Line] = [*paragraph(say(message, lang), room, style="bold")]
     said = live.scheduled.message if live.scheduled is not None else ""
     if said and said != say(message):
@@ -144,7 +143,7 @@ def explain_live(
             msgspec.json.encode({"pods": [to_builtins(one, lang=lang) for one in found]}).decode() + "\n"
         )
     else:
-        room = min(terminal.width_of(sys.stdout), _WIDEST)
+        room = terminal.reading_width(sys.stdout)
         page: list[Line] = []
         for one in found:
             page += [*([()] if page else []), *lines(one, room, lang)]

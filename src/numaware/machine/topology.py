@@ -8,6 +8,7 @@ computed by the functions below and by `Machine`'s properties, never stored twic
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -18,6 +19,11 @@ CoreKind = Literal["P", "E"]
 CacheType = Literal["Unified", "Data", "Instruction"]
 MemoryKind = Literal["dram", "hbm", "cxl", "nvm", "gpu"]
 DeviceKind = Literal["gpu", "nic", "nvme", "other"]
+
+# Domains have four digits, or eight behind some virtual host bridges (Intel VMD, Hyper-V).
+PCI_ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+# Display controllers of management chips (ASPEED, Matrox): a screen for the operator, not a GPU.
+MANAGEMENT_VENDORS = ("1a03", "102b")
 
 
 class Cpu(msgspec.Struct, frozen=True):
@@ -47,6 +53,13 @@ class Cache(msgspec.Struct, frozen=True):
     type: CacheType
     cpus: CpuSet
     size_bytes: int | None = None
+
+
+def ordered_caches(caches: Iterable[Cache]) -> tuple[Cache, ...]:
+    """Caches as a machine lists them: by level, type and first CPU."""
+    return tuple(
+        sorted(caches, key=lambda cache: (cache.level, cache.type, cache.cpus.first(), cache.cpus.mask))
+    )
 
 
 class HugePages(msgspec.Struct, frozen=True):

@@ -229,9 +229,9 @@ class Publisher:
     async def _read_once(self) -> None:
         """What holds until the kubelet restarts, and what others may have done to our object."""
         raw = await self._client.get(NODES, self.name, within=_CALL_SECONDS)
-        found = msgspec.json.decode(raw, type=_NodeObject)
-        self._owner = OwnerReference("Node", self.name, found.metadata.uid, "v1")
-        version = found.status.node_info.kubelet_version
+        node = msgspec.json.decode(raw, type=_NodeObject)
+        self._owner = OwnerReference("Node", self.name, node.metadata.uid, "v1")
+        version = node.status.node_info.kubelet_version
         try:
             rules_for(version)
         except ValueError as error:
@@ -259,15 +259,15 @@ class Publisher:
             self._published = None
             return
         try:
-            found = msgspec.json.decode(raw, type=_Published)
+            published = msgspec.json.decode(raw, type=_Published)
         except (msgspec.MsgspecError, ValueError):
             self._published = None
             return
-        told = {entry.get("name"): entry.get("value", "") for entry in found.attributes}
-        text = told.get(complete.GENERATION, "")
+        attributes = {entry.get("name"): entry.get("value", "") for entry in published.attributes}
+        text = attributes.get(complete.GENERATION, "")
         if text.isascii() and text.isdigit() and len(text) < 19:
             self._generation = max(self._generation, int(text))
-        self._published = found.without_generation()
+        self._published = published.without_generation()
 
     async def _existing(self, resource: Resource) -> bytes | None:
         try:

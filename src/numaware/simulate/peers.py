@@ -62,11 +62,11 @@ class SchedulerPlugins(PlainRule):
         if now < self._next:
             return ()
         self._next = now - now % RESYNC + RESYNC
-        found = list(self._stale.values())
+        refreshed = list(self._stale.values())
         self._stale = {}
-        for member in found:
+        for member in refreshed:
             self._cache[member.name] = topology_of(member.node)
-        return found
+        return refreshed
 
 
 class Volcano(PlainRule):

@@ -10,9 +10,9 @@ from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Decision, Engine
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.zones import gpu_resource
-from numaware.simulate.chance import source
 from numaware.simulate.fgd import GradientDescent, Typical
 from numaware.simulate.peers import Kai, Koordinator, SchedulerPlugins, Volcano
+from numaware.simulate.random_source import random_source
 from numaware.simulate.ranking import Choice, Ranking, Rule
 from numaware.simulate.totals import BestFit, Chance, NodeTotals
 from numaware.twin.node import Verdict
@@ -71,7 +71,7 @@ class Setting(NamedTuple):
     seed: int
 
     def chance(self, purpose: str) -> Random:
-        return source(self.seed, purpose)
+        return random_source(self.seed, purpose)
 
 
 def _ranking(rule: Callable[[Setting], Rule]) -> Callable[[Setting], Policy]:

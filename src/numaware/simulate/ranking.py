@@ -144,8 +144,8 @@ class Ranking:
             name = next(self._best_first(board, pod, question), None)
         if name is None:
             return Choice(None, reasons=self._reasons(pod, number, question))
-        found = self._judge(self.cluster.by_name[name], pod, number)
-        return Choice(name, found.share)
+        judgement = self._judge(self.cluster.by_name[name], pod, number)
+        return Choice(name, judgement.share)
 
     def bind(self, pod: Pod, choice: Choice) -> Verdict:
         """Carry the choice out; the kubelet of the node has the last word."""
@@ -246,10 +246,10 @@ class Ranking:
 
     def _judge(self, member: Member, pod: Pod, number: int) -> Judgement:
         place = self._state(member), number
-        found = self._known.get(place)
-        if found is None:
-            found = self._known[place] = self._judged(member, pod)
-        return found
+        judgement = self._known.get(place)
+        if judgement is None:
+            judgement = self._known[place] = self._judged(member, pod)
+        return judgement
 
     def _judged(self, member: Member, pod: Pod) -> Judgement:
         short = capacity_reasons(kind_of(pod).requests, member.allocatable, member.load.used)
@@ -278,13 +278,13 @@ class Ranking:
             news = sorted(changed)
         board.read = len(self._changes)
         for name in news:
-            found = self._judge(self.cluster.by_name[name], pod, number)
-            if found.reasons:
+            judgement = self._judge(self.cluster.by_name[name], pod, number)
+            if judgement.reasons:
                 board.stamps.pop(name, None)
             else:
                 self._stamp += 1
                 board.stamps[name] = self._stamp
-                heapq.heappush(board.heap, (-found.score, self.ties[name], name, self._stamp))
+                heapq.heappush(board.heap, (-judgement.score, self.ties[name], name, self._stamp))
         return board
 
 

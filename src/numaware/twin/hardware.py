@@ -154,8 +154,8 @@ class Layout:
     def __init__(self, numa: tuple[NumaHardware, ...]) -> None:
         self.ids = tuple(node.id for node in numa)
         self.full = (1 << len(numa)) - 1
-        self.node_cpus = tuple(_mask(cpu.id for cpu in node.cpus) for node in numa)
-        self.cpu_nodes = _mask(p for p, cpus in enumerate(self.node_cpus) if cpus)
+        self.node_cpus = tuple(mask_of(cpu.id for cpu in node.cpus) for node in numa)
+        self.cpu_nodes = mask_of(p for p, cpus in enumerate(self.node_cpus) if cpus)
         self.all_cpus = 0
         sockets: dict[int, int] = {}
         uncores: dict[int, int] = {}
@@ -206,7 +206,7 @@ class Layout:
             and len({cpus.bit_count() for _, cpus in self.sockets}) == 1
         )
         self.sockets_of_node = tuple(
-            _mask(index for index, (_, cpus) in enumerate(self.sockets) if cpus & node)
+            mask_of(index for index, (_, cpus) in enumerate(self.sockets) if cpus & node)
             for node in self.node_cpus
         )
 
@@ -275,14 +275,26 @@ def _planes(cores: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     offsets = {tuple(thread - _low(core) for thread in iter_bits(core)) for core in cores}
     if len(offsets) != 1:
         return ()
-    return tuple((_mask(_low(core) + offset for core in cores), offset) for offset in offsets.pop())
+    return tuple((mask_of(_low(core) + offset for core in cores), offset) for offset in offsets.pop())
 
 
 def _low(mask: int) -> int:
     return (mask & -mask).bit_length() - 1
 
 
-def _mask(numbers: Iterable[int]) -> int:
+def lowest(mask: int, count: int) -> int:
+    """The `count` lowest bits, all of them if there are fewer."""
+    taken = 0
+    while count > 0 and mask:
+        low = mask & -mask
+        taken |= low
+        mask ^= low
+        count -= 1
+    return taken
+
+
+def mask_of(numbers: Iterable[int]) -> int:
+    """The mask with these bits; a number that comes twice counts once."""
     mask = 0
     for number in numbers:
         mask |= 1 << number

@@ -57,17 +57,17 @@ def hardware_of(machine: Machine, resources: Sequence[PluginResource] | None = N
 
 def gpu_resources(machine: Machine) -> list[PluginResource]:
     """The GPUs of a machine as their vendors' plugins would announce them; display adapters of a BMC are not among them."""
-    found: dict[str, list[PciDevice]] = {}
+    gpus: dict[str, list[PciDevice]] = {}
     for device in machine.pci:
         resource = _GPU_RESOURCES.get(device.vendor)
         # A GPU for computing is a 3D controller, or a VGA adapter of a vendor that makes GPUs only.
         if resource and device.class_code.startswith(_DISPLAY_CLASS) and _computes(device):
-            found.setdefault(resource, []).append(device)
+            gpus.setdefault(resource, []).append(device)
     return [
         plugin_resource(
             name, {device.address: () if device.numa is None else (device.numa,) for device in devices}
         )
-        for name, devices in sorted(found.items())
+        for name, devices in sorted(gpus.items())
     ]
 
 
@@ -108,7 +108,7 @@ def _last_caches(machine: Machine, online: CpuSet) -> tuple[LastCache, ...]:
     sizes = {cache.cpus & online: cache.size_bytes or 0 for cache in known if cache.level == last}
     return tuple(
         LastCache(cpus.mask, size)
-        for cpus, size in sorted(sizes.items(), key=lambda found: found[0].mask & -found[0].mask)
+        for cpus, size in sorted(sizes.items(), key=lambda pair: pair[0].mask & -pair[0].mask)
         if cpus
     )
 
@@ -135,7 +135,7 @@ def registered_resources(
     them without one would be refused by the Topology Manager for no reason.
     """
     notes: list[str] = []
-    found = []
+    resources = []
     guesses = {resource.name: resource for resource in gpu_resources(machine)}
     functions = {function.address: function for function in machine.pci}
     for name, ids in sorted(checkpoint.registered.items()):
@@ -159,16 +159,11 @@ def registered_resources(
                 "are taken to have none; --devices tells them"
             )
             nodes = dict.fromkeys((*nodes, *unknown), ())
-        found.append(plugin_resource(name, nodes))
-    return found, notes
+        resources.append(plugin_resource(name, nodes))
+    return resources, notes
 
 
 def _nodes_in_use(name: str, checkpoint: DeviceCheckpoint) -> dict[str, tuple[int, ...]]:
-    """Device -> NUMA nodes, for the devices that somebody holds; a device on two nodes is listed under both."""
-    nodes: dict[str, tuple[int, ...]] = {}
-    for entry in checkpoint.entries:
-        if entry.resource == name:
-            for node, listed in sorted(entry.devices.items()):
-                for device in listed:
-                    nodes[device] = (*nodes.get(device, ()), node) if node >= 0 else ()
-    return nodes
+    """Device -> NUMA nodes, for the devices that somebody holds."""
+    held = [entry.nodes_of() for entry in checkpoint.entries if entry.resource == name]
+    return {device: nodes for devices in held for device, nodes in devices.items()}

@@ -169,9 +169,9 @@ class StaticCpus:
 
     def _sockets_of(self, nodes: int) -> int:
         sockets = 0
-        for position, found in enumerate(self.layout.sockets_of_node):
+        for position, members in enumerate(self.layout.sockets_of_node):
             if nodes >> position & 1:
-                sockets |= found
+                sockets |= members
         return sockets
 
     # Allocation

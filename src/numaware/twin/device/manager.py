@@ -15,7 +15,7 @@ import msgspec
 
 from numaware.machine.cpuset import iter_bits
 from numaware.twin.errors import unexpected
-from numaware.twin.hardware import Layout, PluginResource, mask_order, sums
+from numaware.twin.hardware import Layout, PluginResource, lowest, mask_order, sums
 from numaware.twin.rules import Rules
 from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size, single_nodes
 from numaware.workload.demand import ContainerDemand, Demand
@@ -87,8 +87,8 @@ class Inventory:
             return sums([(on & devices).bit_count() for on in self.on_node])
         inside = [0]
         for on in self.on_node:
-            inside += [found | on & devices for found in inside]
-        return [found.bit_count() for found in inside]
+            inside += [touching | on & devices for touching in inside]
+        return [touching.bit_count() for touching in inside]
 
     def smallest(self, count: int, nodes: int) -> int:
         """The fewest NUMA nodes that could hold `count` devices if all were free and healthy."""
@@ -233,7 +233,7 @@ class DeviceManager:
                 )
         if not missing:
             return 0
-        picked = _lowest(reusable, missing)
+        picked = lowest(reusable, missing)
         missing -= picked.bit_count()
         if not missing:
             return picked
@@ -245,17 +245,17 @@ class DeviceManager:
                 name,
             )
         if not inventory.has_topology or hint.mask is None:
-            return picked | _lowest(free, missing)
+            return picked | lowest(free, missing)
         aligned = free & inventory.aligned(hint.mask)
         if missing < aligned.bit_count():
-            return picked | _lowest(aligned, missing)
+            return picked | lowest(aligned, missing)
         picked |= aligned
         missing -= aligned.bit_count()
         if inventory.prefers:
             # The plugin chooses among all that is free, whether it has topology or not.
-            return picked | _lowest(free & ~aligned, missing)
+            return picked | lowest(free & ~aligned, missing)
         for group in (free & inventory.placed & ~aligned, free & ~inventory.placed):
-            more = _lowest(group, missing)
+            more = lowest(group, missing)
             picked |= more
             missing -= more.bit_count()
         return picked
@@ -287,17 +287,6 @@ def _groups(nodes: list[int], healthy: int) -> tuple[int, ...] | None:
         last = nodes[device]
         groups[last] = groups.get(last, 0) | 1 << device
     return tuple(groups.values())
-
-
-def _lowest(devices: int, count: int) -> int:
-    """The `count` lowest devices of a mask."""
-    picked = 0
-    while count > 0 and devices:
-        low = devices & -devices
-        picked |= low
-        devices ^= low
-        count -= 1
-    return picked
 
 
 def _taken(owned: Owned) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from numaware.machine.quantity import Quantity
-from numaware.simulate.chance import source
+from numaware.simulate.random_source import random_source
 from numaware.workload.pod import Container, Pod, Resources
 
 SECOND = 1000
@@ -64,7 +64,7 @@ def pod_of(owner: str, name: str, amounts: dict[str, str], *, shared: bool = Fal
 
 def coming(seed: int, start: int, nodes: int) -> Iterator[Coming]:
     """Pods without an end, from `start` on, as many as keep `nodes` machines busy."""
-    chance = source(seed, "living")
+    chance = random_source(seed, "living")
     weights = [job.weight for job in JOBS]
     time = float(start)
     number = 0

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from numaware.machine.cpuset import EMPTY, CpuSet
-from numaware.machine.homes import home_nodes, near_by_distance
+from numaware.machine.numa_of_cpus import home_nodes, near_by_distance
 
 CPUS_OF = {0: CpuSet.parse("0-1"), 1: CpuSet.parse("2-3"), 2: EMPTY, 3: EMPTY}
 
