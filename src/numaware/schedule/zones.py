@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from numaware.machine.cpuset import iter_bits
+from numaware.twin.account import free_cpus, free_devices, free_memory
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
 from numaware.workload.demand import Amounts
@@ -124,15 +125,13 @@ def _gpu_resource(kubelet: Kubelet) -> str | None:
 
 def zones(node: Node, shares: Mapping[int, int]) -> tuple[Zone, ...]:
     """The zones of a node; `shares` is what is left of devices in shared use (device index -> thousandths)."""
-    kubelet, state = node.kubelet, node.state
-    free_cpus = node.effective_shared() & ~kubelet.cpus.reserved if kubelet.cpus else kubelet.layout.all_cpus
+    kubelet = node.kubelet
+    cpus, memory = free_cpus(node), free_memory(node)
     name = gpu_resource(node)
     inventory = kubelet.devices.inventories[name] if name else None
-    free_gpus = kubelet.devices.free(state.device, name) if name else 0
-    memory = kubelet.memory
-    index = memory.kinds.index("memory") if memory else 0
+    free_gpus = free_devices(node, name) if name else 0
     found = []
-    for position, cpus in enumerate(kubelet.layout.node_cpus):
+    for position, members in enumerate(kubelet.layout.node_cpus):
         gpus: tuple[int, ...] = ()
         if inventory is not None:
             on = inventory.on_node[position]
@@ -142,12 +141,7 @@ def zones(node: Node, shares: Mapping[int, int]) -> tuple[Zone, ...]:
                     *sorted([left for device, left in shares.items() if left and on >> device & 1]),
                     *gpus,
                 )
-        size = (
-            state.memory.nodes[position].free[index]
-            if memory
-            else kubelet.hardware.numa[position].memory_bytes
-        )
-        found.append(Zone((free_cpus & cpus).bit_count(), size, gpus))
+        found.append(Zone((cpus & members).bit_count(), memory[position], gpus))
     if inventory is not None and (shares or free_gpus & ~inventory.placed):
         return _with_unplaced(found, inventory.placed, free_gpus, shares)
     return tuple(found)

@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from numaware.diagnose.explain.capacity import zones
 from numaware.diagnose.explain.causes import requested_by
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.texts import Lang
+from numaware.serve.console.views.node import device_ids
+from numaware.twin.account import account, held_by
 from numaware.twin.errors import KubeletPanic
-from numaware.twin.node import Merge, Node, NodeState
+from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hints
 from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
@@ -99,23 +100,14 @@ def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec", lang: La
         explanation=to_builtins(told, spec_path, lang),
         merges=tuple(_merge(node, pod, merge) for merge in merges),
         fits=tuple(_fits(node, pod)),
-        devices=_devices(node, pod, held) if told.admitted else {},
+        devices=device_ids(node, held_by(held, pod.uid)) if told.admitted else {},
     )
 
 
 def _fits(node: Node, pod: Pod) -> Iterator[ZoneFit]:
     for resource, wanted in sorted(requested_by(_demand(node, pod), "").items()):
-        for zone in zones(node, resource) if wanted else ():
-            yield ZoneFit(resource, zone.numa, wanted, zone.free, zone.free >= wanted)
-
-
-def _devices(node: Node, pod: Pod, held: NodeState) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for owned in held.device.owned.get(pod.uid, {}).values():
-        for name, mask in owned.items():
-            ids = node.kubelet.devices.inventories[name].ids
-            found.setdefault(name, []).extend(ids[place] for place in range(len(ids)) if mask >> place & 1)
-    return {name: tuple(sorted(ids)) for name, ids in sorted(found.items())}
+        for part in account(node, resource) if wanted else ():
+            yield ZoneFit(resource, part.numa, wanted, part.free, part.free >= wanted)
 
 
 def _demand(node: Node, pod: Pod) -> Any:
@@ -135,7 +127,7 @@ def _merge(node: Node, pod: Pod, merge: Merge) -> MergeView:
     best = merge.best.mask if merge.best.mask is not None else layout.full if merge.admitted else None
     rows = []
     for resource, hints in answers.items():
-        free = {zone.numa: zone.free for zone in zones(node, resource)}
+        free = {part.numa: part.free for part in account(node, resource)}
         cells = []
         for mask in shown:
             here = sum(free.get(numa, 0) for numa in layout.node_ids(mask))
