@@ -12,8 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from numaware.machine.cpuset import iter_bits
 from numaware.twin.account import free_cpus, free_devices, free_memory
+from numaware.twin.device.manager import Inventory
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
 from numaware.workload.demand import Amounts
@@ -126,32 +126,27 @@ def _gpu_resource(kubelet: Kubelet) -> str | None:
 def zones(node: Node, shares: Mapping[int, int]) -> tuple[Zone, ...]:
     """The zones of a node; `shares` is what is left of devices in shared use (device index -> thousandths)."""
     kubelet = node.kubelet
-    cpus, memory = free_cpus(node), free_memory(node)
-    name = gpu_resource(node)
-    inventory = kubelet.devices.inventories[name] if name else None
-    free_gpus = free_devices(node, name) if name else 0
-    found = []
+    cpus, memory, name = free_cpus(node), free_memory(node), _gpu_resource(kubelet)
+    inventory, free = None, 0
+    if name is not None:
+        inventory, free = kubelet.devices.inventories[name], free_devices(node, name)
+    parts = []
     for position, members in enumerate(kubelet.layout.node_cpus):
-        gpus: tuple[int, ...] = ()
-        if inventory is not None:
-            on = inventory.on_node[position]
-            gpus = (WHOLE,) * (free_gpus & on).bit_count()
-            if shares:
-                gpus = (
-                    *sorted([left for device, left in shares.items() if left and on >> device & 1]),
-                    *gpus,
-                )
-        found.append(Zone((cpus & members).bit_count(), memory[position], gpus))
-    if inventory is not None and (shares or free_gpus & ~inventory.placed):
-        return _with_unplaced(found, inventory.placed, free_gpus, shares)
-    return tuple(found)
+        gpus = (WHOLE,) * (free & inventory.on_node[position]).bit_count() if inventory else ()
+        parts.append(Zone((cpus & members).bit_count(), memory[position], gpus))
+    if inventory and (shares or free & ~inventory.placed):
+        _add_others(parts, inventory, free, shares)
+    return tuple(parts)
 
 
-def _with_unplaced(found: list[Zone], placed: int, free: int, shares: Mapping[int, int]) -> tuple[Zone, ...]:
-    """Devices without topology count with the first zone: they are as near to any."""
-    loose = (*sorted(left for device, left in shares.items() if left and not placed >> device & 1),)
-    loose += (WHOLE,) * sum(1 for _ in iter_bits(free & ~placed))
-    if loose:
-        first = found[0]
-        found[0] = Zone(first.cpus, first.memory, tuple(sorted((*first.gpus, *loose))))
-    return tuple(found)
+def _add_others(parts: list[Zone], inventory: Inventory, free: int, shares: Mapping[int, int]) -> None:
+    """What is left of shared devices; devices without topology count with the first zone: they are as near to any."""
+    unplaced = ~inventory.placed
+    for position, on in enumerate(inventory.on_node):
+        mine = on if position else on | unplaced
+        left = [amount for device, amount in shares.items() if amount and mine >> device & 1]
+        if not position:
+            left += [WHOLE] * (free & unplaced).bit_count()
+        if left:
+            part = parts[position]
+            parts[position] = Zone(part.cpus, part.memory, tuple(sorted((*left, *part.gpus))))

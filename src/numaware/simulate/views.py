@@ -5,6 +5,7 @@ In the lab agents never fail and report at once; where a scheduler's own cache l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import cast
 
@@ -57,7 +58,9 @@ def _empty(kubelet: Kubelet) -> Topology:
 def _free(node: Node) -> list[Resources]:
     """What nobody owns of each NUMA node; CPUs and memory that no manager looks after are always free."""
     kubelet, cpus = node.kubelet, free_cpus(node)
-    columns = {"cpu": [(cpus & members).bit_count() for members in kubelet.layout.node_cpus]}
+    columns: dict[str, Sequence[int]] = {
+        "cpu": [(cpus & members).bit_count() for members in kubelet.layout.node_cpus]
+    }
     for kind in kubelet.memory.kinds if kubelet.memory else ("memory",):
         columns[kind] = free_memory(node, kind)
     for name, inventory in kubelet.devices.inventories.items():
