@@ -195,22 +195,18 @@ def _joined(
         place = left.pop(alike[0])
         nodes[device] = numa if set(place) & set(numa) else place
     free = sorted(set(checkpoint.registered.get(name, ())) - in_use.keys())
-    dealt = dict(zip(free, left.items(), strict=False))
-    nodes |= {device: numa for device, (_, numa) in dealt.items()}
+    dealt = dict(zip(free, left, strict=False))
+    more, less = len(left) - len(dealt), len(free) - len(dealt)
     if dealt:
         notes.append(
             f"{name}: which of {len(dealt)} free devices is where is not known; dealt as --devices lists them"
         )
-    if len(dealt) < len(free):
-        notes.append(
-            f"{name}: --devices lists {len(free) - len(dealt)} devices less than the state file, and is believed"
-        )
-    if len(dealt) < len(left):
-        notes.append(
-            f"{name}: {len(left) - len(dealt)} devices of --devices are not in the state file, and taken to be free"
-        )
-    unnamed = left.keys() - {listed_id for listed_id, _ in dealt.values()}
-    return plugin_resource(name, nodes | {device: left[device] for device in unnamed})
+    if more:
+        notes.append(f"{name}: {more} devices of --devices are not in the state file, and taken to be free")
+    if less:
+        notes.append(f"{name}: --devices lists {less} devices less than the state file, and is believed")
+    nodes |= {device: left.pop(listed_id) for device, listed_id in dealt.items()}
+    return plugin_resource(name, nodes | left)
 
 
 def _nodes_in_use(name: str, checkpoint: DeviceCheckpoint) -> dict[str, tuple[int, ...]]:

@@ -33,7 +33,7 @@ class ContainerPlacement(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """The whole answer. `node` is the node before the pod came, `after` what it is afterwards.
+    """The whole answer. `node` is the node before the pod came, `after` what it is afterwards, `merges` the evidence.
 
     `admitted_when_empty` tells a node that is too full from one that is too small, or too strict, for the pod.
     """
@@ -46,6 +46,7 @@ class Explanation(msgspec.Struct, frozen=True):
     admitted_when_empty: bool
     reason: str
     message: Words
+    merges: tuple[Merge, ...]
     placements: tuple[ContainerPlacement, ...]
     why: tuple[Cause, ...]
     changes: tuple[Change, ...]
@@ -71,6 +72,7 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
         admitted_when_empty=admits(Node.fresh(node.kubelet.hardware, node.kubelet.config), pod),
         reason=verdict.reason,
         message=crashed or verdict.message,
+        merges=tuple(merges),
         placements=_placements(node, pod, verdict.held, merges),
         why=causes(node, pod, verdict, merges) if refused else (),
         changes=changes(node, pod, verdict) if refused else (),

@@ -13,10 +13,9 @@ from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.texts import Lang
 from numaware.serve.console.views.node import device_ids
 from numaware.twin.account import account, held_by
-from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hints
-from numaware.workload.demand import demand
+from numaware.workload.demand import Demand, demand
 from numaware.workload.pod import Pod
 
 State = Literal["preferred", "possible", "impossible"]
@@ -85,38 +84,29 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
 def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec", lang: Lang = "en") -> Explained:
     """Ask the twin; a pod that is on the node already is asked about as if it came anew."""
     node = node.release(pod.uid) if pod.uid in node.state.pods else node
-    told = explain(name, node, pod)
-    merges: list[Merge] = []
-    try:
-        verdict = node.admit(pod, merges.append)
-        held = verdict.held
-    except KubeletPanic:
-        held = node.state
+    explanation = explain(name, node, pod)
+    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
     config = node.kubelet.config
     return Explained(
         node=name,
         policy=config.topology_policy,
         scope=config.topology_scope,
-        explanation=to_builtins(told, spec_path, lang),
-        merges=tuple(_merge(node, pod, merge) for merge in merges),
-        fits=tuple(_fits(node, pod)),
-        devices=device_ids(node, held_by(held, pod.uid)) if told.admitted else {},
+        explanation=to_builtins(explanation, spec_path, lang),
+        merges=tuple(_merge(node, wanted, merge) for merge in explanation.merges),
+        fits=tuple(_fits(node, wanted)),
+        devices=device_ids(node, held_by(explanation.after.state, pod.uid)) if explanation.admitted else {},
     )
 
 
-def _fits(node: Node, pod: Pod) -> Iterator[ZoneFit]:
-    for resource, wanted in sorted(requested_by(_demand(node, pod), "").items()):
-        for part in account(node, resource) if wanted else ():
-            yield ZoneFit(resource, part.numa, wanted, part.free, part.free >= wanted)
+def _fits(node: Node, wanted: Demand) -> Iterator[ZoneFit]:
+    for resource, amount in sorted(requested_by(wanted, "").items()):
+        for part in account(node, resource) if amount else ():
+            yield ZoneFit(resource, part.numa, amount, part.free, part.free >= amount)
 
 
-def _demand(node: Node, pod: Pod) -> Any:
-    return demand(pod, sidecars=node.kubelet.rules.sidecars)
-
-
-def _merge(node: Node, pod: Pod, merge: Merge) -> MergeView:
+def _merge(node: Node, demanded: Demand, merge: Merge) -> MergeView:
     layout, policy = node.kubelet.layout, node.kubelet.config.topology_policy
-    wanted = requested_by(_demand(node, pod), merge.container or "")
+    wanted = requested_by(demanded, merge.container or "")
     answers = {
         resource: hints
         for answer in (merge.cpu, merge.memory, merge.device)
