@@ -14,7 +14,7 @@ from numaware.kube.topology import publish, volcano
 from numaware.machine.cpuset import CpuSet
 from numaware.schedule.cluster import Member
 from numaware.schedule.ledger import zones_of
-from numaware.schedule.zones import WHOLE, gpu_resource, zones
+from numaware.schedule.room import WHOLE, gpu_resource, numa_rooms
 from numaware.serve.console.views.wall_model import strips_of
 from numaware.serve.listing import zone_rows
 from numaware.simulate.views import numa_info_of, topology_of
@@ -59,7 +59,7 @@ def free_cpus_by_room(node: Node) -> dict[str, list[int]]:
     listed = CpuSet.parse(volcano.encode("n", node)["spec"]["numares"]["cpu"]["allocatable"]).mask
     places = kubelet.layout.node_cpus
     return {
-        "scores": [zone.cpus for zone in zones(node, {})],
+        "scores": [zone.cpus for zone in numa_rooms(node, {})],
         "published topology": [int(amounts["cpu"]) for amounts in published],
         "published for Volcano": [(listed & cpus & ~reserved).bit_count() for cpus in places],
         "told to peers in the lab": [dict(zone.available)["cpu"] // NANO for zone in topology_of(node).zones],
@@ -113,11 +113,13 @@ def test_every_room_tells_the_numbers_of_the_account(node: Node) -> None:
                 assert amount == managed[name][position].free * NANO
     gpu = gpu_resource(node)
     if "memory" in managed:
-        assert [zone.memory for zone in zones(node, {})] == [part.free for part in managed["memory"]]
+        assert [zone.memory for zone in numa_rooms(node, {})] == [part.free for part in managed["memory"]]
     if gpu:
         inventory = node.kubelet.devices.inventories[gpu]
         if inventory.placed.bit_count() == len(inventory.ids):
-            assert [zone.gpus for zone in zones(node, {})] == [(WHOLE,) * part.free for part in managed[gpu]]
+            assert [zone.gpus for zone in numa_rooms(node, {})] == [
+                (WHOLE,) * part.free for part in managed[gpu]
+            ]
         assert [(strip.gpus, strip.gpus - strip.gpus_used) for strip in strips_of(member)] == [
             (part.total, part.free) for part in managed[gpu]
         ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from numaware.schedule.room import WHOLE
 from numaware.schedule.shares import Share
-from numaware.schedule.zones import WHOLE
 from numaware.simulate.clusters import build
 from numaware.simulate.measure import Meter, numa_nodes, percent
 from numaware.simulate.run import run

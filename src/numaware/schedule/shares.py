@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from numaware.machine.cpuset import iter_bits
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource
 from numaware.twin.account import free_devices
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod, amount, units

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource, room, site
 from numaware.schedule.stranding import Mix, need_of
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource, room, site
 from numaware.simulate.result import Tile
 from numaware.twin import account
 from numaware.workload.pod import Pod

@@ -24,8 +24,8 @@ from numaware.schedule.constraints import (
 from numaware.schedule.engine import GATED
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.pod_kinds import Kind, kind_of
+from numaware.schedule.room import gpu_resource
 from numaware.schedule.shares import Share, choices, wanted_share
-from numaware.schedule.zones import gpu_resource
 from numaware.twin.account import free_devices
 from numaware.twin.equivalence import node_class
 from numaware.twin.node import Verdict

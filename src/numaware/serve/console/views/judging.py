@@ -19,8 +19,8 @@ from numaware.schedule.constraints import Neighbours, Question, cannot_judge, ca
 from numaware.schedule.evaluation import Evaluator, numa_reason
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.profile import DEFAULT_PROFILE
+from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room
 from numaware.schedule.stranding import Need, need_of
-from numaware.schedule.zones import WHOLE, Zone, gpu_resource, room
 from numaware.serve.console.views.pod_shape import AS_THEY_ARE, Rules
 from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import account, fewest_nodes_for, free_in_all, resources
@@ -256,11 +256,11 @@ def _stranded(member: Member, pod: Pod) -> int:
     return max(0, _fitting(need, here.whole) - sum(_fitting(need, zone) for zone in here.capped))
 
 
-def _empty_zones(member: Member) -> Sequence[Zone]:
+def _empty_zones(member: Member) -> Sequence[NumaRoom]:
     return room(_fresh(member.node), {}, member.allocatable, {}).capped
 
 
-def _fitting(need: Need, zone: Zone) -> int:
+def _fitting(need: Need, zone: NumaRoom) -> int:
     limits = [zone.cpus // need.cpus] if need.cpus else []
     if need.memory:
         limits.append(zone.memory // need.memory)

@@ -9,7 +9,7 @@ import msgspec
 from numaware.machine.cpuset import iter_bits, list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
-from numaware.schedule.zones import WHOLE, room
+from numaware.schedule.room import WHOLE, room
 from numaware.serve.console.views.wall_model import Largest, Refusals, Strip, WallModel, pool_of
 from numaware.serve.console.world import Event, Source
 from numaware.simulate.measure import numa_nodes

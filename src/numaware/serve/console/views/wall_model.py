@@ -10,7 +10,7 @@ import msgspec
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.pod_kinds import owns_something
-from numaware.schedule.zones import WHOLE, Zone, gpu_resource, room
+from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room
 from numaware.serve.console.views.judging import VERDICTS, Judge, Judgement
 from numaware.serve.console.views.pod_shape import Shape, pod_of
 from numaware.serve.console.world import World
@@ -353,7 +353,7 @@ class Refusals:
             self.worst = Storm(owner, node, count, since[owner, node])
 
 
-def _largest(member: Member, zones: Sequence[Zone]) -> Iterable[Largest]:
+def _largest(member: Member, zones: Sequence[NumaRoom]) -> Iterable[Largest]:
     """The largest pod on one NUMA node of a node, for every number of GPUs that one of them has free."""
     best: dict[int, Largest] = {}
     for numa, zone in zip(member.node.kubelet.layout.ids, zones, strict=True):

@@ -1,4 +1,4 @@
-"""What is free on each NUMA node of a twin, as plain numbers for scores.
+"""What is free on a node, as plain numbers for scores: to pin, NUMA node by NUMA node, and not requested, in all.
 
 A device may be shared by pods in thousandths (GPU sharing, which kubelets know nothing of), so devices are counted in
 thousandths, one by one; CPUs and memory are summed.
@@ -32,8 +32,8 @@ _SPANS: dict[str, Spans] = {
 }
 
 
-class Zone(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """One NUMA node: free CPUs, free bytes, and what is left of each GPU, ascending; used-up ones are left out."""
+class NumaRoom(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """Free to pin on one NUMA node: CPUs, bytes, and what is left of each GPU, ascending; used-up ones are left out."""
 
     cpus: int
     memory: int
@@ -41,20 +41,20 @@ class Zone(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class Room(msgspec.Struct, frozen=True, gc=False):
-    """What is free on a node: zone by zone, and whole CPUs and bytes for requests of any kind.
+    """What is free on a node: `zones` to pin (`twin/account.py`), `cpus` and `memory` not requested by any pod.
 
-    Pods that own nothing take from no zone, only from the second.
+    Pods that own nothing take from no zone, but they request.
     """
 
-    zones: tuple[Zone, ...]
+    zones: tuple[NumaRoom, ...]
     cpus: int
     memory: int
 
     @property
-    def whole(self) -> Zone:
+    def whole(self) -> NumaRoom:
         """The node as if it were one zone."""
         gpus = tuple(sorted([left for zone in self.zones for left in zone.gpus]))
-        return Zone(self.cpus, self.memory, gpus)
+        return NumaRoom(self.cpus, self.memory, gpus)
 
     @property
     def gpus(self) -> int:
@@ -62,7 +62,7 @@ class Room(msgspec.Struct, frozen=True, gc=False):
         return sum([sum(zone.gpus) for zone in self.zones])
 
     @property
-    def capped(self) -> tuple[Zone, ...]:
+    def capped(self) -> tuple[NumaRoom, ...]:
         """The zones, none with more than the node has left."""
         cpus, memory = self.cpus, self.memory
         for zone in self.zones:
@@ -70,7 +70,9 @@ class Room(msgspec.Struct, frozen=True, gc=False):
                 break
         else:
             return self.zones
-        return tuple([Zone(min(zone.cpus, cpus), min(zone.memory, memory), zone.gpus) for zone in self.zones])
+        return tuple(
+            [NumaRoom(min(zone.cpus, cpus), min(zone.memory, memory), zone.gpus) for zone in self.zones]
+        )
 
 
 class Site(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
@@ -90,7 +92,7 @@ def room(
 ) -> Room:
     """What is free on a node whose pods request `used` of `allocatable`; see `zones` for `shares`."""
     return Room(
-        zones(node, shares),
+        numa_rooms(node, shares),
         (allocatable.get("cpu", 0) - used.get("cpu", 0)) // 1000,
         allocatable.get("memory", 0) - used.get("memory", 0),
     )
@@ -108,7 +110,7 @@ def site(kubelet: Kubelet, allocatable: Amounts) -> Site:
 
 
 @lru_cache(maxsize=1024)
-def empty_whole(site: Site) -> Zone:
+def empty_whole(site: Site) -> NumaRoom:
     """Such a machine as if it were one zone, when nothing runs."""
     return site.empty.whole
 
@@ -123,7 +125,7 @@ def _gpu_resource(kubelet: Kubelet) -> str | None:
     return next((name for name in sorted(kubelet.devices.inventories) if "gpu" in name), None)
 
 
-def zones(node: Node, shares: Mapping[int, int]) -> tuple[Zone, ...]:
+def numa_rooms(node: Node, shares: Mapping[int, int]) -> tuple[NumaRoom, ...]:
     """The zones of a node; `shares` is what is left of devices in shared use (device index -> thousandths)."""
     kubelet = node.kubelet
     cpus, memory, name = free_cpus(node), free_memory(node), _gpu_resource(kubelet)
@@ -133,13 +135,13 @@ def zones(node: Node, shares: Mapping[int, int]) -> tuple[Zone, ...]:
     parts = []
     for position, members in enumerate(kubelet.layout.node_cpus):
         gpus = (WHOLE,) * (free & inventory.on_node[position]).bit_count() if inventory else ()
-        parts.append(Zone((cpus & members).bit_count(), memory[position], gpus))
+        parts.append(NumaRoom((cpus & members).bit_count(), memory[position], gpus))
     if inventory and (shares or free & ~inventory.placed):
         _add_others(parts, inventory, free, shares)
     return tuple(parts)
 
 
-def _add_others(parts: list[Zone], inventory: Inventory, free: int, shares: Mapping[int, int]) -> None:
+def _add_others(parts: list[NumaRoom], inventory: Inventory, free: int, shares: Mapping[int, int]) -> None:
     """What is left of shared devices; devices without topology count with the first zone: they are as near to any."""
     unplaced = ~inventory.placed
     for position, on in enumerate(inventory.on_node):
@@ -149,4 +151,4 @@ def _add_others(parts: list[Zone], inventory: Inventory, free: int, shares: Mapp
             left += [WHOLE] * (free & unplaced).bit_count()
         if left:
             part = parts[position]
-            parts[position] = Zone(part.cpus, part.memory, tuple(sorted((*left, *part.gpus))))
+            parts[position] = NumaRoom(part.cpus, part.memory, tuple(sorted((*left, *part.gpus))))
