@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from numaware.diagnose.explain.capacity import Zone, resources, zones
-from numaware.diagnose.explain.explanation import Explanation, Placement
+from numaware.diagnose.explain.explanation import ContainerPlacement, Explanation
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, label, say
 from numaware.machine.drawing.lines import GLUE, Line, Span, clip, width, wrap
 from numaware.machine.words import printable
+from numaware.twin.account import NumaAccount, account, resources
 from numaware.twin.node import Node
 
 _BAR = 32
@@ -102,29 +102,27 @@ def _kubelet(node: Node, lang: Lang) -> str:
 def _picture(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     """One row per NUMA node: its CPUs as a bar, then what is free of everything, before the pod comes."""
     before, after = explanation.node, explanation.after
-    everything = {resource: zones(before, resource) for resource in resources(before)}
-    table = {
-        resource: by_node for resource, by_node in everything.items() if any(zone.total for zone in by_node)
-    }
+    everything = {resource: account(before, resource) for resource in resources(before)}
+    table = {resource: parts for resource, parts in everything.items() if any(part.total for part in parts)}
     if not table:
         return
     yield ()
-    mine = {zone.numa: zone.free for zone in zones(after, "cpu")} if explanation.admitted else {}
-    widest = max((zone.total for zone in table.get("cpu", ())), default=0)
+    mine = {part.numa: part.free for part in account(after, "cpu")} if explanation.admitted else {}
+    widest = max((part.total for part in table.get("cpu", ())), default=0)
     cells = min(_BAR, widest, room - _MARGIN)
     columns = {
-        resource: max(width(_left(resource, zone, lang)) for zone in by_node)
-        for resource, by_node in table.items()
+        resource: max(width(_left(resource, part, lang)) for part in parts)
+        for resource, parts in table.items()
     }
     drawn: set[str] = set()
     for index, number in enumerate(before.kubelet.layout.ids):
         row = []
         if "cpu" in table:
-            zone = table["cpu"][index]
-            row.append(_bar(zone, zone.free - mine.get(zone.numa, zone.free), widest, cells))
+            part = table["cpu"][index]
+            row.append(_bar(part, part.free - mine.get(part.numa, part.free), widest, cells))
             drawn.update(row[0])
-        for resource, by_node in table.items():
-            text = _left(resource, by_node[index], lang)
+        for resource, parts in table.items():
+            text = _left(resource, parts[index], lang)
             row.append(text + " " * (columns[resource] - width(text)))
         for place, text in enumerate(_rows(row, room - _MARGIN)):
             head = f"  NUMA {number}" if place == 0 else ""
@@ -152,21 +150,20 @@ def _rows(cells: Sequence[str], room: int) -> Iterator[str]:
         yield row.rstrip()
 
 
-def _left(resource: str, zone: Zone, lang: Lang) -> str:
+def _left(resource: str, part: NumaAccount, lang: Lang) -> str:
     name = printable(resource)
-    if not zone.total:
+    if not part.total:
         return _label("explain-none", lang, resource=name)
-    free, total = (resource, zone.free), (resource, zone.total)
+    free, total = (resource, part.free), (resource, part.total)
     return _label("explain-left", lang, resource=name, free=free, total=total)
 
 
-def _bar(zone: Zone, new: int, widest: int, cells: int) -> str:
+def _bar(part: NumaAccount, new: int, widest: int, cells: int) -> str:
     """CPUs of one node to scale; a part that is not empty shows at least one mark."""
-    length = max(1, zone.total * cells // widest) if zone.total else 0
-    held = max(0, zone.total - zone.free - zone.reserved)
+    length = max(1, part.total * cells // widest) if part.total else 0
     marks = ""
-    for amount, glyph in ((zone.reserved, _SYSTEM), (held, _HELD), (new, _NEW)):
-        marks += glyph * (max(1, amount * length // zone.total) if amount else 0)
+    for amount, glyph in ((part.reserved, _SYSTEM), (part.held, _HELD), (new, _NEW)):
+        marks += glyph * (max(1, amount * length // part.total) if amount else 0)
     return (marks[:length] + _FREE * (length - len(marks))).ljust(cells)
 
 
@@ -179,17 +176,13 @@ def _placements(explanation: Explanation, room: int, lang: Lang) -> Iterator[Lin
     yield from _table(table, room, "bold")
 
 
-def _parts(node: Node, placed: Placement, lang: Lang) -> Iterator[str]:
+def _parts(node: Node, placed: ContainerPlacement, lang: Lang) -> Iterator[str]:
     layout = node.kubelet.layout
     touched: set[int] = set()
     if placed.cpus is None:
         yield label("explain-shared", lang)
     else:
-        nodes = [
-            number
-            for number, cpus in zip(layout.ids, layout.node_cpus, strict=True)
-            if cpus & placed.cpus.mask
-        ]
+        nodes = layout.node_ids(layout.nodes_of(placed.cpus.mask))
         touched.update(nodes)
         yield _label("explain-own", lang, cpus=str(placed.cpus), nodes=nodes)
     for block in placed.memory:

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from numaware.schedule.node_facts import NodeFacts, pod_requests
 from numaware.schedule.pod_kinds import owns_something
+from numaware.schedule.room import WHOLE
 from numaware.schedule.shares import Remainders, Share, device_for, settled, wanted_share, with_shared
-from numaware.schedule.zones import WHOLE
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint

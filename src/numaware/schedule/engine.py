@@ -31,10 +31,10 @@ from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.schedule.pool import Pool
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
+from numaware.schedule.room import gpu_resource
 from numaware.schedule.shares import Share
 from numaware.schedule.storm import StormGuard
 from numaware.schedule.stranding import Mix, Need, need_of
-from numaware.schedule.zones import gpu_resource
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod

@@ -17,7 +17,8 @@ from numaware.schedule.partial_node import UNKNOWN, PartialNode, class_of
 from numaware.schedule.pod_footprint import PodFootprint, footprint
 from numaware.schedule.pod_kinds import Kind, owns_something
 from numaware.schedule.profile import Profile
-from numaware.schedule.score import Outcome, Placement
+from numaware.schedule.room import Room, room
+from numaware.schedule.score import Outcome, ScoreInput
 from numaware.schedule.score_bounds import (
     Spot,
     Standing,
@@ -28,7 +29,6 @@ from numaware.schedule.score_bounds import (
 )
 from numaware.schedule.shares import choices, shares_class, with_shared
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import Room, room
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
@@ -221,7 +221,7 @@ class Evaluator:
                 self._answers[kind] = answers
         return answers
 
-    def _weigh(self, placement: Placement, kind: Kind) -> int:
+    def _weigh(self, placement: ScoreInput, kind: Kind) -> int:
         return self.profile.weigh(kind.workload, placement, self.mix)
 
     def _fit(self, answers: EvaluationCache, number: int, member: Member, pod: Pod) -> Fit:

@@ -11,7 +11,6 @@ from collections.abc import Hashable, Iterator
 from itertools import combinations, islice
 from typing import Any, NamedTuple
 
-from numaware.diagnose.explain.capacity import fewest_nodes, resources, zones
 from numaware.diagnose.explain.causes import causes, requested_by
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Words
@@ -20,6 +19,7 @@ from numaware.schedule.constraints import cannot_judge
 from numaware.schedule.engine import GATED, Decision, Engine
 from numaware.schedule.evaluation import numa_reason
 from numaware.schedule.partial_node import UNKNOWN, class_of
+from numaware.twin.account import account, fewest_nodes, resources
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.workload.demand import demand
@@ -87,7 +87,7 @@ def _miss(member: Member, pod: Pod, verdict: Verdict, merges: list[Merge]) -> _M
     requested = requested_by(demand(pod, sidecars=node.kubelet.rules.sidecars), verdict.container)
     wanted = {name: requested[name] for name in resources(node) if requested.get(name)}
     width = max((fewest_nodes(node, name, number) for name, number in wanted.items()), default=1)
-    free = {name: {zone.numa: zone.free for zone in zones(node, name, pod.uid)} for name in wanted}
+    free = {name: {part.numa: part.free for part in account(node, name, pod.uid)} for name in wanted}
     best: tuple[int, int, tuple[int, ...], dict[str, int]] | None = None
     for nodes in islice(combinations(node.kubelet.layout.ids, width), _MOST_SETS):
         missing = {

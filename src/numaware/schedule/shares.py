@@ -12,7 +12,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from numaware.machine.cpuset import iter_bits
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource
+from numaware.twin.account import free_devices
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod, amount, units
 
@@ -67,7 +68,7 @@ def settled(
 ) -> tuple[dict[str, int], dict[int, int]]:
     """Which pods stay on the devices they are known to share, and what is left of those; `node` has none in shared use."""
     name = gpu_resource(node)
-    free = node.kubelet.devices.free(node.state.device, name) if name else 0
+    free = free_devices(node, name) if name else 0
     sharers: dict[str, int] = {}
     left: dict[int, int] = {}
     for uid, share in wanted.items():
@@ -101,7 +102,7 @@ def _devices(node: Node, shares: Remainders, want: int) -> Iterator[tuple[int, S
     if name is None:
         return
     inventory = node.kubelet.devices.inventories[name]
-    free = node.kubelet.devices.free(node.state.device, name)
+    free = free_devices(node, name)
     for device in iter_bits(free | sum(1 << index for index in shares)):
         left = shares.get(device, WHOLE)
         if left >= want:

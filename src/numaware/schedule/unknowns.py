@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from numaware.schedule.published_counts import Counts, amount
 from numaware.schedule.shares import wanted_share
+from numaware.twin.account import free_cpus, free_devices
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hint
 from numaware.workload.demand import Demand, demand
@@ -65,8 +66,7 @@ class Judge:
         if self.counts.threads is None and any(number % 2 for number in capacities):
             return True
         reserved = sum(capacities) - self.counts.total("cpu")
-        cpus = self.node.kubelet.cpus
-        free = cpus.available(self.node.state.cpu).bit_count() if cpus else 0
+        free = free_cpus(self.node).bit_count()
         return all(number % threads == 0 for number in self.cpus) and sum(self.cpus) <= free - reserved * (
             threads - 1
         )
@@ -117,7 +117,7 @@ class Judge:
                 if self._merge_decides():
                     yield f"NUMA nodes of {name}"
             elif not self.counts.knows_devices(name):
-                free = self.node.kubelet.devices.free(self.node.state.device, name)
+                free = free_devices(self.node, name)
                 if total > max((free & on).bit_count() for on in inventories[name].on_node):
                     yield f"devices of {name} on several NUMA nodes"
 

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from numaware.diagnose.explain.capacity import resources, zones
 from numaware.errors import InputError
 from numaware.kube.pods import LivePod
-from numaware.machine.cpuset import iter_bits
 from numaware.schedule import ledger
 from numaware.schedule.cluster import Member
 from numaware.schedule.ledger import Observation, Prediction
 from numaware.schedule.partial_node import PartialNode, foreseen
 from numaware.serve.cluster_cache import ClusterCache
-from numaware.simulate.measure import fewest_nodes, numa_nodes
+from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import account, fewest_nodes_for, resources
 
 
 class ZoneRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -86,21 +85,19 @@ def _node_row(cache: ClusterCache, member: Member) -> NodeRow:
         pods=len(member.pods),
         waiting=len(known.waiting) if known else 0,
         problem=known.problem if known else "",
-        zones=() if known is None or known.level == "none" else _zone_rows(member),
+        zones=() if known is None or known.level == "none" else zone_rows(member),
     )
 
 
-def _zone_rows(member: Member) -> tuple[ZoneRow, ...]:
+def zone_rows(member: Member) -> tuple[ZoneRow, ...]:
+    """The NUMA nodes of a node, by the account of its twin."""
     node = member.node
-    rows: dict[int, tuple[dict[str, int], dict[str, int]]] = {
-        numa: ({}, {}) for numa in node.kubelet.layout.ids
-    }
+    rows = [ZoneRow(numa, {}, {}) for numa in node.kubelet.layout.ids]
     for name in resources(node):
-        for zone in zones(node, name):
-            if zone.numa in rows:
-                rows[zone.numa][0][name] = zone.total
-                rows[zone.numa][1][name] = zone.free
-    return tuple(ZoneRow(numa, capacity, free) for numa, (capacity, free) in rows.items())
+        for row, part in zip(rows, account(node, name), strict=True):
+            row.capacity[name] = part.total
+            row.free[name] = part.free
+    return tuple(rows)
 
 
 def pod_rows(cache: ClusterCache) -> Iterator[PodRow]:
@@ -138,7 +135,7 @@ def _aligned(member: Member, live: LivePod) -> bool | None:
     used = numa_nodes(member, live.pod)
     if not used:
         return None
-    return sum(1 for _ in iter_bits(used)) <= fewest_nodes(member.node, live.pod)
+    return used.bit_count() <= fewest_nodes_for(member.node, live.pod)
 
 
 def _numa(text: str, name: str) -> tuple[int, ...] | None:

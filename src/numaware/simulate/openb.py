@@ -23,7 +23,7 @@ from functools import lru_cache
 from numaware.errors import InputError
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE
 from numaware.simulate.clusters import MOST_PODS, ClusterSpec, NodeSpec
 from numaware.simulate.traces import SECOND, TimedPod, Trace
 from numaware.twin.config import KubeletConfig, MemoryReservation

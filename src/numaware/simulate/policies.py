@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Decision, Engine
 from numaware.schedule.node_facts import NodeFacts
-from numaware.schedule.zones import gpu_resource
+from numaware.schedule.room import gpu_resource
 from numaware.simulate.fgd import GradientDescent, Typical
 from numaware.simulate.peers import Kai, Koordinator, SchedulerPlugins, Volcano
 from numaware.simulate.random_source import random_source

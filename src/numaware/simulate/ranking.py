@@ -24,8 +24,9 @@ from numaware.schedule.constraints import (
 from numaware.schedule.engine import GATED
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.pod_kinds import Kind, kind_of
+from numaware.schedule.room import gpu_resource
 from numaware.schedule.shares import Share, choices, wanted_share
-from numaware.schedule.zones import gpu_resource
+from numaware.twin.account import free_devices
 from numaware.twin.equivalence import node_class
 from numaware.twin.node import Verdict
 from numaware.workload.pod import Pod
@@ -294,5 +295,5 @@ def _too_few_gpus(member: Member, pod: Pod) -> tuple[str, ...]:
     if gpu is None or not member.load.shares or wanted_share(pod):
         return ()
     wanted = dict(kind_of(pod).requests).get(gpu, 0)
-    free = member.node.kubelet.devices.free(member.node.state.device, gpu).bit_count()
+    free = free_devices(member.node, gpu).bit_count()
     return () if wanted <= free else (f"Insufficient {gpu}",)

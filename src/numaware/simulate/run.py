@@ -27,10 +27,11 @@ from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.simulate.clusters import ClusterSpec, build
-from numaware.simulate.measure import Meter, fewest_nodes, numa_nodes, percent
+from numaware.simulate.measure import Meter, numa_nodes, percent
 from numaware.simulate.policies import POLICIES, Setting
 from numaware.simulate.result import Result, Run, Sample, Storm, Tile
 from numaware.simulate.traces import SECOND, Arrival, FinishEvent, NodeEvent, Trace, arrivals, asked
+from numaware.twin.account import fewest_nodes_for
 from numaware.workload.pod import Pod
 
 RECREATIONS = 10
@@ -203,7 +204,9 @@ class _Lab:
         self.hindered.pop(pod.uid, None)
         self.meter.add(pod, 1)
         spread = numa_nodes(member, pod).bit_count()
-        stay = _Stay(pending, member.name, spread, fewest_nodes(member.node, pod) if spread > 1 else spread)
+        stay = _Stay(
+            pending, member.name, spread, fewest_nodes_for(member.node, pod) if spread > 1 else spread
+        )
         self.running[pod.uid] = stay
         self.admissions += 1
         self.waits += now - pending.since

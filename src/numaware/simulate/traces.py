@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from numaware.errors import InputError
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE
 from numaware.simulate.random_source import random_source
 from numaware.workload.pod import Pod, amount, units
 

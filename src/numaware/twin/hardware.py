@@ -217,6 +217,15 @@ class Layout:
             cpus |= self.node_cpus[position]
         return cpus
 
+    def nodes_of(self, cpus: int) -> int:
+        """The NUMA nodes, as a mask, that have some of these CPUs."""
+        nodes = 0
+        if cpus:
+            for position, members in enumerate(self.node_cpus):
+                if cpus & members:
+                    nodes |= 1 << position
+        return nodes
+
     def siblings(self, cpus: int) -> int:
         """The CPUs together with all threads of their cores."""
         for core in self.cores:

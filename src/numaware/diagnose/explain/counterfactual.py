@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from numaware.diagnose.explain.capacity import pod_name
 from numaware.diagnose.explain.change import Change, admits, tries
 from numaware.diagnose.explain.request_changes import request_changes
 from numaware.diagnose.finding import Message
+from numaware.twin.account import held_by, pod_name
 from numaware.twin.config import KubeletConfig, Options
 from numaware.twin.errors import StartError
 from numaware.twin.gotext import parse_bool
@@ -133,11 +133,11 @@ def _smallest_eviction(node: Node, pod: Pod) -> tuple[str, ...]:
 
 def _held(node: Node, uid: str) -> tuple[int, int, int]:
     """How much a pod holds: CPUs, bytes, devices."""
-    state = node.state
+    held = held_by(node.state, uid)
     return (
-        sum(cpus.bit_count() for cpus in state.cpu.owned.get(uid, {}).values()),
-        sum(block.size for blocks in state.memory.blocks.get(uid, {}).values() for block in blocks),
-        sum(mask.bit_count() for held in state.device.owned.get(uid, {}).values() for mask in held.values()),
+        held.cpus.bit_count(),
+        sum(block.size for block in held.memory),
+        sum(mask.bit_count() for mask in held.devices.values()),
     )
 
 

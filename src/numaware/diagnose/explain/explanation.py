@@ -13,6 +13,7 @@ from numaware.diagnose.explain.counterfactual import changes
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, Words, say
 from numaware.machine.cpuset import CpuSet
+from numaware.twin.account import held_by
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.files import devices_by_node
 from numaware.twin.memory.static import Block
@@ -21,7 +22,7 @@ from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
 
-class Placement(msgspec.Struct, frozen=True):
+class ContainerPlacement(msgspec.Struct, frozen=True):
     """What one container gets: its own CPUs (None: the shared pool), memory blocks, devices per NUMA node."""
 
     container: str
@@ -32,7 +33,7 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """The whole answer. `node` is the node before the pod came, `after` what it is afterwards.
+    """The whole answer. `node` is the node before the pod came, `after` what it is afterwards, `merges` the evidence.
 
     `admitted_when_empty` tells a node that is too full from one that is too small, or too strict, for the pod.
     """
@@ -45,7 +46,8 @@ class Explanation(msgspec.Struct, frozen=True):
     admitted_when_empty: bool
     reason: str
     message: Words
-    placements: tuple[Placement, ...]
+    merges: tuple[Merge, ...]
+    placements: tuple[ContainerPlacement, ...]
     why: tuple[Cause, ...]
     changes: tuple[Change, ...]
     warnings: tuple[Message, ...]
@@ -70,6 +72,7 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
         admitted_when_empty=admits(Node.fresh(node.kubelet.hardware, node.kubelet.config), pod),
         reason=verdict.reason,
         message=crashed or verdict.message,
+        merges=tuple(merges),
         placements=_placements(node, pod, verdict.held, merges),
         why=causes(node, pod, verdict, merges) if refused else (),
         changes=changes(node, pod, verdict) if refused else (),
@@ -77,25 +80,25 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
     )
 
 
-def _placements(node: Node, pod: Pod, state: NodeState, merges: list[Merge]) -> tuple[Placement, ...]:
+def _placements(
+    node: Node, pod: Pod, state: NodeState, merges: list[Merge]
+) -> tuple[ContainerPlacement, ...]:
     hints = {merge.container: merge.best for merge in merges}
-    cpus = state.cpu.owned.get(pod.uid, {})
-    blocks = state.memory.blocks.get(pod.uid, {})
-    devices = state.device.owned.get(pod.uid, {})
+    held = {container.name: held_by(state, pod.uid, (container.name,)) for container in pod.in_order}
     return tuple(
-        Placement(
-            container=container.name,
-            cpus=CpuSet.from_mask(cpus[container.name]) if container.name in cpus else None,
-            memory=blocks.get(container.name, ()),
+        ContainerPlacement(
+            container=name,
+            cpus=CpuSet.from_mask(mine.cpus) if mine.cpus else None,
+            memory=mine.memory,
             devices={
                 resource: {
-                    numa: len(ids) for numa, ids in devices_by_node(node.kubelet, resource, held).items()
+                    numa: len(ids) for numa, ids in devices_by_node(node.kubelet, resource, mask).items()
                 }
-                for resource, held in sorted(devices.get(container.name, {}).items())
+                for resource, mask in mine.devices.items()
             },
-            hint=hints.get(container.name, hints.get(None)),
+            hint=hints.get(name, hints.get(None)),
         )
-        for container in pod.in_order
+        for name, mine in held.items()
     )
 
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from numaware.diagnose.evidence.source_text import Written
-from numaware.diagnose.explain.capacity import zones
 from numaware.diagnose.explain.caveats import beyond_the_node
 from numaware.diagnose.explain.change import Change
 from numaware.diagnose.explain.explanation import Explanation, explain
 from numaware.diagnose.finding import Finding, Message, finding
 from numaware.diagnose.rules.manifests import subject_of
 from numaware.diagnose.texts import Words
+from numaware.twin.account import account
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node
 from numaware.workload.demand import demand, is_memory
@@ -174,7 +174,7 @@ def _width(workload: Workload, kind: NodeKind) -> dict[str, Any] | None:
                     continue
                 wanted = demand(workload.pod).containers
                 asked = sum(dict(one.memory).get(resource, 0) for one in wanted if one.name == container)
-                most = max((zone.most for zone in zones(node, resource)), default=0)
+                most = max((part.counted for part in account(node, resource)), default=0)
                 return {
                     "container": container,
                     "resource": resource,

@@ -14,6 +14,7 @@ from numaware.kube.topology import complete
 from numaware.kube.topology.fingerprint import Method, fingerprint
 from numaware.kube.topology.nrt import FINGERPRINT, METHOD, NUMA_ZONE, OLD_POLICIES, POLICY, SCOPE, ZONE_NAME
 from numaware.machine.cpuset import list_form
+from numaware.twin.account import account, free_cpus, resources
 from numaware.twin.node import Node
 from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
@@ -58,7 +59,7 @@ def encode(
         "metadata": metadata,
         "topologyPolicies": [_OLD_NAMES[policy, None if policy == "none" else config.topology_scope]],
         "attributes": _listed(attributes),
-        "zones": [_zone(node, position) for position in range(len(node.kubelet.layout.ids))],
+        "zones": [_zone(node, position, amounts) for position, amounts in enumerate(_amounts(node))],
     }
 
 
@@ -75,13 +76,13 @@ def _is_exclusive(node: Node, pod: Pod) -> bool:
     return bool({*cpu.owned.get(pod.uid, {}), *memory.blocks.get(pod.uid, {}), *placed} - ended)
 
 
-def _zone(node: Node, position: int) -> dict[str, Any]:
+def _zone(node: Node, position: int, resource_amounts: dict[str, tuple[int, int, int]]) -> dict[str, Any]:
     kubelet = node.kubelet
     hardware = kubelet.hardware.numa[position]
     cpus = kubelet.layout.node_cpus[position]
     attributes = {}
     if kubelet.cpus:
-        attributes[FREE_CPUS] = list_form(cpus & node.effective_shared() & ~kubelet.cpus.reserved)
+        attributes[FREE_CPUS] = list_form(cpus & free_cpus(node))
         attributes[RESERVED_CPUS] = list_form(cpus & kubelet.cpus.reserved)
     zone: dict[str, Any] = {
         "name": f"{ZONE_NAME}{hardware.id}",
@@ -96,7 +97,7 @@ def _zone(node: Node, position: int) -> dict[str, Any]:
                 "name": resource,
                 **{part: str(min(amount, _LARGEST)) for part, amount in zip(_PARTS, amounts, strict=True)},
             }
-            for resource, amounts in sorted(_amounts(node, position).items())
+            for resource, amounts in sorted(resource_amounts.items())
         ],
     }
     return {key: value for key, value in zone.items() if value != []}
@@ -105,27 +106,16 @@ def _zone(node: Node, position: int) -> dict[str, Any]:
 _PARTS = ("capacity", "allocatable", "available")
 
 
-def _amounts(node: Node, position: int) -> dict[str, tuple[int, int, int]]:
-    """Resource -> capacity, allocatable and available of one NUMA node, as the managers could give them."""
-    kubelet, state = node.kubelet, node.state
-    cpus = kubelet.layout.node_cpus[position]
-    found = {"cpu": (cpus.bit_count(), 0, 0)}
-    if kubelet.cpus:
-        could = cpus & ~kubelet.cpus.reserved
-        found["cpu"] = cpus.bit_count(), could.bit_count(), (could & node.effective_shared()).bit_count()
-    if kubelet.memory:
-        totals = kubelet.memory.totals[position]
-        for index, kind in enumerate(kubelet.memory.kinds):
-            if kind in totals:
-                could = kubelet.memory.allocatable[position][index]
-                found[kind] = totals[kind], could, state.memory.nodes[position].free[index]
-    for name, inventory in kubelet.devices.inventories.items():
-        on = inventory.on_node[position]
-        healthy = (on & inventory.healthy).bit_count()
-        if on:
-            free = (on & kubelet.devices.free(state.device, name)).bit_count()
-            found[name] = on.bit_count(), healthy, free
-    return found
+def _amounts(node: Node) -> list[dict[str, tuple[int, int, int]]]:
+    """Resource -> capacity, allocatable and available of each NUMA node, as the managers could give them."""
+    kubelet = node.kubelet
+    amounts = [{"cpu": (cpus.bit_count(), 0, 0)} for cpus in kubelet.layout.node_cpus]
+    for name in resources(node):
+        for position, part in enumerate(account(node, name)):
+            # A pool of huge pages may be there and empty.
+            if part.total or name == "cpu" or (kubelet.memory and name in kubelet.memory.totals[position]):
+                amounts[position][name] = part.total, part.allocatable, part.free
+    return amounts
 
 
 def _listed(attributes: dict[str, str]) -> list[dict[str, str]]:

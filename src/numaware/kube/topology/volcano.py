@@ -18,6 +18,7 @@ from numaware.kube.topology.report import Report, ZoneReport
 from numaware.machine.cpuset import MAX_ID, CpuSet, list_form
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
+from numaware.twin.account import cpu_owners
 from numaware.twin.config import KubeletConfig
 from numaware.twin.errors import StartError
 from numaware.twin.hardware import CpuPlace, Hardware, Layout, NumaHardware, layout
@@ -59,7 +60,7 @@ def encode(
         metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
     owned = 0
     allocations = []
-    for uid, containers in state.cpu.owned.items():
+    for uid, containers in cpu_owners(node).items():
         pod = state.pods.get(uid)
         for cpus in containers.values():
             owned |= cpus

@@ -94,6 +94,17 @@ class Inventory:
         """The fewest NUMA nodes that could hold `count` devices if all were free and healthy."""
         return next((size for size in range(1, nodes + 1) if self._largest[size] >= count), nodes)
 
+    def nodes_of(self, devices: int) -> int:
+        """The NUMA nodes, as a mask, that have some of these devices."""
+        nodes = 0
+        for index in iter_bits(devices):
+            nodes |= self.nodes[index]
+        return nodes
+
+    def names(self, devices: int) -> tuple[str, ...]:
+        """The ids of these devices, ascending."""
+        return tuple(self.ids[index] for index in iter_bits(devices))
+
     def aligned(self, nodes: int) -> int:
         """The devices on any of these NUMA nodes; few sets of them come true."""
         devices = self._aligned.get(nodes)

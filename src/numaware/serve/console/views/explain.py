@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from numaware.diagnose.explain.capacity import zones
 from numaware.diagnose.explain.causes import requested_by
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.texts import Lang
-from numaware.twin.errors import KubeletPanic
-from numaware.twin.node import Merge, Node, NodeState
+from numaware.serve.console.views.node import device_ids
+from numaware.twin.account import account, held_by
+from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hints
-from numaware.workload.demand import demand
+from numaware.workload.demand import Demand, demand
 from numaware.workload.pod import Pod
 
 State = Literal["preferred", "possible", "impossible"]
@@ -84,47 +84,29 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
 def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec", lang: Lang = "en") -> Explained:
     """Ask the twin; a pod that is on the node already is asked about as if it came anew."""
     node = node.release(pod.uid) if pod.uid in node.state.pods else node
-    told = explain(name, node, pod)
-    merges: list[Merge] = []
-    try:
-        verdict = node.admit(pod, merges.append)
-        held = verdict.held
-    except KubeletPanic:
-        held = node.state
+    explanation = explain(name, node, pod)
+    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
     config = node.kubelet.config
     return Explained(
         node=name,
         policy=config.topology_policy,
         scope=config.topology_scope,
-        explanation=to_builtins(told, spec_path, lang),
-        merges=tuple(_merge(node, pod, merge) for merge in merges),
-        fits=tuple(_fits(node, pod)),
-        devices=_devices(node, pod, held) if told.admitted else {},
+        explanation=to_builtins(explanation, spec_path, lang),
+        merges=tuple(_merge(node, wanted, merge) for merge in explanation.merges),
+        fits=tuple(_fits(node, wanted)),
+        devices=device_ids(node, held_by(explanation.after.state, pod.uid)) if explanation.admitted else {},
     )
 
 
-def _fits(node: Node, pod: Pod) -> Iterator[ZoneFit]:
-    for resource, wanted in sorted(requested_by(_demand(node, pod), "").items()):
-        for zone in zones(node, resource) if wanted else ():
-            yield ZoneFit(resource, zone.numa, wanted, zone.free, zone.free >= wanted)
+def _fits(node: Node, wanted: Demand) -> Iterator[ZoneFit]:
+    for resource, amount in sorted(requested_by(wanted, "").items()):
+        for part in account(node, resource) if amount else ():
+            yield ZoneFit(resource, part.numa, amount, part.free, part.free >= amount)
 
 
-def _devices(node: Node, pod: Pod, held: NodeState) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for owned in held.device.owned.get(pod.uid, {}).values():
-        for name, mask in owned.items():
-            ids = node.kubelet.devices.inventories[name].ids
-            found.setdefault(name, []).extend(ids[place] for place in range(len(ids)) if mask >> place & 1)
-    return {name: tuple(sorted(ids)) for name, ids in sorted(found.items())}
-
-
-def _demand(node: Node, pod: Pod) -> Any:
-    return demand(pod, sidecars=node.kubelet.rules.sidecars)
-
-
-def _merge(node: Node, pod: Pod, merge: Merge) -> MergeView:
+def _merge(node: Node, demanded: Demand, merge: Merge) -> MergeView:
     layout, policy = node.kubelet.layout, node.kubelet.config.topology_policy
-    wanted = requested_by(_demand(node, pod), merge.container or "")
+    wanted = requested_by(demanded, merge.container or "")
     answers = {
         resource: hints
         for answer in (merge.cpu, merge.memory, merge.device)
@@ -135,7 +117,7 @@ def _merge(node: Node, pod: Pod, merge: Merge) -> MergeView:
     best = merge.best.mask if merge.best.mask is not None else layout.full if merge.admitted else None
     rows = []
     for resource, hints in answers.items():
-        free = {zone.numa: zone.free for zone in zones(node, resource)}
+        free = {part.numa: part.free for part in account(node, resource)}
         cells = []
         for mask in shown:
             here = sum(free.get(numa, 0) for numa in layout.node_ids(mask))

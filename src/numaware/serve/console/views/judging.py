@@ -12,7 +12,6 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from numaware.diagnose.explain.capacity import free_in_all, resources, zones
 from numaware.diagnose.explain.causes import requested_by
 from numaware.diagnose.explain.change import admits
 from numaware.schedule.cluster import Cluster, Member
@@ -20,10 +19,11 @@ from numaware.schedule.constraints import Neighbours, Question, cannot_judge, ca
 from numaware.schedule.evaluation import Evaluator, numa_reason
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.profile import DEFAULT_PROFILE
+from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room
 from numaware.schedule.stranding import Need, need_of
-from numaware.schedule.zones import WHOLE, Zone, gpu_resource, room
 from numaware.serve.console.views.pod_shape import AS_THEY_ARE, Rules
-from numaware.simulate.measure import fewest_nodes, numa_nodes
+from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import account, fewest_nodes_for, free_in_all, resources
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.kubelet import start
 from numaware.twin.node import Node
@@ -183,7 +183,7 @@ def _judged(member: Member, pod: Pod, rules: Rules) -> Judgement:
     if verdict.admitted:
         mask = numa_nodes(_with(member, verdict.node), pod)
         ids = node.kubelet.layout.node_ids(mask)
-        if mask.bit_count() <= max(1, fewest_nodes(node, pod)):
+        if mask.bit_count() <= max(1, fewest_nodes_for(node, pod)):
             return Judgement("aligned", ids, stranded=stranded)
         return Judgement("split", ids, tuple(_scattered(node, pod, "")), stranded=stranded)
     told = (numa_reason(node, verdict),)
@@ -224,7 +224,7 @@ def _scattered(node: Node, pod: Pod, container: str) -> Iterator[Reason]:
     """Where each resource could be had in one piece, or how much is missing for that."""
     wanted = requested_by(demand(pod, sidecars=node.kubelet.rules.sidecars), container)
     for name, amount in wanted.items():
-        here = zones(node, name) if amount else ()
+        here = account(node, name) if amount else ()
         if not here:
             continue
         on = tuple(zone.numa for zone in here if zone.free >= amount)
@@ -256,11 +256,11 @@ def _stranded(member: Member, pod: Pod) -> int:
     return max(0, _fitting(need, here.whole) - sum(_fitting(need, zone) for zone in here.capped))
 
 
-def _empty_zones(member: Member) -> Sequence[Zone]:
+def _empty_zones(member: Member) -> Sequence[NumaRoom]:
     return room(_fresh(member.node), {}, member.allocatable, {}).capped
 
 
-def _fitting(need: Need, zone: Zone) -> int:
+def _fitting(need: Need, zone: NumaRoom) -> int:
     limits = [zone.cpus // need.cpus] if need.cpus else []
     if need.memory:
         limits.append(zone.memory // need.memory)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from numaware.diagnose.explain.capacity import zones
 from numaware.machine.cpuset import iter_bits, list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
-from numaware.schedule.zones import WHOLE, room
+from numaware.schedule.room import WHOLE, room
 from numaware.serve.console.views.wall_model import Largest, Refusals, Strip, WallModel, pool_of
 from numaware.serve.console.world import Event, Source
 from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import Holding, account, free_devices, free_memory, held_by, holders, pod_name
 from numaware.twin.hardware import Hardware
 from numaware.twin.links import MOST_DEVICES
 from numaware.twin.node import Node
@@ -177,7 +177,7 @@ def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Sum
         devices={name: len(node.kubelet.devices.inventories[name].ids) for name in names},
         free_cpus=(member.allocatable.get("cpu", 0) - load.used.get("cpu", 0)) // 1000,
         free_memory=member.allocatable.get("memory", 0) - load.used.get("memory", 0),
-        free_devices={name: node.kubelet.devices.free(node.state.device, name).bit_count() for name in names},
+        free_devices={name: free_devices(node, name).bit_count() for name in names},
         numa=wall_model.strips(member.name),
         refusals=refusals.by_node[member.name],
         storm=member.name in refusals.storms,
@@ -238,8 +238,8 @@ def largest_on(member: Member) -> Iterator[Largest]:
     yield from best
 
 
-def name_of(pod: Pod | None, uid: str) -> str:
-    return f"{pod.namespace}/{pod.name}" if pod is not None and pod.namespace else uid
+def name_of(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}" if pod.namespace else pod.uid
 
 
 def _numa(node: Node, position: int) -> NumaView:
@@ -250,15 +250,12 @@ def _numa(node: Node, position: int) -> NumaView:
     for cpu in hardware.cpus:
         cache = next((index for index, one in enumerate(caches) if one.cpus >> cpu.id & 1), None)
         cores.setdefault((cpu.socket, cache, cpu.core), []).append(cpu.id)
-    memory = kubelet.memory
-    free, reserved = hardware.memory_bytes, 0
+    memory = account(node, "memory")
     held: dict[str, int] = {}
-    if memory is not None:
-        zone = zones(node, "memory")[position]
-        free, reserved = zone.free, zone.reserved
-        for holder in zone.holders:
-            held[holder.pod] = held.get(holder.pod, 0) + holder.amount // len(holder.nodes)
-    pages = {name: (total, _free_pages(node, name, position, total)) for name, total in hardware.hugepages}
+    for holder in holders(node, "memory"):
+        if hardware.id in holder.nodes:
+            pod = pod_name(node, holder.uid)
+            held[pod] = held.get(pod, 0) + holder.amount // len(holder.nodes)
     return NumaView(
         id=hardware.id,
         cores=tuple(
@@ -267,18 +264,13 @@ def _numa(node: Node, position: int) -> NumaView:
         ),
         cpus=list_form(kubelet.layout.node_cpus[position]),
         memory=hardware.memory_bytes,
-        memory_free=free,
-        memory_reserved=reserved,
-        managed=memory is not None,
+        memory_free=free_memory(node)[position],
+        memory_reserved=memory[position].reserved if memory else 0,
+        managed=bool(memory),
         held=tuple(Held(pod, size) for pod, size in held.items()),
-        hugepages=pages,
+        hugepages={name: (total, free_memory(node, name)[position]) for name, total in hardware.hugepages},
         distances=hardware.distances,
     )
-
-
-def _free_pages(node: Node, name: str, position: int, total: int) -> int:
-    found = zones(node, name)
-    return found[position].free if found else total
 
 
 def _devices(member: Member) -> Iterator[NodeDevice]:
@@ -289,7 +281,7 @@ def _devices(member: Member) -> Iterator[NodeDevice]:
         for uid, containers in node.state.device.owned.items():
             for held in containers.values():
                 for index in iter_bits(held.get(name, 0)):
-                    owners[index] = name_of(node.state.pods.get(uid), uid)
+                    owners[index] = pod_name(node, uid)
         for index, device in enumerate(inventory.ids):
             yield NodeDevice(
                 device,
@@ -319,20 +311,18 @@ def _links(hardware: Hardware, devices: Sequence[NodeDevice]) -> tuple[tuple[str
 
 def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> PodOnNode:
     node = member.node
-    owned = 0
-    for cpus in node.state.cpu.owned.get(pod.uid, {}).values():
-        owned |= cpus
+    held = held_by(node.state, pod.uid)
     requests = dict(pod_requests(pod))
     story = wall_model.world.stories.get(pod.uid)
     return PodOnNode(
-        pod=name_of(pod, pod.uid),
+        pod=name_of(pod),
         uid=pod.uid,
         slot=slot,
         qos=qos_class(pod),
-        cpus=list_form(owned),
+        cpus=list_form(held.cpus),
         cpu_milli=requests.get("cpu", 0),
         memory=requests.get("memory", 0),
-        devices=device_ids(node, pod),
+        devices=device_ids(node, held),
         numa=node.kubelet.layout.node_ids(numa_nodes(member, pod)),
         aligned=wall_model.is_aligned(member, pod),
         since=story.since if story else 0,
@@ -340,11 +330,6 @@ def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> P
     )
 
 
-def device_ids(node: Node, pod: Pod) -> dict[str, tuple[str, ...]]:
-    """Resource -> the devices that a pod holds."""
-    found: dict[str, set[str]] = {}
-    for held in node.state.device.owned.get(pod.uid, {}).values():
-        for name, mask in held.items():
-            ids = node.kubelet.devices.inventories[name].ids
-            found.setdefault(name, set()).update(ids[index] for index in iter_bits(mask))
-    return {name: tuple(sorted(ids)) for name, ids in sorted(found.items())}
+def device_ids(node: Node, held: Holding) -> dict[str, tuple[str, ...]]:
+    """Resource -> the devices that somebody holds."""
+    return {name: node.kubelet.devices.inventories[name].names(mask) for name, mask in held.devices.items()}

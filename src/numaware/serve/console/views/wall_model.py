@@ -10,11 +10,12 @@ import msgspec
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.pod_kinds import owns_something
-from numaware.schedule.zones import WHOLE, Zone, gpu_resource, room
+from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room
 from numaware.serve.console.views.judging import VERDICTS, Judge, Judgement
 from numaware.serve.console.views.pod_shape import Shape, pod_of
 from numaware.serve.console.world import World
-from numaware.simulate.measure import fewest_nodes, numa_nodes
+from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import account, fewest_nodes_for
 from numaware.workload.pod import Pod
 
 MINUTE = 60_000
@@ -170,7 +171,7 @@ class WallModel:
         known = self._aligned.get(pod.uid)
         if known is None:
             spread = numa_nodes(member, pod).bit_count()
-            known = spread <= 1 or spread <= fewest_nodes(member.node, pod)
+            known = spread <= 1 or spread <= fewest_nodes_for(member.node, pod)
             self._aligned[pod.uid] = known
         return known
 
@@ -352,7 +353,7 @@ class Refusals:
             self.worst = Storm(owner, node, count, since[owner, node])
 
 
-def _largest(member: Member, zones: Sequence[Zone]) -> Iterable[Largest]:
+def _largest(member: Member, zones: Sequence[NumaRoom]) -> Iterable[Largest]:
     """The largest pod on one NUMA node of a node, for every number of GPUs that one of them has free."""
     best: dict[int, Largest] = {}
     for numa, zone in zip(member.node.kubelet.layout.ids, zones, strict=True):
@@ -395,47 +396,35 @@ def _stranded(judged: Collection[Judgement], pod: Pod) -> Stranded:
 
 def strips_of(member: Member) -> tuple[Strip, ...]:
     """What the NUMA nodes of a node hold."""
-    node = member.node
-    kubelet, state = node.kubelet, node.state
-    layout = kubelet.layout
-    owned = 0
-    for containers in state.cpu.owned.values():
-        for cpus in containers.values():
-            owned |= cpus
-    reserved = kubelet.cpus.reserved if kubelet.cpus else 0
-    pool = layout.all_cpus & ~owned & ~reserved
-    wanted = max(0, -(-member.load.used.get("cpu", 0) // 1000) - owned.bit_count())
-    gpu = gpu_resource(node)
-    inventory = kubelet.devices.inventories[gpu] if gpu else None
-    free_gpus = kubelet.devices.free(state.device, gpu) if gpu else 0
-    found = []
+    node, used = member.node, member.load.used
+    layout, gpu = node.kubelet.layout, gpu_resource(node)
+    cpus, memory = account(node, "cpu"), account(node, "memory")
+    gpus = account(node, gpu) if gpu else ()
+    pool = sum(part.free for part in cpus) if cpus else layout.cpu_count
+    wanted = max(0, -(-used.get("cpu", 0) // 1000) - sum(part.held for part in cpus))
+    # Where no manager looks after memory, a NUMA node has its share of what was asked for.
+    memory_used = _thousandths(used.get("memory", 0), member.allocatable.get("memory", 0))
+    strips = []
     for position, numa in enumerate(layout.ids):
-        inside = layout.node_cpus[position]
-        here = (pool & inside).bit_count()
-        on = inventory.on_node[position] if inventory else 0
-        found.append(
+        count = layout.node_cpus[position].bit_count()
+        here = cpus[position].free if cpus else count
+        strips.append(
             Strip(
                 numa,
-                inside.bit_count(),
-                (reserved & inside).bit_count(),
-                (owned & inside).bit_count(),
+                count,
+                cpus[position].reserved if cpus else 0,
+                cpus[position].held if cpus else 0,
                 # Nobody knows where shared work runs; it is drawn where the pool is.
-                min(here, round(wanted * here / pool.bit_count())) if pool else 0,
-                _memory_used(member, position),
-                on.bit_count(),
-                (on & ~free_gpus).bit_count(),
+                min(here, round(wanted * here / pool)) if pool else 0,
+                _thousandths(memory[position].total - memory[position].free, memory[position].total)
+                if memory
+                else memory_used,
+                gpus[position].total if gpus else 0,
+                gpus[position].total - gpus[position].free if gpus else 0,
             )
         )
-    return tuple(found)
+    return tuple(strips)
 
 
-def _memory_used(member: Member, position: int) -> int:
-    """In thousandths; where no manager looks after memory, the node's share of what was asked for."""
-    node = member.node
-    memory = node.kubelet.memory
-    if memory is None:
-        room = member.allocatable.get("memory", 0)
-        return 1000 * member.load.used.get("memory", 0) // room if room else 0
-    index = memory.kinds.index("memory")
-    total = memory.totals[position].get("memory", 0)
-    return 1000 * (total - node.state.memory.nodes[position].free[index]) // total if total else 0
+def _thousandths(part: int, whole: int) -> int:
+    return 1000 * part // whole if whole else 0

@@ -1,4 +1,4 @@
-"""What is free on each NUMA node of a twin, as plain numbers for scores.
+"""What is free on a node, as plain numbers for scores: to pin, NUMA node by NUMA node, and not requested, in all.
 
 A device may be shared by pods in thousandths (GPU sharing, which kubelets know nothing of), so devices are counted in
 thousandths, one by one; CPUs and memory are summed.
@@ -12,7 +12,8 @@ from typing import Literal
 
 import msgspec
 
-from numaware.machine.cpuset import iter_bits
+from numaware.twin.account import free_cpus, free_devices, free_memory
+from numaware.twin.device.manager import Inventory
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
 from numaware.workload.demand import Amounts
@@ -31,8 +32,8 @@ _SPANS: dict[str, Spans] = {
 }
 
 
-class Zone(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """One NUMA node: free CPUs, free bytes, and what is left of each GPU, ascending; used-up ones are left out."""
+class NumaRoom(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
+    """Free to pin on one NUMA node: CPUs, bytes, and what is left of each GPU, ascending; used-up ones are left out."""
 
     cpus: int
     memory: int
@@ -40,20 +41,20 @@ class Zone(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class Room(msgspec.Struct, frozen=True, gc=False):
-    """What is free on a node: zone by zone, and whole CPUs and bytes for requests of any kind.
+    """What is free on a node: `zones` to pin (`twin/account.py`), `cpus` and `memory` not requested by any pod.
 
-    Pods that own nothing take from no zone, only from the second.
+    Pods that own nothing take from no zone, but they request.
     """
 
-    zones: tuple[Zone, ...]
+    zones: tuple[NumaRoom, ...]
     cpus: int
     memory: int
 
     @property
-    def whole(self) -> Zone:
+    def whole(self) -> NumaRoom:
         """The node as if it were one zone."""
         gpus = tuple(sorted([left for zone in self.zones for left in zone.gpus]))
-        return Zone(self.cpus, self.memory, gpus)
+        return NumaRoom(self.cpus, self.memory, gpus)
 
     @property
     def gpus(self) -> int:
@@ -61,7 +62,7 @@ class Room(msgspec.Struct, frozen=True, gc=False):
         return sum([sum(zone.gpus) for zone in self.zones])
 
     @property
-    def capped(self) -> tuple[Zone, ...]:
+    def capped(self) -> tuple[NumaRoom, ...]:
         """The zones, none with more than the node has left."""
         cpus, memory = self.cpus, self.memory
         for zone in self.zones:
@@ -69,7 +70,9 @@ class Room(msgspec.Struct, frozen=True, gc=False):
                 break
         else:
             return self.zones
-        return tuple([Zone(min(zone.cpus, cpus), min(zone.memory, memory), zone.gpus) for zone in self.zones])
+        return tuple(
+            [NumaRoom(min(zone.cpus, cpus), min(zone.memory, memory), zone.gpus) for zone in self.zones]
+        )
 
 
 class Site(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
@@ -89,7 +92,7 @@ def room(
 ) -> Room:
     """What is free on a node whose pods request `used` of `allocatable`; see `zones` for `shares`."""
     return Room(
-        zones(node, shares),
+        numa_rooms(node, shares),
         (allocatable.get("cpu", 0) - used.get("cpu", 0)) // 1000,
         allocatable.get("memory", 0) - used.get("memory", 0),
     )
@@ -107,7 +110,7 @@ def site(kubelet: Kubelet, allocatable: Amounts) -> Site:
 
 
 @lru_cache(maxsize=1024)
-def empty_whole(site: Site) -> Zone:
+def empty_whole(site: Site) -> NumaRoom:
     """Such a machine as if it were one zone, when nothing runs."""
     return site.empty.whole
 
@@ -122,42 +125,30 @@ def _gpu_resource(kubelet: Kubelet) -> str | None:
     return next((name for name in sorted(kubelet.devices.inventories) if "gpu" in name), None)
 
 
-def zones(node: Node, shares: Mapping[int, int]) -> tuple[Zone, ...]:
+def numa_rooms(node: Node, shares: Mapping[int, int]) -> tuple[NumaRoom, ...]:
     """The zones of a node; `shares` is what is left of devices in shared use (device index -> thousandths)."""
-    kubelet, state = node.kubelet, node.state
-    free_cpus = node.effective_shared() & ~kubelet.cpus.reserved if kubelet.cpus else kubelet.layout.all_cpus
-    name = gpu_resource(node)
-    inventory = kubelet.devices.inventories[name] if name else None
-    free_gpus = kubelet.devices.free(state.device, name) if name else 0
-    memory = kubelet.memory
-    index = memory.kinds.index("memory") if memory else 0
-    found = []
-    for position, cpus in enumerate(kubelet.layout.node_cpus):
-        gpus: tuple[int, ...] = ()
-        if inventory is not None:
-            on = inventory.on_node[position]
-            gpus = (WHOLE,) * (free_gpus & on).bit_count()
-            if shares:
-                gpus = (
-                    *sorted([left for device, left in shares.items() if left and on >> device & 1]),
-                    *gpus,
-                )
-        size = (
-            state.memory.nodes[position].free[index]
-            if memory
-            else kubelet.hardware.numa[position].memory_bytes
-        )
-        found.append(Zone((free_cpus & cpus).bit_count(), size, gpus))
-    if inventory is not None and (shares or free_gpus & ~inventory.placed):
-        return _with_unplaced(found, inventory.placed, free_gpus, shares)
-    return tuple(found)
+    kubelet = node.kubelet
+    cpus, memory, name = free_cpus(node), free_memory(node), _gpu_resource(kubelet)
+    inventory, free = None, 0
+    if name is not None:
+        inventory, free = kubelet.devices.inventories[name], free_devices(node, name)
+    parts = []
+    for position, members in enumerate(kubelet.layout.node_cpus):
+        gpus = (WHOLE,) * (free & inventory.on_node[position]).bit_count() if inventory else ()
+        parts.append(NumaRoom((cpus & members).bit_count(), memory[position], gpus))
+    if inventory and (shares or free & ~inventory.placed):
+        _add_others(parts, inventory, free, shares)
+    return tuple(parts)
 
 
-def _with_unplaced(found: list[Zone], placed: int, free: int, shares: Mapping[int, int]) -> tuple[Zone, ...]:
-    """Devices without topology count with the first zone: they are as near to any."""
-    loose = (*sorted(left for device, left in shares.items() if left and not placed >> device & 1),)
-    loose += (WHOLE,) * sum(1 for _ in iter_bits(free & ~placed))
-    if loose:
-        first = found[0]
-        found[0] = Zone(first.cpus, first.memory, tuple(sorted((*first.gpus, *loose))))
-    return tuple(found)
+def _add_others(parts: list[NumaRoom], inventory: Inventory, free: int, shares: Mapping[int, int]) -> None:
+    """What is left of shared devices; devices without topology count with the first zone: they are as near to any."""
+    unplaced = ~inventory.placed
+    for position, on in enumerate(inventory.on_node):
+        mine = on if position else on | unplaced
+        left = [amount for device, amount in shares.items() if amount and mine >> device & 1]
+        if not position:
+            left += [WHOLE] * (free & unplaced).bit_count()
+        if left:
+            part = parts[position]
+            parts[position] = NumaRoom(part.cpus, part.memory, tuple(sorted((*left, *part.gpus))))
