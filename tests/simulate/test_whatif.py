@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import say
 from numaware.simulate.traces import Trace
 from numaware.simulate.whatif import Trial
@@ -27,7 +28,7 @@ def test_every_node_says_what_the_pod_would_get_or_why_not() -> None:
     said = {answer.node: answer for answer in found.answers}
     full = said["n0"] if said["n0"].placement is None else said["n1"]
     free = said["n1"] if full is said["n0"] else said["n0"]
-    assert full.reasons == ("Insufficient cpu",)
+    assert full.reasons == (Reason("insufficient", ("cpu",)),)
     assert free.placement is not None
     assert [(zone.numa, zone.cpus) for zone in free.placement.zones] == [(1, "8-15")]
     assert found.destinies[0].node == free.node
