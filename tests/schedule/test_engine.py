@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import say
 from numaware.schedule.cluster import Cluster
-from numaware.schedule.engine import GATED, Engine
+from numaware.schedule.engine import GATED, Decision, Engine
 from numaware.schedule.evaluation import ASTRAY
 from numaware.schedule.filters.taints_and_affinity import NOT_SELECTED
 from numaware.schedule.node_facts import Taint
@@ -14,6 +14,7 @@ from numaware.schedule.profile import Profile
 from numaware.schedule.storm import HELD, StormGuard
 from numaware.twin.hardware import Hardware
 from numaware.twin.node import Node
+from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Container, Pod
 from numaware.workload.scheduling import (
     VOLCANO_POLICY,
@@ -264,6 +265,32 @@ def test_a_decision_without_a_node_cannot_be_bound() -> None:
     engine = Engine(cluster_of(gpu_node()))
     with pytest.raises(ValueError, match="huge has no node"):
         engine.bind(engine.decide(pod("huge", 100)))
+
+
+def test_a_wrong_decision_is_refused_by_the_kubelet_and_changes_nothing() -> None:
+    """It was said to be admitted: hints that somebody brings were taken for the kubelet's."""
+    engine = Engine(cluster_of(gpu_node("single-numa-node")))
+    before = engine.cluster.members[0].load
+    verdict = engine.bind(Decision(pod("wide", 12), "n0", 0, (Hint(1, True),)))
+    assert (verdict.admitted, verdict.reason) == (False, "TopologyAffinityError")
+    assert engine.cluster.members[0].load is before
+    assert engine.cluster.where == {}
+
+
+def test_a_decision_that_no_longer_holds_is_refused_by_the_kubelet() -> None:
+    engine = Engine(cluster_of(gpu_node("single-numa-node")))
+    early, late = (engine.decide(pod(uid, 8)) for uid in "ab")
+    assert engine.bind(late).admitted
+    assert not engine.bind(early).admitted
+    assert list(engine.cluster.where) == ["b"]
+
+
+def test_what_is_reserved_is_what_the_kubelet_would_have_taken() -> None:
+    asked, told = (Engine(cluster_of(gpu_node("restricted", memory=True))) for _ in range(2))
+    for uid, cpus in (("a", 3), ("b", 2), ("c", 6)):
+        assert asked.bind(asked.decide(pod(uid, cpus, gpu=1))).admitted
+        told.reserve(told.decide(pod(uid, cpus, gpu=1)))
+    assert asked.cluster.members[0].node.key() == told.cluster.members[0].node.key()
 
 
 def test_undo_brings_back_neighbours_too() -> None:

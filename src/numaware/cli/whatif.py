@@ -75,7 +75,7 @@ def whatif(
     with file.open("rb") as stream:
         data = stream.read(_MOST_BYTES + 1)
     workloads = manifest.read(data, str(file)).workloads
-    trial = Trial(place.cluster, place.own)
+    trial = Trial.of(place.cluster, place.own)
     strange = [name for name in explain_on if name not in trial.cluster.by_name]
     if strange:
         raise InputError("--explain", f"the cluster has no node {printable(strange[0], 80)!r}")

@@ -10,7 +10,7 @@ import msgspec
 from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import Words
 from numaware.schedule.answer import Answer
-from numaware.schedule.cluster import Member
+from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.engine import Engine
 from numaware.schedule.ledger import Placement, placement_of
 from numaware.schedule.message import nearest_miss, refusal
@@ -44,19 +44,23 @@ class WhatIf(msgspec.Struct, frozen=True):
 
 
 class Trial:
-    """A cluster with its own pods on it, to be asked and then left as it is; `waiting` are those that found no place."""
+    """A cluster, to be asked and then left as it is; `waiting` are pods of its own that found no place."""
 
-    def __init__(self, spec: ClusterSpec, own: Trace) -> None:
-        self.cluster = build(spec)
-        self.engine = Engine(self.cluster)
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.engine = Engine(cluster)
         self.waiting: list[Pod] = []
+
+    @classmethod
+    def of(cls, spec: ClusterSpec, own: Trace) -> Trial:
+        """A cluster of the lab with its own pods on it."""
+        trial = cls(build(spec))
         fixed = msgspec.structs.replace(own, generators=(), arrive=None)
-        for arrival in arrivals(fixed, 0, "", 0, [member.name for member in self.cluster]):
-            decision = self.engine.decide(arrival.pod)
-            if decision.node is None:
-                self.waiting.append(arrival.pod)
-            else:
-                self.engine.bind(decision)
+        for arrival in arrivals(fixed, 0, "", 0, [member.name for member in trial.cluster]):
+            decision = trial.engine.decide(arrival.pod)
+            if decision.node is None or not trial.engine.bind(decision).admitted:
+                trial.waiting.append(arrival.pod)
+        return trial
 
     def ask(self, pods: Sequence[Pod]) -> WhatIf:
         """Try the pods in order; nothing stays."""
