@@ -149,7 +149,7 @@ def test_all_verdicts_are_among_the_answers(server: RunningConsole) -> None:
     def verdicts(found: Console) -> set[str]:
         told: set[str] = set()
         for shape in (Shape("14", "40Gi", 0), Shape("60", "8Gi", 0), Shape("24", "96Gi", 2)):
-            told |= {one.verdict for one in found.wall_model.judge.judge_all(pod_of(shape))}
+            told |= {one.verdict for one in found.wall_model.judge.judge(pod_of(shape))}
         return told
 
     assert server.do(verdicts) == {"aligned", "split", "refused", "full", "never"}
@@ -233,7 +233,7 @@ def test_changing_the_language_changes_the_answer_that_is_shown(
 ) -> None:
     def refusing(found: Console) -> str:
         pod = pod_of(Shape("14", "40Gi", 0))
-        judged = zip(found.world.cluster, found.wall_model.judge.judge_all(pod), strict=True)
+        judged = zip(found.world.cluster, found.wall_model.judge.judge(pod), strict=True)
         return next(member.name for member, one in judged if one.verdict == "refused")
 
     path = f"/whatif?node={server.do(refusing)}&shape=cpu:14,mem:40Gi,gpu:0"

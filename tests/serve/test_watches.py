@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kube.fake_api_server import FakeApiServer, fake_api_server, until
+from numaware.diagnose.reason import Reason
 from numaware.kube.client import Client
 from numaware.kube.config import connect
 from numaware.kube.resources import NAMESPACES, NODES
@@ -45,7 +46,7 @@ def play(story: Callable[[FakeApiServer], Awaitable[None]]) -> None:
 
 
 def new_truth() -> ClusterCache:
-    return ClusterCache(Engine(Cluster(()), knows_namespaces=False), lambda: 0.0)
+    return ClusterCache(Engine(Cluster((), knows_namespaces=False)), lambda: 0.0)
 
 
 @asynccontextmanager
@@ -79,7 +80,7 @@ def beside(chosen: dict[str, Any]) -> dict[str, Any]:
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def refused_because(cache: ClusterCache, name: str) -> list[str]:
+def refused_because(cache: ClusterCache, name: str) -> list[Reason]:
     (pod,) = [one.pod for one in cache.pods if one.name == name]
     return [reason for reason, _ in cache.engine.decide(pod).reasons]
 
@@ -148,7 +149,7 @@ def test_a_look_goes_on_without_namespaces_that_may_not_be_read(tmp_path: Path) 
             async with Client(await connect(kubeconfig(server, tmp_path), None)) as client:
                 problems = await look(client, cache)
             assert problems == []
-            assert cache.engine.neighbours.knows_namespaces is not forbidden
+            assert cache.engine.cluster.placed_pods.knows_namespaces is not forbidden
             assert list(cache.engine.cluster.by_name) == ["n0"]
 
     play(story)

@@ -11,6 +11,7 @@ from typing import Any
 
 from numaware.diagnose.explain.explanation import ContainerPlacement, Explanation
 from numaware.diagnose.finding import Message
+from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import Lang, label, say
 from numaware.machine.drawing.lines import GLUE, Line, Span, clip, width, wrap
 from numaware.machine.words import printable
@@ -45,11 +46,10 @@ def lines(explanation: Explanation, room: int, lang: Lang = "en") -> Iterator[Li
         yield from paragraph(f"⚠ {say(warning, lang)}", room, hang=2, style="warning")
 
 
-def grouped(groups: Mapping[tuple[str, ...], Sequence[str]], room: int, lang: Lang) -> Iterator[Line]:
+def grouped(groups: Mapping[tuple[Reason, ...], Sequence[str]], room: int, lang: Lang) -> Iterator[Line]:
     """Nodes by the reasons they give, those that give none first, then the many before the few."""
     for reasons, names in sorted(groups.items(), key=lambda item: (item[0] != (), -len(item[1]), item[0])):
-        worded = [_label("reason", lang, text=reason) for reason in reasons]
-        said = _label("reasons", lang, reasons=worded) if worded else label("whatif-takes", lang)
+        said = _label("reasons", lang, reasons=reasons) if reasons else label("whatif-takes", lang)
         yield from paragraph(_label("whatif-group", lang, count=len(names), said=said), room, hang=2)
         more = {"more": len(names) - _MOST_NAMES} if len(names) > _MOST_NAMES else {}
         shown = _label("whatif-names", lang, names=names[:_MOST_NAMES], **more)

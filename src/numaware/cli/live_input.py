@@ -45,7 +45,7 @@ def look_at(kubeconfig: str | None, context: str | None) -> tuple[ClusterCache, 
     from numaware.serve.watches import look  # noqa: PLC0415
 
     async def read() -> tuple[ClusterCache, list[str]]:
-        cache = ClusterCache(Engine(Cluster(()), knows_namespaces=False), lambda: 0.0)
+        cache = ClusterCache(Engine(Cluster((), knows_namespaces=False)), lambda: 0.0)
         async with Client(await connect(kubeconfig, context)) as client:
             await client.server_version()
             try:

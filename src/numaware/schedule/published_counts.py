@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from numaware.diagnose.reason import Code
 from numaware.twin.config import DEFAULT_VERSION, Options
 from numaware.workload.demand import Amounts, is_memory
 
@@ -28,7 +29,7 @@ class Counts(msgspec.Struct, frozen=True):
 
     `devices` is how many of each the node has in all, broken ones included (the capacity in the node's status).
     `current` is False when pods may have come since the counts were taken. `missing` is what else would have to be known
-    of a pod that wants anything of its own, in words.
+    of a pod that wants anything of its own.
     """
 
     zones: tuple[ZoneCounts, ...]
@@ -42,7 +43,7 @@ class Counts(msgspec.Struct, frozen=True):
     threads: int | None = None
     devices: Amounts = ()
     current: bool = True
-    missing: tuple[str, ...] = ()
+    missing: tuple[Code, ...] = ()
 
     def total(self, name: str) -> int:
         """What all zones together could give."""

@@ -18,12 +18,10 @@ from typing import NamedTuple
 from numaware.kube.nodes import LiveNode
 from numaware.kube.pods import LivePod
 from numaware.kube.topology.report import Report
-from numaware.schedule.engine import UNHEARD_OF, Decision, Engine
-from numaware.schedule.evaluation import ASTRAY
-from numaware.schedule.partial_node import UNKNOWN_OUTCOME
+from numaware.schedule.engine import Decision, Engine
 from numaware.serve.node_estimate import Held, Level, NodeEstimate, Told, estimate_node, facts_of
 from numaware.twin.errors import KubeletPanic
-from numaware.twin.node import Node, Verdict
+from numaware.twin.node import Node
 from numaware.workload.scheduling import Labels
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -104,7 +102,7 @@ class ClusterCache:
         facts = facts_of(live, place.reports)
         if facts == member.facts:
             return set()
-        self.engine.put(facts)
+        self.engine.cluster.put(facts)
         return {live.name}
 
     def drop_node(self, name: str) -> set[str]:
@@ -114,7 +112,7 @@ class ClusterCache:
         self._rebuild(name)
         if name not in self.engine.cluster.by_name:
             return set()
-        self.engine.drop(name)
+        self.engine.cluster.drop(name)
         return {name}
 
     def put_report(self, report: Report) -> set[str]:
@@ -155,11 +153,11 @@ class ClusterCache:
 
     def put_namespace(self, name: str, labels: Labels | None) -> set[str]:
         """A namespace is new, has other labels, or is gone (None)."""
-        return self._if_rules_differ(self.engine.neighbours.set_namespace(name, labels))
+        return self._if_rules_differ(self.engine.cluster.placed_pods.set_namespace(name, labels))
 
     def know_namespaces(self) -> set[str]:
         """Every namespace there is has been told of."""
-        return self._if_rules_differ(self.engine.neighbours.know_namespaces())
+        return self._if_rules_differ(self.engine.cluster.placed_pods.know_namespaces())
 
     def _if_rules_differ(self, differ: bool) -> set[str]:
         """Rules about other pods may open or close any node."""
@@ -187,18 +185,17 @@ class ClusterCache:
 
     # Acting
 
-    def assume(self, live: LivePod, decision: Decision) -> Verdict:
-        """The pod is about to be bound as decided; from now on it is on its node."""
-        verdict = self.engine.bind(decision)
-        if verdict.admitted and decision.node is not None:
+    def assume(self, live: LivePod, decision: Decision) -> None:
+        """The pod is about to be bound as was just decided; from now on it is on its node."""
+        self.engine.reserve(decision)
+        if decision.node is not None:
             self._note(live, decision.node, confirmed=False)
-        return verdict
 
     def assume_blindly(self, live: LivePod, node: str) -> None:
         """The pod is about to be bound to a node where nobody can tell what it will get."""
         self._note(live, node, confirmed=False)
         if node in self.engine.cluster.by_name:
-            self.engine.place(live.pod, node)
+            self.engine.cluster.place(live.pod, node)
 
     def forget(self, uid: str) -> set[str]:
         """The pod was not bound after all; unless the API server says that it was."""
@@ -275,7 +272,7 @@ class ClusterCache:
         estimate = self._places[name].estimate
         if estimate is None or estimate.level != "complete" or live.uid in estimate.counted or self._paused:
             return self._rebuild(name)
-        self.engine.place(live.pod, name)
+        self.engine.cluster.place(live.pod, name)
         return {name}
 
     def _described(self, live: LivePod) -> set[str]:
@@ -287,7 +284,7 @@ class ClusterCache:
             return set()
         if before.pod.shape != live.pod.shape:
             return self._rebuild(name)
-        self.engine.place(live.pod, name)
+        self.engine.cluster.place(live.pod, name)
         return {name}
 
     def _went(self, uid: str) -> set[str]:
@@ -299,7 +296,7 @@ class ClusterCache:
         if place.estimate is None or not place.estimate.current or self._paused:
             return self._rebuild(name)
         self._prune(place, place.estimate.counted)
-        self.engine.release(uid)
+        self.engine.cluster.release(uid)
         return {name}
 
     def _ended(self, live: LivePod) -> set[str]:
@@ -349,14 +346,14 @@ class ClusterCache:
         if member and not left and not member.load.astray and _same(member.node, node):
             if facts == member.facts:
                 return set()
-            self.engine.put(facts)
+            self.engine.cluster.put(facts)
             return {name}
-        self.engine.put(facts, node)
+        self.engine.cluster.put(facts, node)
         for event in left:
             if event.gone:
-                self.engine.release(event.held.live.uid)
+                self.engine.cluster.release(event.held.live.uid)
             else:
-                self.engine.place(event.held.live.pod, name)
+                self.engine.cluster.place(event.held.live.pod, name)
         return {name}
 
     def _prune(self, place: _Place, counted: frozenset[str]) -> None:
@@ -367,11 +364,6 @@ class ClusterCache:
             over = held.gone is not None and held.gone_at <= long_ago and uid not in counted
             if over and not _was_beside(held, waiting):
                 del place.held[uid]
-
-
-def is_unknown(reasons: Iterable[str]) -> bool:
-    """Whether a node does not refuse, but nobody can tell whether it would."""
-    return all(reason in (ASTRAY, UNHEARD_OF) or reason.startswith(UNKNOWN_OUTCOME) for reason in reasons)
 
 
 def _binding(held: Held) -> tuple[bool, datetime, datetime, str]:

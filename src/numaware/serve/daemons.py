@@ -82,12 +82,11 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
         metrics = Metrics()
         guard = StormGuard()
         engine = Engine(
-            Cluster(()),
+            Cluster((), knows_namespaces=False),
             options.profile,
             told=True,
             profiles=options.profiles,
             guard=guard,
-            knows_namespaces=False,
         )
         cache = ClusterCache(engine, time.monotonic)
         audit = PredictionAudit(engine.cluster, guard, time.monotonic, options.misses)

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from numaware.diagnose.reason import Code
 from numaware.errors import InputError
 from numaware.kube.nodes import LiveNode
 from numaware.kube.pods import KAI_OBSERVED, KAI_PREDICTED, LivePod
@@ -37,7 +38,7 @@ Level = Literal["complete", "counts", "none"]
 
 # Moments in the past that a fingerprint is looked for in; publishers lag behind by a minute at most.
 _MOST_MOMENTS = 64
-NO_TOPOLOGY = "the NUMA nodes, of which nobody tells"
+NO_TOPOLOGY: Code = "no-topology"
 
 
 class Held:
@@ -279,10 +280,10 @@ def _counts(live: LiveNode, report: Report, others: Iterable[Report], *, current
     """What is published, and what another publisher of the same node adds to it."""
     known = [report, *others]
     listed = {name for zone in report.zones for name, _ in zone.capacity}
-    missing = []
+    missing: list[Code] = []
     if report.publisher == "volcano":
         # Volcano counts CPUs only: who holds what memory and devices, and by whose rules, it does not tell.
-        missing.append("memory and devices of the NUMA nodes, of which Volcano does not tell")
+        missing.append("volcano-counts")
     return Counts(
         tuple(
             ZoneCounts(zone.id, zone.capacity, zone.allocatable, zone.available, zone.distances)

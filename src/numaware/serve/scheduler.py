@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, NoReturn, Protocol
 from numaware.diagnose.texts import say
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
-from numaware.schedule.engine import GATED, Decision
+from numaware.schedule.engine import Decision
 from numaware.schedule.message import nearest_miss, refusal
 from numaware.schedule.partial_node import foreseen
 from numaware.serve.cluster_cache import ClusterCache
@@ -119,13 +119,12 @@ class Scheduler:
 
     def nodes_changed(self, names: Collection[str]) -> None:
         """Nodes took or lost something: pods that one of them would take now are tried again."""
-        members = [
-            member for name in names if (member := self.cache.engine.cluster.by_name.get(name)) is not None
-        ]
-        if members:
-            why_not = self.cache.engine.why_not
+        known = [name for name in names if name in self.cache.engine.cluster.by_name]
+        if known:
             self.queue.wake(
-                lambda pod: _heeds_others(pod) or any(not why_not(member, pod) for member in members)
+                lambda pod: (
+                    _heeds_others(pod) or any(answer.admitted for answer in self.cache.engine.ask(pod, known))
+                )
             )
             self._news.set()
 
@@ -180,10 +179,7 @@ class Scheduler:
             return False
         node = decision.node
         before = self.cache.engine.cluster.by_name[node].node
-        if not self.cache.assume(live, decision).admitted:
-            # A decision that does not hold a moment later is a mistake of ours: try again rather than trust it.
-            self._failed(live.uid)
-            return False
+        self.cache.assume(live, decision)
         self.queue.placed(live.uid)
         self._on_sent(live.uid, before)
         self._crew.give(node, _Sent(live, prediction(self.cache, live, node), self.cache.estimate(node)))
@@ -231,10 +227,9 @@ class Scheduler:
     def _refuse(self, live: LivePod, decision: Decision) -> None:
         self._metrics.attempts.labels("unschedulable").inc()
         self.queue.refused(live.uid, self._clock())
-        message = self._words(decision)
         # A gate is the user's own "not yet": the API server has already said so on the pod.
-        if message != GATED:
-            self._actions.unschedulable(live, message)
+        if not live.pod.scheduling.gates:
+            self._actions.unschedulable(live, self._words(decision))
 
     def _words(self, decision: Decision) -> str:
         cluster = self.cache.engine.cluster

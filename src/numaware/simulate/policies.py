@@ -57,10 +57,10 @@ class Ours:
         return self.engine.bind(self._last)
 
     def release(self, uid: str) -> None:
-        self.engine.release(uid)
+        self.engine.cluster.release(uid)
 
     def describe(self, facts: NodeFacts) -> None:
-        self.engine.put(facts)
+        self.engine.cluster.put(facts)
 
 
 class Setting(NamedTuple):

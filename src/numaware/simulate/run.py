@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from numaware.diagnose.reason import Reason
+from numaware.diagnose.texts import Words, say
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
@@ -117,7 +119,7 @@ class _Lab:
         self.waiting: dict[str, _Pod] = {}
         self.running: dict[str, _Stay] = {}
         self.finished: list[_Stay] = []
-        self.hindered: dict[str, str] = {}
+        self.hindered: dict[str, Words] = {}
         self.refusals: Counter[str] = Counter()
         self.refused_where: Counter[tuple[str, str, str]] = Counter()
         self.waits = self.longest = self.admissions = 0
@@ -187,7 +189,7 @@ class _Lab:
             if self.policy.lags and not self.flushing:
                 self.flushing = True
                 self._at(now + _FLUSH_EVERY, _COMES, _Flush())
-            self.hindered[uid] = choice.reasons[0][0] if choice.reasons else "no nodes"
+            self.hindered[uid] = choice.reasons[0][0] if choice.reasons else Reason("no-nodes")
             return False
         if verdict.admitted:
             self._admitted(pending, self.cluster.by_name[choice.node], now)
@@ -313,7 +315,7 @@ class _Lab:
                 device_allocated_percent=devices,
                 stranded_percent=sample.stranded_percent,
                 decisions_per_second=round(self.decisions / self.spent, 1) if self.spent else 0.0,
-                unplaced_by_reason=_counted(Counter(self.hindered.values())),
+                unplaced_by_reason=_counted(Counter(map(say, self.hindered.values()))),
             ),
             cluster=self.spec.name,
             trace=self.trace.name,

@@ -14,6 +14,8 @@ from itertools import count
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from numaware.diagnose.reason import nodes_available
+from numaware.diagnose.texts import say
 from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.schedule.ledger import Placement, placement_of
@@ -155,7 +157,7 @@ class LabWorld:
         choice = self._policy.decide(pod, self.now)
         if choice.node is None:
             if pod.uid not in self.waiting:
-                message = _told(choice.reasons, len(self.cluster))
+                message = say(nodes_available(0, len(self.cluster), choice.reasons))
                 self.waiting[pod.uid] = Waiting(pod, owner, self.now, message)
                 self._lifetimes[pod.uid] = lifetime, refused
                 self._tell("waiting", pod, owner=owner, reason="FailedScheduling", message=message)
@@ -255,11 +257,6 @@ class LabWorld:
         if self._status == "open":
             return Ours(self.cluster)
         return POLICIES["kube-scheduler"](Setting(self.cluster, (), self._seed))
-
-
-def _told(reasons: tuple[tuple[str, int], ...], nodes: int) -> str:
-    told = ", ".join(sorted(f"{number} {reason}" for reason, number in reasons))
-    return f"0/{nodes} nodes are available: {told}."
 
 
 def _scheduler_name(status: Status) -> str:

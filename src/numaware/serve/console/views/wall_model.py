@@ -161,7 +161,6 @@ class WallModel:
                 self._rows.pop(name, None)
             else:
                 self._rows[name] = self._row(member)
-                self.judge.learn(member)
         if len(self._aligned) > 2 * len(self.cluster.where) + 1000:
             self._aligned = {uid: told for uid, told in self._aligned.items() if uid in self.cluster.where}
         return names
@@ -214,15 +213,10 @@ class WallModel:
             changed = (
                 self.cluster.changed_since(seen) if seen >= 0 else [member.name for member in self.cluster]
             )
-            members = []
-            for name in changed:
-                member = self.cluster.by_name.get(name)
-                if member is None:
-                    known.pop(name, None)
-                else:
-                    members.append(member)
-            for member, found in zip(members, self.judge.judge(members, pod), strict=True):
-                known[member.name] = found
+            names = [name for name in changed if name in self.cluster.by_name]
+            for name in set(changed).difference(names):
+                known.pop(name, None)
+            known.update(zip(names, self.judge.judge(pod, names), strict=True))
         self._judged[shape] = serial, known
         if len(self._judged) > _MOST_SHAPES:
             del self._judged[next(iter(self._judged))]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from numaware.schedule.constraints import volcano_reason
+from numaware.diagnose.texts import say
+from numaware.schedule.filters import volcano_reason
 from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.pod import Pod, Qos
 from numaware.workload.scheduling import VOLCANO_POLICY, Scheduling
@@ -36,7 +37,8 @@ def node(topology: str | None, cpu: str | None) -> NodeFacts:
     ],
 )
 def test_a_guaranteed_pod_needs_a_node_of_the_policy_it_names(where: NodeFacts, reason: str | None) -> None:
-    assert volcano_reason(pod("restricted"), where) == reason
+    refusal = volcano_reason(pod("restricted"), where)
+    assert (refusal and say(refusal)) == reason
 
 
 def test_a_pod_that_names_no_policy_or_is_not_guaranteed_goes_anywhere() -> None:

@@ -6,17 +6,18 @@ own Job controller makes of a task's `topologyPolicy`, and what the manifest rea
 
 from __future__ import annotations
 
+from numaware.diagnose.reason import Reason
 from numaware.machine.words import printable
 from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.pod import Pod
 from numaware.workload.qos import qos_class
 from numaware.workload.scheduling import VOLCANO_POLICY
 
-NO_NUMA_INFO = "numa info is empty"
-NOT_STATIC = "cpu manager policy isn't static"
+NO_NUMA_INFO = Reason("volcano-no-numa-info")
+NOT_STATIC = Reason("volcano-cpu-policy")
 
 
-def volcano_reason(pod: Pod, facts: NodeFacts) -> str | None:
+def volcano_reason(pod: Pod, facts: NodeFacts) -> Reason | None:
     """Why Volcano would not look at the node for this pod; only Guaranteed pods that name a policy can be refused."""
     policy = pod.scheduling.annotation(VOLCANO_POLICY)
     if policy in ("", "none") or qos_class(pod) != "Guaranteed":
@@ -26,7 +27,5 @@ def volcano_reason(pod: Pod, facts: NodeFacts) -> str | None:
     if facts.cpu_policy != "static":
         return NOT_STATIC
     if policy != facts.topology_policy:
-        return (
-            f"task topology policy[{printable(policy, 80)}] is different with node[{facts.topology_policy}]"
-        )
+        return Reason("volcano-policy", (printable(policy, 80), facts.topology_policy))
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from numaware.schedule.constraints.node_rules import selects, untolerated_taint
+from numaware.schedule.filters.taints_and_affinity import selects, untolerated_taint
 from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.scheduling import Labels, NodeRules, PodTerm, SpreadRule
 
@@ -28,7 +28,7 @@ class Kin:
         self.labels = dict(labels)
         self.namespace_labels = namespace_labels
         self.on: dict[str, int] = {}
-        self.tallies: list[Tally] = []
+        self.tallies: list[DomainCounts] = []
         # The standing terms of other pods that mean this kin, as of `version` of the index that keeps them.
         self.repelled: list[tuple[str, Sums]] = []
         self.pulled: list[tuple[str, Sums]] = []
@@ -44,7 +44,7 @@ class Kin:
         return chosen is not None and (self.namespace_labels is None or chosen.matches(self.namespace_labels))
 
 
-class Tally(Protocol):
+class DomainCounts(Protocol):
     """Counts kin by domain."""
 
     def wants(self, kin: Kin) -> bool: ...
@@ -52,7 +52,7 @@ class Tally(Protocol):
     def count(self, node: str, number: int) -> None: ...
 
 
-class TermTally:
+class TermCounts:
     """Pods that all of the terms speak of, by each term's topology key."""
 
     def __init__(self, terms: tuple[PodTerm, ...], labels: Mapping[str, Mapping[str, str]]) -> None:
@@ -69,7 +69,7 @@ class TermTally:
             add(sums, labels.get(key), number)
 
 
-class SpreadTally:
+class SpreadCounts:
     """Pods that one spread rule speaks of, in the domains that count for it; those are known even while empty."""
 
     def __init__(

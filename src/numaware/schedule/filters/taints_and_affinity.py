@@ -7,17 +7,18 @@ stay equal.
 
 from __future__ import annotations
 
+from numaware.diagnose.reason import Reason
 from numaware.schedule.node_facts import NodeFacts, Taint
 from numaware.workload.scheduling import NodeRules, Scheduling
 
-UNSCHEDULABLE = "node(s) were unschedulable"
-OTHER_NODE = "node(s) didn't match the requested node name"
-NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
+UNSCHEDULABLE = Reason("unschedulable")
+OTHER_NODE = Reason("node-name")
+NOT_SELECTED = Reason("node-affinity")
 
 _CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
-def static_reason(scheduling: Scheduling, facts: NodeFacts) -> str | None:
+def static_reason(scheduling: Scheduling, facts: NodeFacts) -> Reason | None:
     """The first reason why the pod may never go to this node as it is described, None if there is none."""
     rules = scheduling.node
     if facts.unschedulable and not tolerates(rules, _CORDON):
@@ -26,7 +27,7 @@ def static_reason(scheduling: Scheduling, facts: NodeFacts) -> str | None:
         return OTHER_NODE
     taint = untolerated_taint(rules, facts)
     if taint is not None:
-        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+        return Reason("untolerated-taint", (taint.key, taint.value))
     return None if selects(rules, facts) else NOT_SELECTED
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from numaware.schedule.constraints import Neighbours, neighbour_scores
-from numaware.schedule.constraints import neighbours as index
+from numaware.diagnose.reason import Reason
+from numaware.schedule.filters import PlacedPods
+from numaware.schedule.filters import placed_pods as index
 from numaware.schedule.node_facts import NodeFacts, Taint
+from numaware.schedule.preference_scores import neighbour_scores
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import (
     NodeRules,
@@ -22,23 +24,20 @@ from numaware.workload.scheduling import (
 from support.placed_pods import labels, node, pod, selector, term
 
 NODES = (node("a1", "zone=a"), node("a2", "zone=a"), node("b1", "zone=b"), node("nowhere"))
-NOT_NEAR = "node(s) didn't match pod affinity rules"
-TOO_NEAR = "node(s) didn't match pod anti-affinity rules"
-NOT_WELCOME = "node(s) didn't satisfy existing pods anti-affinity rules"
-UNEVEN = "node(s) didn't match pod topology spread constraints"
-NO_DOMAIN = "node(s) didn't match pod topology spread constraints (missing required label)"
+NOT_NEAR = Reason("pod-affinity")
+TOO_NEAR = Reason("pod-anti-affinity")
+NOT_WELCOME = Reason("existing-anti-affinity")
+UNEVEN = Reason("topology-spread")
+NO_DOMAIN = Reason("topology-spread-label")
 
 
-def reasons(neighbours: Neighbours, asking: Pod, nodes: tuple[NodeFacts, ...] = NODES) -> list[str | None]:
-    question = neighbours.ask(asking)
-    one_by_one = [question.reason(each.name) if question else None for each in nodes]
-    refused = question.refusals() if question else {}
-    assert [refused.get(each.name) for each in nodes] == one_by_one
-    return one_by_one
+def reasons(neighbours: PlacedPods, asking: Pod, nodes: tuple[NodeFacts, ...] = NODES) -> list[Reason | None]:
+    rules = neighbours.rules_for(asking)
+    return [rules.reason(each.name) if rules else None for each in nodes]
 
 
-def with_web(*names: str) -> Neighbours:
-    neighbours = Neighbours(NODES)
+def with_web(*names: str) -> PlacedPods:
+    neighbours = PlacedPods(NODES)
     for number, name in enumerate(names):
         neighbours.place(pod(f"web-{number}", "app=web"), name)
     return neighbours
@@ -58,7 +57,7 @@ def spread(key: str = "zone", skew: int = 1, chosen: Selector | None = None, **f
 
 
 def test_a_pod_without_rules_among_pods_without_rules_has_nothing_to_ask() -> None:
-    assert with_web("a1").ask(pod("new", "app=web")) is None
+    assert with_web("a1").rules_for(pod("new", "app=web")) is None
 
 
 def test_affinity_asks_for_the_domain_of_a_pod_it_means() -> None:
@@ -87,16 +86,16 @@ def test_anti_affinity_keeps_the_pod_out_of_the_domain_and_a_node_outside_all_do
 
 
 def test_placed_pods_keep_others_out_by_their_own_anti_affinity_until_they_go() -> None:
-    neighbours = Neighbours(NODES)
+    neighbours = PlacedPods(NODES)
     neighbours.place(apart(term("zone", "app=web")), "b1")
     assert reasons(neighbours, pod("w", "app=web")) == [None, None, NOT_WELCOME, None]
-    assert neighbours.ask(pod("c", "app=cache")) is None
+    assert neighbours.rules_for(pod("c", "app=cache")) is None
     neighbours.remove("new")
-    assert neighbours.ask(pod("w", "app=web")) is None
+    assert neighbours.rules_for(pod("w", "app=web")) is None
 
 
 def test_the_pods_own_rules_are_told_before_those_of_others() -> None:
-    neighbours = Neighbours(NODES)
+    neighbours = PlacedPods(NODES)
     mutual = apart(term("zone", "app=db"))
     neighbours.place(mutual, "a1")
     other = msgspec.structs.replace(mutual, uid="other")
@@ -120,14 +119,14 @@ def test_the_pods_own_rules_are_told_before_those_of_others() -> None:
 def test_a_term_means_the_namespaces_it_lists_and_those_it_selects(
     namespaces: tuple[str, ...], chosen: Selector | None, meant: bool
 ) -> None:
-    neighbours = Neighbours(NODES, {"shop": labels("team=red")})
+    neighbours = PlacedPods(NODES, {"shop": labels("team=red")})
     neighbours.place(pod("w", "app=web", namespace="shop"), "b1")
     asking = apart(PodTerm("host", selector("app=web"), namespaces, chosen))
     assert reasons(neighbours, asking)[2] == (TOO_NEAR if meant else None)
 
 
 def test_labels_of_namespaces_that_come_change_and_go_change_who_is_meant() -> None:
-    neighbours = Neighbours(NODES)
+    neighbours = PlacedPods(NODES)
     neighbours.place(pod("w", "app=web", namespace="shop"), "b1")
     red = PodTerm("host", selector("app=web"), (), selector("team=red"))
     theirs = PodTerm("host", selector("app=db"), (), selector("team=red"))
@@ -152,7 +151,7 @@ def test_a_namespace_matters_to_nobody_while_no_rule_selects_by_labels() -> None
 
 
 def test_until_all_namespaces_are_known_a_pod_is_kept_off_whoever_may_mean_it() -> None:
-    neighbours = Neighbours(NODES, knows_namespaces=False)
+    neighbours = PlacedPods(NODES, knows_namespaces=False)
     neighbours.place(
         pod("guard", rules=PodRules(apart=(PodTerm("host", selector("app=db"), (), selector("team=red")),))),
         "a1",
@@ -190,7 +189,7 @@ def test_a_pod_that_is_not_of_the_kind_it_counts_makes_no_domain_fuller() -> Non
 
 
 def test_spread_counts_only_pods_of_the_same_namespace() -> None:
-    neighbours = Neighbours(NODES)
+    neighbours = PlacedPods(NODES)
     neighbours.place(pod("w", "app=web", namespace="shop"), "a1")
     assert reasons(neighbours, spread()) == [None, None, None, NO_DOMAIN]
 
@@ -211,7 +210,7 @@ def test_a_spread_of_everything_counts_nobody_and_so_fits_wherever_there_is_a_do
 
 def test_nodes_the_pod_may_not_use_are_no_domains_unless_the_rule_says_so() -> None:
     nodes = (node("a1", "zone=a use=yes"), node("b1", "zone=b use=yes"), node("c1", "zone=c"))
-    neighbours = Neighbours(nodes)
+    neighbours = PlacedPods(nodes)
     neighbours.place(pod("w0", "app=web"), "a1")
     neighbours.place(pod("w1", "app=web"), "b1")
     choosy = NodeRules(selector=labels("use=yes"))
@@ -225,7 +224,7 @@ def test_nodes_the_pod_may_not_use_are_no_domains_unless_the_rule_says_so() -> N
 
 def test_tainted_nodes_are_domains_unless_the_rule_heeds_taints_and_the_pod_does_not_tolerate_them() -> None:
     nodes = (node("a1", "zone=a"), node("b1", "zone=b", Taint("gpu", "", "NoSchedule")))
-    neighbours = Neighbours(nodes)
+    neighbours = PlacedPods(nodes)
     neighbours.place(pod("w0", "app=web"), "a1")
     assert reasons(neighbours, spread(), nodes[:1]) == [UNEVEN]
     assert reasons(neighbours, spread(heed_taints=True), nodes[:1]) == [None]
@@ -239,7 +238,7 @@ def test_tainted_nodes_are_domains_unless_the_rule_heeds_taints_and_the_pod_does
 
 def test_a_node_that_lacks_one_of_the_keys_counts_for_none_of_the_rules() -> None:
     nodes = (node("a1", "zone=a rack=1"), node("b1", "zone=b rack=2"), node("c1", "zone=c"))
-    neighbours = Neighbours(nodes)
+    neighbours = PlacedPods(nodes)
     neighbours.place(pod("w0", "app=web"), "a1")
     neighbours.place(pod("w1", "app=web"), "b1")
     rules = tuple(SpreadRule(key, 1, hard=True, selector=selector("app=web")) for key in ("zone", "rack"))
@@ -315,13 +314,13 @@ def test_wishes_of_the_pod_and_of_those_placed_weigh_nodes() -> None:
         ),
     )
     names = [each.name for each in NODES]
-    question = neighbours.ask(asking)
+    question = neighbours.rules_for(asking)
     assert question is not None
     assert [question.weight(name) for name in names] == [14, -6, 7, 0]
     assert neighbour_scores(question, names) == [100, 0, 65, 30]
     fond = PodRules(near=(term("zone", "app=db"),), rather_apart=(PreferredPods(5, term("host", "app=db")),))
     neighbours.place(pod("fond", "app=cache", rules=fond), "b1")
-    question = neighbours.ask(asking)
+    question = neighbours.rules_for(asking)
     assert question is not None
     assert [question.weight(name) for name in names] == [14, -6, 7 + 1 - 5, 0]
 
@@ -329,6 +328,6 @@ def test_wishes_of_the_pod_and_of_those_placed_weigh_nodes() -> None:
 def test_nobody_scores_where_nobody_wishes() -> None:
     names = [each.name for each in NODES]
     assert neighbour_scores(None, names) == [0] * 4
-    assert neighbour_scores(with_web("a1").ask(apart(term("host", "app=web"))), names) == [0] * 4
+    assert neighbour_scores(with_web("a1").rules_for(apart(term("host", "app=web"))), names) == [0] * 4
     even = pod("new", rules=PodRules(rather_near=(PreferredPods(9, term("zone", "app=none")),)))
-    assert neighbour_scores(with_web("a1").ask(even), names) == [0] * 4
+    assert neighbour_scores(with_web("a1").rules_for(even), names) == [0] * 4

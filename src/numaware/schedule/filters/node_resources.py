@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from numaware.diagnose.reason import Reason
 from numaware.workload.demand import Amounts
 from numaware.workload.scheduling import EVERY_ADDRESS, HostPort
 
-TOO_MANY_PODS = "Too many pods"
-PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
+TOO_MANY_PODS = Reason("too-many-pods")
+PORTS_TAKEN = Reason("host-ports")
 
 # kube-scheduler asks for these first; it takes the others in any order, here by name.
 _FIRST = {"pods": 0, "cpu": 1, "memory": 2, "ephemeral-storage": 3}
@@ -19,7 +20,7 @@ _FIRST = {"pods": 0, "cpu": 1, "memory": 2, "ephemeral-storage": 3}
 
 def capacity_reasons(
     requests: Amounts, allocatable: Mapping[str, int], used: Mapping[str, int]
-) -> tuple[str, ...]:
+) -> tuple[Reason, ...]:
     """Everything there is too little of, none if the pod fits. A resource the node does not have counts as 0."""
     short = [
         resource
@@ -29,10 +30,12 @@ def capacity_reasons(
     if not short:
         return ()
     short.sort(key=lambda resource: (_FIRST.get(resource, len(_FIRST)), resource))
-    return tuple(TOO_MANY_PODS if resource == "pods" else f"Insufficient {resource}" for resource in short)
+    return tuple(
+        TOO_MANY_PODS if resource == "pods" else Reason("insufficient", (resource,)) for resource in short
+    )
 
 
-def ports_reason(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> str | None:
+def ports_reason(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> Reason | None:
     """Whether a port is taken: one on every address is in the way of the same port on any address, and the reverse."""
     taken: dict[tuple[str, int], set[str]] = {}
     for port in used:

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from numaware.schedule.constraints.places import Places
-from numaware.schedule.constraints.question import Question
-from numaware.schedule.constraints.tallies import Kin, SpreadTally, Sums, Tally, TermTally, add
+from numaware.schedule.filters.domain_counts import DomainCounts, Kin, SpreadCounts, Sums, TermCounts, add
+from numaware.schedule.filters.inter_pod import InterPodRules
 from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import Labels, NodeRules, PodRules, PodTerm, SpreadRule
@@ -32,7 +31,7 @@ class _Placed(msgspec.Struct, frozen=True, gc=False):
     kin: Kin
 
 
-class Neighbours:
+class PlacedPods:
     """Placed pods by kin and node. `namespaces` are labels of namespaces, for rules that select namespaces by them.
 
     While not all namespaces are known (`knows_namespaces`), a rule that selects them may mean any of them.
@@ -48,15 +47,15 @@ class Neighbours:
         self._namespaces = dict(namespaces or {})
         self.knows_namespaces = knows_namespaces
         self._nodes: dict[str, NodeFacts] = {}
-        self._places = Places()
+        self._labels: dict[str, dict[str, str]] = {}
         # Pods that nobody has asked about since they came, and that ask for nothing themselves: on most clusters all.
         self._uncounted: dict[str, tuple[Pod, str]] = {}
         self._placed: dict[str, _Placed] = {}
         # Node -> its pods, in the order in which they came.
         self._on: dict[str, dict[str, Pod]] = {}
         self._kin: dict[tuple[str, Labels], Kin] = {}
-        self._term_tallies: dict[tuple[PodTerm, ...], TermTally] = {}
-        self._spread_tallies: dict[tuple[object, ...], SpreadTally] = {}
+        self._term_tallies: dict[tuple[PodTerm, ...], TermCounts] = {}
+        self._spread_tallies: dict[tuple[object, ...], SpreadCounts] = {}
         self._repel: _Standing = {}
         self._pull: _Standing = {}
         self._version = 0
@@ -70,7 +69,7 @@ class Neighbours:
         if known is not None and known.labels == facts.labels and known.taints == facts.taints:
             return
         pods = self._leave(facts.name) if known is not None else []
-        self._places.set(facts.name, facts.labels)
+        self._labels[facts.name] = dict(facts.labels)
         self._forget_tallies()
         for pod in pods:
             self.place(pod, facts.name)
@@ -79,7 +78,7 @@ class Neighbours:
         """A node is gone, and with it the pods on it."""
         self._leave(name)
         del self._nodes[name]
-        self._places.drop(name)
+        del self._labels[name]
         self._forget_tallies()
 
     def set_namespace(self, name: str, labels: Labels | None) -> bool:
@@ -134,8 +133,8 @@ class Neighbours:
         if not placed.kin.on:
             del self._kin[placed.pod.namespace, placed.pod.scheduling.labels]
 
-    def ask(self, pod: Pod) -> Question | None:
-        """What the pod has to ask before it is placed; None if it may join anybody and nobody minds or cares."""
+    def rules_for(self, pod: Pod) -> InterPodRules | None:
+        """The rules to be kept when the pod is placed; None if it may join anybody and nobody minds or cares."""
         rules, spread = pod.scheduling.pods, pod.scheduling.spread
         if spread:
             spread = tuple(rule for rule in spread if rule.hard)
@@ -147,8 +146,8 @@ class Neighbours:
         if rules == _NO_RULES and not spread and not kin.repelled and not kin.pulled:
             return None
         near = self._term_tally(*rules.near) if rules.near else None
-        return Question(
-            places=self._places,
+        return InterPodRules(
+            labels=self._labels,
             spread=tuple(self._spreads(pod, kin, spread)),
             near=tuple((term.topology_key, near.sums[term.topology_key]) for term in rules.near)
             if near
@@ -175,17 +174,17 @@ class Neighbours:
     def _sums(self, term: PodTerm) -> Sums:
         return self._term_tally(term).sums[term.topology_key]
 
-    def _term_tally(self, *terms: PodTerm) -> TermTally:
+    def _term_tally(self, *terms: PodTerm) -> TermCounts:
         tally = self._term_tallies.get(terms)
         if tally is None:
-            tally = TermTally(terms, self._places.labels)
+            tally = TermCounts(terms, self._labels)
             self._start(tally)
             self._term_tallies[terms] = tally
         return tally
 
     def _spread_tally(
         self, namespace: str, rule: SpreadRule, keys: tuple[str, ...], rules: NodeRules
-    ) -> SpreadTally:
+    ) -> SpreadCounts:
         heeded = (
             (rules.selector, rules.required) if rule.heed_affinity else None,
             rules.tolerations if rule.heed_taints else None,
@@ -193,12 +192,12 @@ class Neighbours:
         key = (namespace, rule, keys, heeded)
         tally = self._spread_tallies.get(key)
         if tally is None:
-            tally = SpreadTally(namespace, rule, keys, rules, self._nodes.values())
+            tally = SpreadCounts(namespace, rule, keys, rules, self._nodes.values())
             self._start(tally)
             self._spread_tallies[key] = tally
         return tally
 
-    def _start(self, tally: Tally) -> None:
+    def _start(self, tally: DomainCounts) -> None:
         """Count everybody who is there, and from now on everybody who comes."""
         if len(self._term_tallies) + len(self._spread_tallies) >= MAX_TALLIES:
             self._forget_tallies()
@@ -238,7 +237,7 @@ class Neighbours:
         if sums is None:
             sums = standing[term] = {}
             self._version += 1
-        add(sums, self._places.labels[node].get(term.topology_key), number)
+        add(sums, self._labels[node].get(term.topology_key), number)
         if not sums:
             del standing[term]
             self._version += 1
@@ -264,7 +263,7 @@ class Neighbours:
 
     def _new_kin(self, pod: Pod) -> Kin:
         kin = self._kin[pod.namespace, pod.scheduling.labels] = self._unplaced(pod)
-        known: tuple[Tally, ...] = (
+        known: tuple[DomainCounts, ...] = (
             *self._term_tallies.values(),
             *self._spread_tallies.values(),
         )

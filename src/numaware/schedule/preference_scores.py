@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numaware.schedule.constraints.question import Question
+from numaware.schedule.filters.inter_pod import InterPodRules
 from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.scheduling import Scheduling
 
@@ -45,7 +45,7 @@ def taint_scores(scheduling: Scheduling, nodes: Sequence[NodeFacts]) -> list[int
     return [TOP - TOP * number // most if most else TOP for number in unwelcome]
 
 
-def neighbour_scores(question: Question | None, nodes: Sequence[str]) -> list[int]:
+def neighbour_scores(question: InterPodRules | None, nodes: Sequence[str]) -> list[int]:
     """By the wishes of the pod and of those already placed: 0 for the least liked node, 100 for the best."""
     if question is None or not question.wishes:
         return [0] * len(nodes)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from numaware.schedule.constraints import capacity_reasons, ports_reason
+from numaware.diagnose.reason import Reason
+from numaware.diagnose.texts import say
+from numaware.schedule.filters import capacity_reasons, ports_reason
+from numaware.workload.demand import Amounts
 from numaware.workload.scheduling import EVERY_ADDRESS, HostPort
 
-TAKEN = "node(s) didn't have free ports for the requested pod ports"
+TAKEN = Reason("host-ports")
+
+
+def short(requests: Amounts, allocatable: dict[str, int], used: dict[str, int]) -> tuple[str, ...]:
+    return tuple(map(say, capacity_reasons(requests, allocatable, used)))
 
 
 def test_what_is_left_may_be_used_up_exactly() -> None:
     requests = (("cpu", 500), ("pods", 1))
-    assert capacity_reasons(requests, {"cpu": 1000, "pods": 2}, {"cpu": 500, "pods": 1}) == ()
-    assert capacity_reasons(requests, {"cpu": 1000, "pods": 2}, {"cpu": 501, "pods": 1}) == (
-        "Insufficient cpu",
-    )
-    assert capacity_reasons(requests, {"cpu": 1000, "pods": 2}, {"pods": 2}) == ("Too many pods",)
+    assert short(requests, {"cpu": 1000, "pods": 2}, {"cpu": 500, "pods": 1}) == ()
+    assert short(requests, {"cpu": 1000, "pods": 2}, {"cpu": 501, "pods": 1}) == ("Insufficient cpu",)
+    assert short(requests, {"cpu": 1000, "pods": 2}, {"pods": 2}) == ("Too many pods",)
 
 
 def test_everything_that_is_short_is_told_in_the_order_it_is_looked_at() -> None:
@@ -28,7 +33,7 @@ def test_everything_that_is_short_is_told_in_the_order_it_is_looked_at() -> None
         ("memory", 1),
         ("pods", 1),
     )
-    assert capacity_reasons(requests, {}, {}) == (
+    assert short(requests, {}, {}) == (
         "Too many pods",
         "Insufficient cpu",
         "Insufficient memory",
@@ -39,8 +44,8 @@ def test_everything_that_is_short_is_told_in_the_order_it_is_looked_at() -> None
 
 
 def test_who_asks_for_nothing_is_not_kept_off_an_overfull_node() -> None:
-    assert capacity_reasons((("pods", 1),), {"cpu": 1, "pods": 9}, {"cpu": 5}) == ()
-    assert capacity_reasons((("cpu", 0), ("pods", 1)), {"cpu": 1, "pods": 9}, {"cpu": 5}) == ()
+    assert short((("pods", 1),), {"cpu": 1, "pods": 9}, {"cpu": 5}) == ()
+    assert short((("cpu", 0), ("pods", 1)), {"cpu": 1, "pods": 9}, {"cpu": 5}) == ()
 
 
 @pytest.mark.parametrize(

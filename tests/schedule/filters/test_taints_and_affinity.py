@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from numaware.schedule.constraints import node_affinity_scores, static_reason, taint_scores
+from numaware.diagnose.texts import say
+from numaware.schedule.filters import static_reason
 from numaware.schedule.node_facts import NodeFacts, Taint
+from numaware.schedule.preference_scores import node_affinity_scores, taint_scores
 from numaware.workload.scheduling import (
     NodeRules,
     NodeTerm,
@@ -23,7 +25,8 @@ NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
 
 
 def reason(rules: NodeRules, node: NodeFacts = NODE) -> str | None:
-    return static_reason(Scheduling(node=rules), node)
+    refusal = static_reason(Scheduling(node=rules), node)
+    return None if refusal is None else say(refusal)
 
 
 def required(*terms: NodeTerm) -> NodeRules:
