@@ -4,10 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from numaware.diagnose.texts import say
+from numaware.machine.node_topology import ZoneCounts
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.partial_node import UNKNOWN, PartialNode, class_of, partial_node
-from numaware.schedule.published_counts import Counts, ZoneCounts
+from numaware.schedule.published_counts import Counts
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from support.published_counts import published

@@ -3,13 +3,14 @@
 A reader fills in what its source knows and leaves the rest `None` or empty; nothing is guessed here. All
 tuples are sorted (CPUs and nodes by id, caches by level, type and first CPU, PCI by address), so that equal
 machines are equal values. What follows from the values (packages, cores, who is near a CPU-less node) is
-computed by the functions below and by `Machine`'s properties, never stored twice.
+computed by the functions below and by `Machine`'s properties, never stored twice. Names and order of the fields are
+those of the JSON that `codec.py` writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -26,6 +27,9 @@ PCI_ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
 MANAGEMENT_VENDORS = ("1a03", "102b")
 
 
+Bytes = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class Cpu(msgspec.Struct, frozen=True):
     """One logical CPU (a hardware thread), by its kernel number.
 
@@ -36,23 +40,23 @@ class Cpu(msgspec.Struct, frozen=True):
 
     id: int
     online: bool = True
-    allowed: bool = True
     package: int | None = None
     die: int | None = None
-    cluster: int | None = None
     core: int | None = None
     numa: int | None = None
     siblings: CpuSet = EMPTY
     kind: CoreKind | None = None
+    cluster: int | None = None
+    allowed: bool = True
 
 
-class Cache(msgspec.Struct, frozen=True):
+class Cache(msgspec.Struct, frozen=True, rename="camel"):
     """One cache and the CPUs that share it."""
 
     level: int
     type: CacheType
     cpus: CpuSet
-    size_bytes: int | None = None
+    size_bytes: Bytes | None = None
 
 
 def ordered_caches(caches: Iterable[Cache]) -> tuple[Cache, ...]:
@@ -70,7 +74,7 @@ class HugePages(msgspec.Struct, frozen=True):
     free: int | None = None
 
 
-class NumaNode(msgspec.Struct, frozen=True):
+class NumaNode(msgspec.Struct, frozen=True, rename="camel"):
     """One NUMA node: CPUs, memory, or both, or neither.
 
     `distances` holds (node id, distance) pairs, ascending by id, and is empty where the source has none.
@@ -88,13 +92,13 @@ class NumaNode(msgspec.Struct, frozen=True):
     allowed: bool = True
 
 
-class PciDevice(msgspec.Struct, frozen=True):
+class PciDevice(msgspec.Struct, frozen=True, rename="camel"):
     """One PCI function. `parent` is the bridge above it, None below a host bridge; `class_code` has six hex digits."""
 
     address: str
-    class_code: str
-    vendor: str
-    device: str
+    class_code: str = msgspec.field(name="class", default="000000")
+    vendor: str = ""
+    device: str = ""
     driver: str | None = None
     numa: int | None = None
     local_cpus: CpuSet | None = None
@@ -106,7 +110,7 @@ class Device(msgspec.Struct, frozen=True):
     """A device by the name people use for it (GPU0, eth0, mlx5_0, nvme0n1), with the PCI function behind it if known."""
 
     name: str
-    kind: DeviceKind
+    kind: DeviceKind = "other"
     pci: str | None = None
     cpus: CpuSet | None = None
     numa: int | None = None

@@ -20,7 +20,7 @@ from numaware.machine.cpuset import CpuSet, list_form
 from numaware.machine.topology import Machine
 from numaware.node.podresources import Allocatable, ContainerHoldings, Devices, PodHoldings
 from numaware.twin.config import KubeletConfig
-from numaware.twin.device.manager import DeviceState, Owned
+from numaware.twin.device.manager import DeviceState, Owned, taken_of
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.files import load_state
 from numaware.twin.hardware import PluginDevice, PluginResource
@@ -252,13 +252,11 @@ def _devices(kubelet: Kubelet, named: Mapping[str, PodHoldings]) -> DeviceState:
         for resource, inventory in kubelet.devices.inventories.items()
     }
     owned: Owned = {}
-    taken: dict[str, int] = {}
     for uid, pod in named.items():
         for container in pod.containers:
             for resource, mask in _masks(container.devices, places).items():
                 owned.setdefault(uid, {}).setdefault(container.name, {})[resource] = mask
-                taken[resource] = taken.get(resource, 0) | mask
-    return DeviceState(owned, owned, taken)
+    return DeviceState(owned, owned, taken_of(owned))
 
 
 def _masks(held: Iterable[Devices], places: Mapping[str, Mapping[str, int]]) -> dict[str, int]:

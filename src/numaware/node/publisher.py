@@ -27,6 +27,7 @@ from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOG
 from numaware.kube.topology import complete, publish, volcano
 from numaware.kube.topology.fingerprint import Method
 from numaware.machine import sysfs
+from numaware.machine.node_topology import NodeTopology
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
 from numaware.node.inotify import FolderWatch
@@ -77,7 +78,7 @@ class _Status(msgspec.Struct, rename="camel"):
     node_info: NodeInfo = msgspec.field(default_factory=NodeInfo)
 
 
-class _Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct, frozen=True):
     uid: str = ""
 
 
@@ -86,20 +87,17 @@ class _NodeObject(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _Published(msgspec.Struct, rename="camel"):
+class _Published(NodeTopology, frozen=True, rename="camel"):
     """An object in the parts that we own: as the API server has it, or as we would write it."""
 
-    class Metadata(msgspec.Struct, rename="camel"):
-        owner_references: list[_Metadata] = []
+    class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+        owner_references: tuple[_Metadata, ...] = ()
 
-    metadata: Metadata
-    zones: list[Any] = []
-    attributes: list[dict[str, str]] = []
-    topology_policies: list[str] = []
+    metadata: Metadata = Metadata()
 
     def without_generation(self) -> _Published:
         """What it says, without the number of the writing."""
-        attributes = [entry for entry in self.attributes if entry.get("name") != complete.GENERATION]
+        attributes = tuple(entry for entry in self.attributes if entry.name != complete.GENERATION)
         return msgspec.structs.replace(self, attributes=attributes)
 
 
@@ -263,8 +261,7 @@ class Publisher:
         except (msgspec.MsgspecError, ValueError):
             self._published = None
             return
-        attributes = {entry.get("name"): entry.get("value", "") for entry in published.attributes}
-        text = attributes.get(complete.GENERATION, "")
+        text = published.attribute(complete.GENERATION) or ""
         if text.isascii() and text.isdigit() and len(text) < 19:
             self._generation = max(self._generation, int(text))
         self._published = published.without_generation()

@@ -5,23 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from numaware.diagnose.reason import Code
+from numaware.machine.node_topology import Amounts, ZoneCounts
 from numaware.twin.config import DEFAULT_VERSION, Options
-from numaware.workload.demand import Amounts, is_memory
+from numaware.workload.demand import is_memory
 
 
 def amount(amounts: Amounts, name: str) -> int:
     """One amount out of several, 0 where it is not named."""
     return next((number for known, number in amounts if known == name), 0)
-
-
-class ZoneCounts(msgspec.Struct, frozen=True):
-    """One NUMA node as published, in whole CPUs, bytes and devices; `distances` to all zones in order of id."""
-
-    id: int
-    capacity: Amounts
-    allocatable: Amounts
-    available: Amounts
-    distances: tuple[int, ...] = ()
 
 
 class Counts(msgspec.Struct, frozen=True):

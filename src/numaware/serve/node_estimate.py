@@ -18,15 +18,16 @@ from numaware.errors import InputError
 from numaware.kube.nodes import LiveNode
 from numaware.kube.pods import KAI_OBSERVED, KAI_PREDICTED, LivePod
 from numaware.kube.topology.fingerprint import fingerprint
-from numaware.kube.topology.report import Report, ZoneReport
+from numaware.kube.topology.report import Report
 from numaware.machine.cpuset import MAX_ID
+from numaware.machine.node_topology import ZoneCounts
 from numaware.schedule.candidate_twins import CandidateTwin
 from numaware.schedule.ledger import OBSERVED, Placement
 from numaware.schedule.ledger import decode as read_placement
 from numaware.schedule.node_facts import NodeFacts, Taint
 from numaware.schedule.partial_node import PartialNode, partial_node
 from numaware.schedule.pod_kinds import owns_something
-from numaware.schedule.published_counts import Counts, ZoneCounts
+from numaware.schedule.published_counts import Counts
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.twin.errors import StartError
 from numaware.twin.node import Node
@@ -232,7 +233,7 @@ def _named(report: Report, held: Mapping[str, Held]) -> tuple[set[str], bool]:
     return set(there), False
 
 
-def _is_exclusive(pod: Pod, zones: tuple[ZoneReport, ...]) -> bool:
+def _is_exclusive(pod: Pod, zones: tuple[ZoneCounts, ...]) -> bool:
     """Whether a publisher finds something of a NUMA node that is the pod's own, in containers that stay."""
     could = {name for zone in zones for name, amount in zone.allocatable if amount}
     return any(
@@ -259,7 +260,7 @@ def _placement(live: LivePod) -> Placement | None:
     return None
 
 
-def _without(zones: tuple[ZoneReport, ...], placement: Placement | None) -> tuple[ZoneReport, ...] | None:
+def _without(zones: tuple[ZoneCounts, ...], placement: Placement | None) -> tuple[ZoneCounts, ...] | None:
     """The zones without what the pod holds, None where that is not known or cannot be."""
     if placement is None:
         return None
@@ -285,10 +286,7 @@ def _counts(live: LiveNode, report: Report, others: Iterable[Report], *, current
         # Volcano counts CPUs only: who holds what memory and devices, and by whose rules, it does not tell.
         missing.append("volcano-counts")
     return Counts(
-        tuple(
-            ZoneCounts(zone.id, zone.capacity, zone.allocatable, zone.available, zone.distances)
-            for zone in report.zones
-        ),
+        report.zones,
         policy=next((one.policy for one in known if one.policy), None),
         scope=next((one.scope for one in known if one.scope), None),
         version=live.kubelet_version or DEFAULT_VERSION,

@@ -12,8 +12,20 @@ import msgspec
 from numaware.kube.decoding import OwnerReference
 from numaware.kube.topology import complete
 from numaware.kube.topology.fingerprint import Method, fingerprint
-from numaware.kube.topology.nrt import FINGERPRINT, METHOD, NUMA_ZONE, OLD_POLICIES, POLICY, SCOPE, ZONE_NAME
+from numaware.kube.topology.nrt import FINGERPRINT, METHOD
 from numaware.machine.cpuset import list_form
+from numaware.machine.node_topology import (
+    NUMA_ZONE,
+    OLD_POLICIES,
+    POLICY,
+    SCOPE,
+    Attribute,
+    Cost,
+    NodeTopology,
+    Zone,
+    ZoneResource,
+    zone_name,
+)
 from numaware.twin.account import account, free_cpus, resources
 from numaware.twin.node import Node
 from numaware.workload.demand import demand
@@ -57,9 +69,13 @@ def encode(
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": metadata,
-        "topologyPolicies": [_OLD_NAMES[policy, None if policy == "none" else config.topology_scope]],
-        "attributes": _listed(attributes),
-        "zones": [_zone(node, position, amounts) for position, amounts in enumerate(_amounts(node))],
+        **msgspec.to_builtins(
+            NodeTopology(
+                tuple(_zone(node, position, amounts) for position, amounts in enumerate(_amounts(node))),
+                (_OLD_NAMES[policy, None if policy == "none" else config.topology_scope],),
+                _listed(attributes),
+            )
+        ),
     }
 
 
@@ -76,7 +92,7 @@ def _is_exclusive(node: Node, pod: Pod) -> bool:
     return bool({*cpu.owned.get(pod.uid, {}), *memory.blocks.get(pod.uid, {}), *placed} - ended)
 
 
-def _zone(node: Node, position: int, resource_amounts: dict[str, tuple[int, int, int]]) -> dict[str, Any]:
+def _zone(node: Node, position: int, resource_amounts: dict[str, tuple[int, int, int]]) -> Zone:
     kubelet = node.kubelet
     hardware = kubelet.hardware.numa[position]
     cpus = kubelet.layout.node_cpus[position]
@@ -84,26 +100,17 @@ def _zone(node: Node, position: int, resource_amounts: dict[str, tuple[int, int,
     if kubelet.cpus:
         attributes[FREE_CPUS] = list_form(cpus & free_cpus(node))
         attributes[RESERVED_CPUS] = list_form(cpus & kubelet.cpus.reserved)
-    zone: dict[str, Any] = {
-        "name": f"{ZONE_NAME}{hardware.id}",
-        "type": NUMA_ZONE,
-        "costs": [
-            {"name": f"{ZONE_NAME}{other}", "value": distance}
-            for other, distance in zip(kubelet.layout.ids, hardware.distances, strict=False)
-        ],
-        "attributes": _listed(attributes),
-        "resources": [
-            {
-                "name": resource,
-                **{part: str(min(amount, _LARGEST)) for part, amount in zip(_PARTS, amounts, strict=True)},
-            }
+    costs = zip(kubelet.layout.ids, hardware.distances, strict=False)
+    return Zone(
+        zone_name(hardware.id),
+        NUMA_ZONE,
+        tuple(Cost(zone_name(other), distance) for other, distance in costs),
+        _listed(attributes),
+        tuple(
+            ZoneResource(resource, *(str(min(amount, _LARGEST)) for amount in reversed(amounts)))
             for resource, amounts in sorted(resource_amounts.items())
-        ],
-    }
-    return {key: value for key, value in zone.items() if value != []}
-
-
-_PARTS = ("capacity", "allocatable", "available")
+        ),
+    )
 
 
 def _amounts(node: Node) -> list[dict[str, tuple[int, int, int]]]:
@@ -118,5 +125,5 @@ def _amounts(node: Node) -> list[dict[str, tuple[int, int, int]]]:
     return amounts
 
 
-def _listed(attributes: dict[str, str]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in sorted(attributes.items())]
+def _listed(attributes: dict[str, str]) -> tuple[Attribute, ...]:
+    return tuple(Attribute(name, value) for name, value in sorted(attributes.items()))

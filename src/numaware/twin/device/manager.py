@@ -278,11 +278,11 @@ class DeviceManager:
             return state
         owned = dict(state.owned)
         del owned[uid]
-        return DeviceState(owned, state.file, _taken(owned), state.reuse)
+        return DeviceState(owned, state.file, taken_of(owned), state.reuse)
 
     def restore(self, state: DeviceState) -> DeviceState:
         """A restarted kubelet believes its file, then hears of the pods that are gone."""
-        return DeviceState(state.file, state.file, _taken(state.file))
+        return DeviceState(state.file, state.file, taken_of(state.file))
 
 
 def _groups(nodes: list[int], healthy: int) -> tuple[int, ...] | None:
@@ -300,7 +300,8 @@ def _groups(nodes: list[int], healthy: int) -> tuple[int, ...] | None:
     return tuple(groups.values())
 
 
-def _taken(owned: Owned) -> dict[str, int]:
+def taken_of(owned: Owned) -> dict[str, int]:
+    """The devices that somebody owns, by resource."""
     taken: dict[str, int] = {}
     for containers in owned.values():
         for resources in containers.values():

@@ -27,7 +27,7 @@ _MOST_REQUESTS = 64
 _MOST_CHARGES = 1024
 
 
-class Block(msgspec.Struct, frozen=True, gc=False):
+class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Memory of one kind charged to the nodes of a mask."""
 
     nodes: int
@@ -35,7 +35,7 @@ class Block(msgspec.Struct, frozen=True, gc=False):
     size: int
 
 
-class NodeMemory(msgspec.Struct, frozen=True, gc=False):
+class NodeMemory(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many (container, kind) pairs use a node, the group it belongs to, and what is free of each kind."""
 
     assignments: int

@@ -16,6 +16,7 @@ from numaware.serve.console.views.pod_shape import Shape, pod_of
 from numaware.serve.console.world import World
 from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import account, fewest_nodes_for
+from numaware.twin.kubelet import Kubelet
 from numaware.workload.pod import Pod
 
 MINUTE = 60_000
@@ -132,8 +133,9 @@ class WallModel:
         self.judge = Judge(world.cluster)
         self._seen = -1
         self._rows: dict[str, _Row] = {}
-        # Whether a pod that owns something is aligned: its place never changes.
-        self._aligned: dict[str, bool] = {}
+        # Whether a pod that owns something is aligned, with the machine and NUMA nodes that holds for: a later report may
+        # tell of others than the first one did.
+        self._aligned: dict[str, tuple[Kubelet, int, bool]] = {}
         # What nodes say to the shapes that are being looked at, and how far in the cluster's changes that is.
         self._judged: dict[Shape, tuple[int, dict[str, Judgement]]] = {}
         self._numbers: dict[Shape, tuple[int, int, Numbers]] = {}
@@ -167,26 +169,34 @@ class WallModel:
 
     def is_aligned(self, member: Member, pod: Pod) -> bool:
         """Whether a placed pod lies on no more NUMA nodes than it needs on that machine."""
+        return self._is_aligned(member, pod, numa_nodes(member, pod))
+
+    def _is_aligned(self, member: Member, pod: Pod, nodes: int) -> bool:
+        kubelet = member.node.kubelet
         known = self._aligned.get(pod.uid)
-        if known is None:
-            spread = numa_nodes(member, pod).bit_count()
-            known = spread <= 1 or spread <= fewest_nodes_for(member.node, pod)
-            self._aligned[pod.uid] = known
-        return known
+        if known is None or known[0] is not kubelet or known[1] != nodes:
+            spread = nodes.bit_count()
+            aligned = spread <= 1 or spread <= fewest_nodes_for(member.node, pod)
+            known = self._aligned[pod.uid] = kubelet, nodes, aligned
+        return known[2]
 
     def strips(self, name: str) -> tuple[Strip, ...]:
         return self._rows[name].strips
 
     def _row(self, member: Member) -> _Row:
         load = member.load
-        owning = [pod for pod in member.pods.values() if owns_something(pod) and numa_nodes(member, pod)]
+        owning = [
+            (pod, nodes)
+            for pod in member.pods.values()
+            if owns_something(pod) and (nodes := numa_nodes(member, pod))
+        ]
         here = room(load.node, load.shares, member.allocatable, load.used)
         return _Row(
             pool_of(member),
             strips_of(member),
             len(member.pods),
             len(owning),
-            sum(self.is_aligned(member, pod) for pod in owning),
+            sum(self._is_aligned(member, pod, nodes) for pod, nodes in owning),
             tuple(_largest(member, here.capped)),
         )
 
