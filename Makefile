@@ -16,10 +16,11 @@ web:
 	@scripts/system-packages web
 	@cd web && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build
 
-# Without a browser the tests that need one are skipped, except where CI=true.
+# Without a browser the tests that need one are skipped, except where CI=true. In the order of their names: those of pages
+# and recordings, few and long, come early, and no worker is left alone with one of them at the end.
 test: .venv/.dev
 	@scripts/system-packages test || [ "$$CI" != true ]
-	$(BIN)/pytest -n $$(nproc) --dist loadscope
+	$(BIN)/pytest -n $$(nproc) --dist loadscope --no-loadscope-reorder
 
 # Both of the above on a bare Debian, as root and as somebody else, ROUNDS times; USERS="root" or "someone" for one of them.
 bare:

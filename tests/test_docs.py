@@ -38,9 +38,8 @@ def commands(app: App, *names: str) -> Iterator[str]:
 def sources() -> Iterator[Path]:
     """All files people write, hidden folders and built ones aside."""
     for top in sorted(ROOT.iterdir()):
-        if top.name == ".git":  # a file in a second work tree, and git's own
-            continue
-        if top.is_file():
+        # In a second work tree that is a file, and says where the first one is.
+        if top.is_file() and top.name != ".git":
             yield top
         elif top.name == ".ci" or (not top.name.startswith(".") and top.name not in BUILT):
             yield from (
