@@ -149,6 +149,13 @@ def test_free_gpus_are_dealt_to_the_nodes_that_have_gpus_left() -> None:
     assert notes == [f"{GPU}: NUMA nodes of 3 free devices inferred from the machine's GPUs"]
 
 
+def test_a_gpu_that_an_init_container_left_to_the_next_one_counts_once() -> None:
+    used = [DeviceEntry("u", name, GPU, {1: ["c"]}) for name in ("init", "main")]
+    nodes, notes = placed(GPUS, checkpoint({GPU: ["a", "b", "c", "d"]}, *used))
+    assert nodes == {"a": (0,), "b": (0,), "c": (1,), "d": (1,)}
+    assert notes == [f"{GPU}: NUMA nodes of 3 free devices inferred from the machine's GPUs"]
+
+
 def test_devices_called_by_their_pci_address_are_looked_up() -> None:
     address = GPUS.pci[0].address
     nodes, notes = placed(GPUS, checkpoint({"x.io/vf": [address]}))
