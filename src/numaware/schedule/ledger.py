@@ -1,12 +1,11 @@
 """What was promised, and what came: each decision keeps the placement it predicts, to be held against the kubelet's.
 
 A prediction travels with the pod as an annotation, and the agent writes what it saw in the same form; this module
-knows both, compares them, and counts. A prediction that failed becomes a file to be replayed (`miss.py`).
+knows both and compares them. A prediction that failed becomes a file to be replayed (`miss.py`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Literal
 
 import msgspec
@@ -165,28 +164,6 @@ def compare(prediction: Prediction | None, observed: Observation) -> Outcome:
     pairs = zip(predicted, seen, strict=True)
     same = all(not (mine.cpus and theirs.cpus) or mine.cpus == theirs.cpus for mine, theirs in pairs)
     return "match" if same else "wrong_cpus"
-
-
-class Ledger:
-    """Predictions that wait for reality, and how many came out how."""
-
-    def __init__(self) -> None:
-        self.open: dict[str, Prediction] = {}
-        self.outcomes: Counter[Outcome] = Counter()
-
-    def record(self, prediction: Prediction) -> None:
-        """A pod was sent to a node; what was predicted before for it no longer counts."""
-        self.open[prediction.uid] = prediction
-
-    def settle(self, uid: str, observed: Observation) -> Outcome:
-        """The agent has seen the pod, or its refusal; a pod is settled once."""
-        outcome = compare(self.open.pop(uid, None), observed)
-        self.outcomes[outcome] += 1
-        return outcome
-
-    def forget(self, uid: str) -> None:
-        """The pod went away before anybody saw it."""
-        self.open.pop(uid, None)
 
 
 # The annotation

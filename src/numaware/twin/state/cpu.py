@@ -51,12 +51,6 @@ def encode(policy: str, default_cpus: str, entries: Entries) -> str:
     return json_text(_File(policy, default_cpus, entries or msgspec.UNSET, checksum))
 
 
-def encode_v1(policy: str, default_cpus: str, by_container_id: Mapping[str, str]) -> str:
-    """The file a kubelet of 1.12 to 1.17 wrote."""
-    checksum = fnv1a(_dump_v1(policy, default_cpus, by_container_id))
-    return json_text(_File(policy, default_cpus, by_container_id or msgspec.UNSET, checksum))
-
-
 def decode(data: str | bytes, source: str = FILE) -> CpuCheckpoint:
     """Read a file as a starting kubelet does: the content, or an error when the checksum is wrong."""
     checkpoint = parse(document.read(data, source).fields, source)
