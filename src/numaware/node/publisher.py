@@ -20,6 +20,7 @@ from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.decoding import OwnerReference
 from numaware.kube.errors import ApiError
+from numaware.kube.nodes import decode as decode_node
 from numaware.kube.pods import KAI_OBSERVED, LivePod
 from numaware.kube.pods import decode as decode_pod
 from numaware.kube.reflector import Reflector
@@ -71,27 +72,14 @@ class Counts(msgspec.Struct):
     last_seconds: float = 0.0
 
 
-class _Status(msgspec.Struct, rename="camel"):
-    class NodeInfo(msgspec.Struct, rename="camel"):
-        kubelet_version: str = ""
-
-    node_info: NodeInfo = msgspec.field(default_factory=NodeInfo)
-
-
-class _Metadata(msgspec.Struct, frozen=True):
-    uid: str = ""
-
-
-class _NodeObject(msgspec.Struct):
-    metadata: _Metadata
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
 class _Published(NodeTopology, frozen=True, rename="camel"):
     """An object in the parts that we own: as the API server has it, or as we would write it."""
 
     class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-        owner_references: tuple[_Metadata, ...] = ()
+        class Owner(msgspec.Struct, frozen=True):
+            uid: str = ""
+
+        owner_references: tuple[Owner, ...] = ()
 
     metadata: Metadata = Metadata()
 
@@ -227,13 +215,13 @@ class Publisher:
     async def _read_once(self) -> None:
         """What holds until the kubelet restarts, and what others may have done to our object."""
         raw = await self._client.get(NODES, self.name, within=_CALL_SECONDS)
-        node = msgspec.json.decode(raw, type=_NodeObject)
-        self._owner = OwnerReference("Node", self.name, node.metadata.uid, "v1")
-        version = node.status.node_info.kubelet_version
         try:
+            live = decode_node(raw)
+            version = live.kubelet_version
             rules_for(version)
         except ValueError as error:
             raise InputError(f"node {self.name}", f"the kubelet's version cannot be read: {error}") from None
+        self._owner = OwnerReference("Node", self.name, live.uid, "v1")
         if self._restarted or self.config is None:
             self._restarted = False
             try:

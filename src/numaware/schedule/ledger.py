@@ -1,7 +1,7 @@
 """What was promised, and what came: each decision keeps the placement it predicts, to be held against the kubelet's.
 
 A prediction travels with the pod as an annotation, and the agent writes what it saw in the same form; this module
-knows both, compares them, and counts. A prediction that failed becomes a file to be replayed (`miss.py`).
+knows both and compares them. A prediction that failed becomes a file to be replayed (`miss.py`).
 """
 
 from __future__ import annotations

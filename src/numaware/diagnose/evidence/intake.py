@@ -153,9 +153,6 @@ class _Rejoined(io.RawIOBase):
         self.head = head
         self.rest = rest
 
-    def readable(self) -> bool:
-        return True
-
     def read(self, size: int = -1, /) -> bytes:
         if not self.head:
             return self.rest.read(size)

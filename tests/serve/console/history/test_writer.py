@@ -185,7 +185,7 @@ def test_a_writer_that_lags_leaves_looks_out_but_no_change(tmp_path: Path) -> No
             recorded.console.write_down()
         assert waited == []
         going.set()
-        recorded.history.writer.drain()
+        recorded.history.writer._looks.join()
         now = recorded.look()
         seen = recorded.everything()
         assert recorded.everything(now) == seen

@@ -8,6 +8,7 @@ the two functions that find it are made is the file's business.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -191,7 +192,7 @@ class Packer:
         return _Pod(uid, pod.name, pod.namespace, number, letter, _packed_story(story) if story else None)
 
     def _ground(self, kubelet: Kubelet) -> int:
-        return self._number_of(msgspec.json.encode(Ground(kubelet.hardware, ConfigText.of(kubelet.config))))
+        return self._number_of(_encoded_ground(kubelet))
 
 
 class Unpacker:
@@ -257,6 +258,11 @@ class Unpacker:
 
 _MOST_TEMPLATES = 50_000
 _MOST_KUBELETS = 5_000
+
+
+@lru_cache(maxsize=_MOST_KUBELETS)
+def _encoded_ground(kubelet: Kubelet) -> bytes:
+    return msgspec.json.encode(Ground(kubelet.hardware, ConfigText.of(kubelet.config)))
 
 
 def _packed_story(story: Story) -> _Story:

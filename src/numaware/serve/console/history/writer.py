@@ -159,10 +159,6 @@ class HistoryWriter:
         self._asked = begin + _AGES_AT_ONCE
         return {member.name for member in cluster.members[begin : self._asked]}
 
-    def drain(self) -> None:
-        """Wait until everything that was handed over has been written."""
-        self._looks.join()
-
     def close(self) -> None:
         """Write what has been handed over, and let go of the file."""
         self._looks.put(None)
