@@ -295,9 +295,12 @@ class Engine:
             for name in cluster.changed_since(self._seen):
                 member, known = cluster.by_name.get(name), self._known.get(name)
                 # Most changes are pods that come and go.
-                if member is None or known is None or known[0] is not member.facts:
-                    self._look_at(name)
-                elif known[1] is not member.load.node.kubelet:
+                if (
+                    member is None
+                    or known is None
+                    or known[0] is not member.facts
+                    or known[1] is not member.load.node.kubelet
+                ):
                     self._look_at(name)
             self._seen = cluster.serial
         mix = self._learned.renewed() if self._learns else None

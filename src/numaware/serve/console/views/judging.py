@@ -26,10 +26,9 @@ from numaware.schedule.filters import capacity_reasons
 from numaware.schedule.node_facts import NodeFacts, pod_requests
 from numaware.schedule.partial_node import PartialNode
 from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room, site
-from numaware.schedule.shares import choices, device_for
+from numaware.schedule.shares import choices
 from numaware.schedule.stranding import Need, need_of
 from numaware.serve.console.views.pod_shape import AS_THEY_ARE, Rules
-from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import account, fewest_nodes_for, free_in_all, resources
 from numaware.twin.errors import StartError
 from numaware.twin.kubelet import Kubelet, start
@@ -178,12 +177,9 @@ def _judged(member: Member | None, pod: Pod, answer: Answer) -> Judgement:
 
 
 def _placed(member: Member, pod: Pod, answer: Answer) -> Judgement:
-    node, load = member.node, member.load
-    after = node.admit(pod).node
-    sharers = {} if answer.share is None else {pod.uid: device_for(after, load.shares, answer.share)}
-    mask = numa_nodes(Member(member.facts, replace(load, node=after, sharers=sharers)), pod)
-    ids, stranded = node.kubelet.layout.node_ids(mask), _stranded(member, pod)
-    if mask.bit_count() <= max(1, fewest_nodes_for(node, pod)):
+    node, stranded = member.node, _stranded(member, pod)
+    ids = node.kubelet.layout.node_ids(answer.numa)
+    if len(ids) <= max(1, fewest_nodes_for(node, pod)):
         return Judgement("aligned", ids, stranded=stranded)
     return Judgement("split", ids, tuple(_scattered(node, pod, "")), stranded=stranded)
 
