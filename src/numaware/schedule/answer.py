@@ -12,13 +12,15 @@ from numaware.twin.topology.hints import Hint
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """A node would take the pod: the kubelet's merged hints, the part of a GPU it gets, and how good that place is.
 
-    Or it would not, for these reasons. Nodes in equal state share one answer.
+    Or it would not, for these reasons. `numa` is the mask of the NUMA nodes that the pod would have something of for itself.
+    Nodes in equal state share one answer.
     """
 
     score: int
     hints: tuple[Hint, ...]
     share: Share | None
     reasons: tuple[Reason, ...]
+    numa: int = 0
 
     @property
     def admitted(self) -> bool:

@@ -9,7 +9,7 @@ place depends on other pods, on ports or on preferences make the engine look at 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -108,6 +108,19 @@ class Engine:
         """What each of these nodes, or every node in order of name, says to the pod as things stand."""
         self._renew_mix()
         return self._ask(pod, kind_of(pod), names)
+
+    def with_nodes(self, other: Callable[[Member], tuple[NodeFacts, Node] | None]) -> Engine:
+        """An engine for the cluster as it would be if its nodes were others under the same load (`Cluster.with_nodes`).
+
+        What `other` makes of nodes in equal state has to be in equal state again: other policies, say, or another scope.
+        """
+        engine = Engine(self.cluster.with_nodes(other))
+        before, after = self._evaluators[""], engine._evaluators[""]
+        first: dict[int, Member] = {}
+        for member in engine.cluster:
+            number = before.number_of(self.cluster.by_name[member.name])
+            after.set_alike(member, first.setdefault(number, member))
+        return engine
 
     def _ask(self, pod: Pod, kind: Kind, names: Sequence[str] | None) -> list[Answer]:
         cluster = self.cluster
@@ -280,7 +293,15 @@ class Engine:
         cluster = self.cluster
         if self._seen != cluster.serial:
             for name in cluster.changed_since(self._seen):
-                self._look_at(name)
+                member, known = cluster.by_name.get(name), self._known.get(name)
+                # Most changes are pods that come and go.
+                if (
+                    member is None
+                    or known is None
+                    or known[0] is not member.facts
+                    or known[1] is not member.load.node.kubelet
+                ):
+                    self._look_at(name)
             self._seen = cluster.serial
         mix = self._learned.renewed() if self._learns else None
         if mix is not None:
@@ -295,13 +316,8 @@ class Engine:
 
     def _look_at(self, name: str) -> None:
         """Count what matters here of how a member is described: its GPUs, and whether it is reluctant."""
-        member, known = self.cluster.by_name.get(name), self._known.get(name)
-        if member is not None and known is not None:
-            facts, kubelet, _ = known
-            if facts is member.facts and kubelet is member.load.node.kubelet:
-                return
+        member, known = self.cluster.by_name.get(name), self._known.pop(name, None)
         if known is not None:
-            del self._known[name]
             self._learned.count_gpus(known[2], -1)
             self._reluctant -= _is_reluctant(known[0])
         if member is not None:

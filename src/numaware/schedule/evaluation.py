@@ -29,8 +29,9 @@ from numaware.schedule.score_bounds import (
     score_bounds,
     spot_of,
 )
-from numaware.schedule.shares import choices, shares_class, with_shared
+from numaware.schedule.shares import choices, shared_nodes, shares_class, with_shared
 from numaware.schedule.stranding import Mix
+from numaware.twin.account import numa_nodes
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
@@ -133,6 +134,11 @@ class Evaluator:
         last = self._last
         return last[2] if last is not None and last[0] is load and last[1] is pod else None
 
+    def set_alike(self, member: Member, other: Member) -> None:
+        """The member is known to be of the class of another."""
+        number = self.number_of(other)
+        self._numbered[member.name] = number, member.load, member.facts, self._numbered[other.name][3]
+
     def forget(self, name: str) -> None:
         """The member is gone."""
         self._numbered.pop(name, None)
@@ -201,17 +207,17 @@ class Evaluator:
         if fit is None:
             fit = answers.fits[number] = self._fit(answers, number, member, pod)
             self._kept += 1
-        score, share = REFUSED, None
+        score, share, numa = REFUSED, None, 0
         if fit.spot is not None and self.mix.is_local(fit.spot[0]):
-            score = answers.worths.get(fit.spot, REFUSED)
+            score, numa = answers.worths.get(fit.spot, REFUSED), 1 << fit.spot[1]
         if score == REFUSED:
-            for way, outcome in fit.ways:
+            for way, nodes, outcome in fit.ways:
                 worth = self._weigh(outcome, answers.kind)
                 if worth > score:
-                    score, share = worth, way
+                    score, share, numa = worth, way, nodes
         answers.promises[number] = score
         answer = answers.whole[number] = (
-            Answer(0, (), None, fit.reasons) if fit.reasons else Answer(score, fit.hints, share, ())
+            Answer(0, (), None, fit.reasons) if fit.reasons else Answer(score, fit.hints, share, (), numa)
         )
         return answer
 
@@ -252,17 +258,18 @@ class Evaluator:
             return Fit((), (), (kubelet_reason(node, verdict),))
         if self.cached:
             self._last = member.load, pod, verdict
-        total = plus(used, requests)
+        total, own = plus(used, requests), numa_nodes(verdict.node, pod.uid)
         ways = []
         for share, after in choices(verdict.node, shares, pod):
             # A device that goes into shared use is still free to the twin that admitted the pod.
             left = room(with_shared(verdict.node, after), after, member.allocatable, total)
-            ways.append((share, Outcome(standing.site, standing.room, left)))
+            nodes = own | shared_nodes(verdict.node, shares, share)
+            ways.append((share, nodes, Outcome(standing.site, standing.room, left)))
         if not ways:
             return Fit((), (), (NO_SHARE,))
         hints = self._hints.setdefault(verdict.hints, verdict.hints)
         return Fit(
-            hints, tuple(ways), (), spot if spot and _says_all(spot, hints, ways[0][1].after) else None
+            hints, tuple(ways), (), spot if spot and _says_all(spot, hints, ways[0][2].after) else None
         )
 
     def _is_certain(self, spot: Spot, standing: Standing, wanted: PodFootprint, node: Node) -> bool:

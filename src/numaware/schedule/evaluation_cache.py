@@ -20,12 +20,13 @@ REFUSED = -(1 << 62)
 class Fit(msgspec.Struct, frozen=True, gc=False):
     """What the node says to the pod: the merged hints and every way to place it, or the reasons why not.
 
-    `spot` is where it goes if that is all there is to say about its only way. `ways` is empty if that was certain without
-    asking the kubelet.
+    A way is a share of a GPU, the NUMA nodes that the pod then has something of (a mask), and what it leaves behind.
+    `spot` is where the pod goes if that is all there is to say about its only way. `ways` is empty if that was certain
+    without asking the kubelet.
     """
 
     hints: tuple[Hint, ...]
-    ways: tuple[tuple[Share | None, Outcome], ...]
+    ways: tuple[tuple[Share | None, int, Outcome], ...]
     reasons: tuple[Reason, ...]
     spot: Spot | None = None
 

@@ -54,6 +54,13 @@ def device_for(node: Node, shares: Remainders, share: Share) -> int:
     return next(device for device, found in _devices(node, shares, 1) if found == share)
 
 
+def shared_nodes(node: Node, shares: Remainders, share: Share | None) -> int:
+    """The NUMA nodes of the device that a share is of, as a mask."""
+    if share is None:
+        return 0
+    return node.kubelet.devices.inventories[gpu_resource(node) or ""].nodes[device_for(node, shares, share)]
+
+
 def shares_class(node: Node, shares: Remainders) -> tuple[tuple[int, int], ...]:
     """What is left of devices in shared use, without telling apart devices that are alike (`twin/equivalence.py`)."""
     inventory = node.kubelet.devices.inventories[gpu_resource(node) or ""]

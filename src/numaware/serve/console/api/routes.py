@@ -206,10 +206,11 @@ class Console:
 
     async def headroom(self, call: Call) -> Room:
         snapshot = await self._snapshot(call.query.at)
-        pod = pod_of(_shape(call.query))
-        numbers = snapshot.wall_model.numbers(_shape(call.query))
+        shape = _shape(call.query)
+        numbers = snapshot.wall_model.numbers(shape)
+        found_rooms = rooms(snapshot.world.cluster, snapshot.wall_model.judged(shape))
         async with self._busy:
-            found = await asyncio.to_thread(headroom, rooms(snapshot.world.cluster), pod)
+            found = await asyncio.to_thread(headroom, found_rooms, pod_of(shape))
         return Room(found, numbers.largest)
 
     # Live, past and policies

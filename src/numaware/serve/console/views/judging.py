@@ -7,7 +7,8 @@ worked out once for each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Literal
 
 import msgspec
@@ -18,18 +19,19 @@ from numaware.diagnose.explain.change import admits
 from numaware.diagnose.reason import Code as ReasonCode
 from numaware.diagnose.reason import Reason as NodeReason
 from numaware.schedule.answer import Answer
+from numaware.schedule.candidate_twins import CandidateTwin
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.engine import Engine
 from numaware.schedule.filters import capacity_reasons
 from numaware.schedule.node_facts import NodeFacts, pod_requests
+from numaware.schedule.partial_node import PartialNode
 from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room, site
-from numaware.schedule.shares import choices, device_for
+from numaware.schedule.shares import choices
 from numaware.schedule.stranding import Need, need_of
 from numaware.serve.console.views.pod_shape import AS_THEY_ARE, Rules
-from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import account, fewest_nodes_for, free_in_all, resources
 from numaware.twin.errors import StartError
-from numaware.twin.kubelet import start
+from numaware.twin.kubelet import Kubelet, start
 from numaware.twin.node import Node
 from numaware.workload.demand import Amounts, demand
 from numaware.workload.pod import Pod
@@ -117,30 +119,41 @@ class Judge:
         """An engine for the cluster as it would be if its kubelets had other policies."""
         serial = self.cluster.serial
         if self._elsewhere is None or self._elsewhere[:2] != (serial, rules):
+            started = cache(partial(_started, rules=rules))
 
             def changed(member: Member) -> tuple[NodeFacts, Node] | None:
-                node = under(member.node, rules)
+                node = _with_kubelet(member.node, started)
                 policy = rules.policy or member.facts.topology_policy
                 return None if node is None else (replace(member.facts, topology_policy=policy), node)
 
-            self._elsewhere = serial, rules, Engine(self.cluster.with_nodes(changed))
+            self._elsewhere = serial, rules, self.engine.with_nodes(changed)
         return self._elsewhere[2]
 
 
 def under(node: Node, rules: Rules) -> Node | None:
     """The node as it would be under other policies; None where its kubelet would not start."""
-    changed: dict[str, str] = {}
-    if rules.policy is not None:
-        changed["topology_policy"] = rules.policy
-    if rules.scope is not None:
-        changed["topology_scope"] = rules.scope
-    if not changed:
-        return node
+    return node if rules == AS_THEY_ARE else _with_kubelet(node, partial(_started, rules=rules))
+
+
+def _with_kubelet(node: Node, started: Callable[[Kubelet], Kubelet | None]) -> Node | None:
+    if isinstance(node, PartialNode):
+        twins = [(twin.assumed, _with_kubelet(twin.node, started)) for twin in node.candidate_twins]
+        known = tuple(CandidateTwin(assumed, each) for assumed, each in twins if each is not None)
+        return PartialNode(node.counts, known, exact=node.exact) if known else None
+    kubelet = started(node.kubelet)
+    return None if kubelet is None else Node(kubelet, node.state)
+
+
+def _started(kubelet: Kubelet, rules: Rules) -> Kubelet | None:
+    config = replace(
+        kubelet.config,
+        topology_policy=rules.policy or kubelet.config.topology_policy,
+        topology_scope=rules.scope or kubelet.config.topology_scope,
+    )
     try:
-        kubelet = start(node.kubelet.hardware, replace(node.kubelet.config, **changed))
+        return start(kubelet.hardware, config)
     except (StartError, ValueError):
         return None
-    return Node(kubelet, node.state)
 
 
 def _judged(member: Member | None, pod: Pod, answer: Answer) -> Judgement:
@@ -164,12 +177,9 @@ def _judged(member: Member | None, pod: Pod, answer: Answer) -> Judgement:
 
 
 def _placed(member: Member, pod: Pod, answer: Answer) -> Judgement:
-    node, load = member.node, member.load
-    after = node.admit(pod).node
-    sharers = {} if answer.share is None else {pod.uid: device_for(after, load.shares, answer.share)}
-    mask = numa_nodes(Member(member.facts, replace(load, node=after, sharers=sharers)), pod)
-    ids, stranded = node.kubelet.layout.node_ids(mask), _stranded(member, pod)
-    if mask.bit_count() <= max(1, fewest_nodes_for(node, pod)):
+    node, stranded = member.node, _stranded(member, pod)
+    ids = node.kubelet.layout.node_ids(answer.numa)
+    if len(ids) <= max(1, fewest_nodes_for(node, pod)):
         return Judgement("aligned", ids, stranded=stranded)
     return Judgement("split", ids, tuple(_scattered(node, pod, "")), stranded=stranded)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -104,11 +104,11 @@ class Room(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
 
-def rooms(cluster: Cluster) -> list[Room]:
-    """The nodes, those in equal state together."""
+def rooms(cluster: Cluster, judged: Mapping[str, Judgement]) -> list[Room]:
+    """The nodes that take a first pod, by what they say to it, those in equal state together."""
     classes: dict[object, tuple[Member, list[str]]] = {}
     for member in cluster:
-        if member.facts.unschedulable:
+        if judged[member.name].reasons:
             continue
         key = member.node.key(), tuple(sorted(member.load.used.items())), member.facts.allocatable
         classes.setdefault(key, (member, []))[1].append(member.name)
