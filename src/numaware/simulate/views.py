@@ -58,19 +58,19 @@ def _empty(kubelet: Kubelet) -> Topology:
 def _free(node: Node) -> list[Resources]:
     """What nobody owns of each NUMA node; CPUs and memory that no manager looks after are always free."""
     kubelet, cpus = node.kubelet, free_cpus(node)
-    columns: dict[str, Sequence[int]] = {
-        "cpu": [(cpus & members).bit_count() for members in kubelet.layout.node_cpus]
-    }
-    for kind in kubelet.memory.kinds if kubelet.memory else ("memory",):
-        columns[kind] = free_memory(node, kind)
+    kinds = kubelet.memory.kinds if kubelet.memory else ("memory",)
+    columns: list[tuple[str, Sequence[int]]] = [
+        ("cpu", [(cpus & members).bit_count() for members in kubelet.layout.node_cpus]),
+        *[(kind, free_memory(node, kind)) for kind in kinds],
+    ]
     for name, inventory in kubelet.devices.inventories.items():
         if inventory.has_topology:
             free = free_devices(node, name)
-            columns[name] = [(free & on).bit_count() for on in inventory.on_node]
-    rows = zip(*(columns[name] for name in sorted(columns)), strict=True)
+            columns.append((name, [(free & on).bit_count() for on in inventory.on_node]))
+    columns.sort()
     return [
-        tuple((name, amount * NANO) for name, amount in zip(sorted(columns), row, strict=True))
-        for row in rows
+        tuple([(name, column[position] * NANO) for name, column in columns])
+        for position in range(len(kubelet.layout.ids))
     ]
 
 
