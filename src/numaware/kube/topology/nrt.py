@@ -65,9 +65,11 @@ def decode(raw: bytes | msgspec.Raw) -> Report:
     except DecodeError as error:
         return Report(name, "", "unknown", problem=error.message)
     metadata = wire.metadata
-    reading = read(
-        {"zones": wire.zones, "topologyPolicies": wire.topology_policies, "attributes": wire.attributes}
-    )
+    document = {"topologyPolicies": wire.topology_policies, "attributes": wire.attributes}
+    reading = read(document)
+    if reading.topology.attribute(complete.FORMAT) is None:
+        # Our own attributes say all that the zones do.
+        reading = read({**document, "zones": wire.zones})
     publisher = _publisher(metadata, reading.topology)
     try:
         return _report(metadata, reading.sound(), publisher)
