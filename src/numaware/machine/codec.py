@@ -217,13 +217,13 @@ def _numa_node(wire: _NodeWire) -> NumaNode:
 
 def _unique(what: str, items: Iterable[_Numbered]) -> tuple[_Numbered, ...]:
     """The items as a tuple; a bad or repeated id is an error, since everything else refers to items by id."""
-    found = tuple(items)
-    for index, item in enumerate(found):
+    unique = tuple(items)
+    for index, item in enumerate(unique):
         if not 0 <= item.id <= MAX_ID:
             raise ValueError(f"{what} id {item.id} is not between 0 and {MAX_ID}")
-        if index and found[index - 1].id == item.id:
+        if index and unique[index - 1].id == item.id:
             raise ValueError(f"{what} {item.id} is listed twice")
-    return found
+    return unique
 
 
 def _cpu_list(kind: type, value: Any) -> Any:

@@ -88,14 +88,14 @@ def replay(scenario: Scenario) -> dict[str, Any]:
 
 def _beginning(node: Node) -> dict[str, Any]:
     cpus = node.kubelet.cpus
-    found: dict[str, Any] = {
+    beginning: dict[str, Any] = {
         "defaultCpuSet": list_form(node.state.cpu.shared),
         "checkpoints": state_files(node.kubelet, node.state),
         "allocatableCPUs": list_form(cpus.layout.all_cpus & ~cpus.reserved) if cpus else "",
     }
     if cpus:
-        found["reservedCPUs"] = list_form(cpus.reserved)
-    return found
+        beginning["reservedCPUs"] = list_form(cpus.reserved)
+    return beginning
 
 
 def _event(node: Node, event: Event) -> tuple[dict[str, Any], Node]:
@@ -157,7 +157,7 @@ def _merge(layout: Layout, merge: Merge) -> dict[str, Any]:
         return [hint(mask, mask in preferred) for mask in hints.masks]
 
     def answer(hints: Answer) -> dict[str, Any]:
-        return {resource: None if found is None else listed(found) for resource, found in hints.items()}
+        return {resource: None if masks is None else listed(masks) for resource, masks in hints.items()}
 
     return {
         "container": merge.container,

@@ -47,22 +47,22 @@ def _available(topology: NodeTopology) -> dict[int, dict[str, int]]:
     return available
 
 
-def with_report(bundle: Bundle, found: Finding, pod: Pod | None) -> Finding:
+def with_report(bundle: Bundle, finding: Finding, pod: Pod | None) -> Finding:
     """A refusal without hints, with what its node reported to have: is there a resource that no NUMA node has enough of?"""
-    if (found.code, found.variant) != ("topology-affinity-error", "event-only") or pod is None:
-        return found
+    if (finding.code, finding.variant) != ("topology-affinity-error", "event-only") or pod is None:
+        return finding
     for piece in bundle.reports:
-        if piece.content.node == found.subject.node:
+        if piece.content.node == finding.subject.node:
             facts = _shortage(piece.content, pod)
             if facts:
                 return msgspec.structs.replace(
-                    found,
+                    finding,
                     variant="reported",
                     confidence="likely",
-                    facts={**found.facts, **facts},
-                    evidence=(*found.evidence, Evidence(piece.file)),
+                    facts={**finding.facts, **facts},
+                    evidence=(*finding.evidence, Evidence(piece.file)),
                 )
-    return found
+    return finding
 
 
 def _shortage(report: Reported, pod: Pod) -> dict[str, Any]:

@@ -75,14 +75,14 @@ _Place = tuple[tuple[_Zone, ...], tuple[_Container, ...]]
 
 
 class _Story(msgspec.Struct, frozen=True, array_like=True):
-    """`seen` is None where a pod was seen just where it was predicted to be, and `as_told` says so."""
+    """`observed` is None where a pod was seen just where it was predicted to be, and `as_predicted` says so."""
 
     since: int
     owner: str
     scheduler: str
-    told: _Place | None
-    as_told: bool
-    seen: _Place | None
+    predicted: _Place | None
+    as_predicted: bool
+    observed: _Place | None
 
 
 class _Pod(msgspec.Struct, frozen=True, array_like=True):
@@ -140,8 +140,8 @@ _TEMPLATE, _GROUND = msgspec.json.Decoder(Pod), msgspec.json.Decoder(Ground)
 
 
 def packed_event(event: Event) -> str:
-    told = _Event(event.kind, event.pod, event.node, event.owner, event.reason, event.message)
-    return msgspec.json.encode(told).decode()
+    packed = _Event(event.kind, event.pod, event.node, event.owner, event.reason, event.message)
+    return msgspec.json.encode(packed).decode()
 
 
 def event_of(number: int, time: int, data: str) -> Event:
@@ -181,8 +181,8 @@ class Packer:
 
     def cluster(self, moment: ClusterMoment) -> bytes:
         waiting = tuple(
-            _Waits(self._pod(uid, one.pod), one.owner, one.since, one.message)
-            for uid, one in moment.waiting.items()
+            _Waits(self._pod(uid, waiting.pod), waiting.owner, waiting.since, waiting.message)
+            for uid, waiting in moment.waiting.items()
         )
         return msgspec.json.encode(_Cluster(waiting, moment.switches, moment.changes))
 
@@ -205,46 +205,50 @@ class Unpacker:
 
     def node(self, data: bytes) -> NodeMoment:
         """`ValueError` for what is no node."""
-        found = _NODE.decode(data)
-        pods = {one.uid: self._pod(one) for one in found.pods}
+        stored = _NODE.decode(data)
+        pods = {pod.uid: self._pod(pod) for pod in stored.pods}
         return NodeMoment(
-            found.facts,
-            Load(self._node(found, pods), found.used, found.shares, found.sharers, frozenset(found.astray)),
-            {one.uid: one.letter for one in found.pods if one.letter is not None},
-            {one.uid: _story(one.story) for one in found.pods if one.story is not None},
-            found.heard,
+            stored.facts,
+            Load(
+                self._node(stored, pods), stored.used, stored.shares, stored.sharers, frozenset(stored.astray)
+            ),
+            {pod.uid: pod.letter for pod in stored.pods if pod.letter is not None},
+            {pod.uid: _story(pod.story) for pod in stored.pods if pod.story is not None},
+            stored.heard,
         )
 
     def cluster(self, data: bytes) -> ClusterMoment:
-        found = _CLUSTER.decode(data)
+        stored = _CLUSTER.decode(data)
         return ClusterMoment(
             {
-                one.pod.uid: Waiting(self._pod(one.pod), one.owner, one.since, one.message)
-                for one in found.waiting
+                waiting.pod.uid: Waiting(
+                    self._pod(waiting.pod), waiting.owner, waiting.since, waiting.message
+                )
+                for waiting in stored.waiting
             },
-            found.switches,
-            found.changes,
+            stored.switches,
+            stored.changes,
         )
 
-    def _node(self, found: _Node, pods: dict[str, Pod]) -> Node:
-        if found.counts is not None:
-            made = candidate_twins(found.counts)
+    def _node(self, stored: _Node, pods: dict[str, Pod]) -> Node:
+        if stored.counts is not None:
+            made = candidate_twins(stored.counts)
             after = tuple(
                 CandidateTwin(candidate.assumed, Node(candidate.node.kubelet, state.state(pods)))
-                for candidate, state in zip(made, found.states, strict=True)
+                for candidate, state in zip(made, stored.states, strict=True)
             )
-            return PartialNode(found.counts, after, exact=found.exact)
-        if found.ground is None or len(found.states) != 1:
+            return PartialNode(stored.counts, after, exact=stored.exact)
+        if stored.ground is None or len(stored.states) != 1:
             raise ValueError("a node without its machine")
-        return Node(self._kubelet(found.ground), found.states[0].state(pods))
+        return Node(self._kubelet(stored.ground), stored.states[0].state(pods))
 
-    def _pod(self, one: _Pod) -> Pod:
-        template = self._templates.get(one.template)
+    def _pod(self, packed: _Pod) -> Pod:
+        template = self._templates.get(packed.template)
         if template is None:
             if len(self._templates) >= _MOST_TEMPLATES:
                 self._templates.clear()
-            template = self._templates[one.template] = _TEMPLATE.decode(self._value_of(one.template))
-        return msgspec.structs.replace(template, name=one.name, namespace=one.namespace, uid=one.uid)
+            template = self._templates[packed.template] = _TEMPLATE.decode(self._value_of(packed.template))
+        return msgspec.structs.replace(template, name=packed.name, namespace=packed.namespace, uid=packed.uid)
 
     def _kubelet(self, number: int) -> Kubelet:
         known = self._kubelets.get(number)
@@ -267,14 +271,14 @@ def _encoded_ground(kubelet: Kubelet) -> bytes:
 
 def _packed_story(story: Story) -> _Story:
     same = story.predicted == story.observed
-    told, seen = _place(story.predicted), None if same else _place(story.observed)
-    return _Story(story.since, story.owner, story.scheduler, told, same, seen)
+    predicted, observed = _place(story.predicted), None if same else _place(story.observed)
+    return _Story(story.since, story.owner, story.scheduler, predicted, same, observed)
 
 
 def _story(packed: _Story) -> Story:
-    told = _placement(packed.told)
-    seen = told if packed.as_told else _placement(packed.seen)
-    return Story(packed.since, packed.owner, told, seen, packed.scheduler)
+    predicted = _placement(packed.predicted)
+    observed = predicted if packed.as_predicted else _placement(packed.observed)
+    return Story(packed.since, packed.owner, predicted, observed, packed.scheduler)
 
 
 def _place(placement: Placement | None) -> _Place | None:
@@ -282,7 +286,7 @@ def _place(placement: Placement | None) -> _Place | None:
         return None
     return (
         tuple((zone.numa, zone.amounts, zone.cpus) for zone in placement.zones),
-        tuple((one.name, one.cpus, one.memory, one.devices) for one in placement.containers),
+        tuple((part.name, part.cpus, part.memory, part.devices) for part in placement.containers),
     )
 
 
@@ -291,5 +295,5 @@ def _placement(place: _Place | None) -> Placement | None:
         return None
     zones, containers = place
     return Placement(
-        tuple(ZonePart(*zone) for zone in zones), tuple(ContainerPart(*one) for one in containers)
+        tuple(ZonePart(*zone) for zone in zones), tuple(ContainerPart(*part) for part in containers)
     )

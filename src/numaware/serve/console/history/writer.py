@@ -1,6 +1,6 @@
 """Writes down what is, beside the console's own work.
 
-The console looks (`Keeper.look`) and hands over references to values that never change; what of it is new is found out,
+The console looks (`HistoryWriter.look`) and hands over references to values that never change; what of it is new is found out,
 encoded and written on a thread of its own. Where that thread does not keep up, a look is left out, and the next one
 tells of everything since. When the file cannot be written the console goes on, says so, and tries again later.
 """
