@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from numaware.diagnose.explain.explanation import ContainerPlacement, Explanation
+from numaware.diagnose.explain.explanation import Explanation
 from numaware.diagnose.finding import Message
 from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import Lang, label, say
+from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing.lines import GLUE, Line, Span, clip, width, wrap
 from numaware.machine.words import printable
-from numaware.twin.account import NumaAccount, account, resources
+from numaware.twin.account import ContainerPlacement, NumaAccount, account, resources
 from numaware.twin.node import Node
 
 _BAR = 32
@@ -170,8 +171,7 @@ def _bar(part: NumaAccount, new: int, widest: int, cells: int) -> str:
 def _placements(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     yield ()
     table = [
-        (placed.container, " · ".join(_parts(explanation.node, placed, lang)))
-        for placed in explanation.placements
+        (placed.name, " · ".join(_parts(explanation.node, placed, lang))) for placed in explanation.placements
     ]
     yield from _table(table, room, "bold")
 
@@ -179,19 +179,18 @@ def _placements(explanation: Explanation, room: int, lang: Lang) -> Iterator[Lin
 def _parts(node: Node, placed: ContainerPlacement, lang: Lang) -> Iterator[str]:
     layout = node.kubelet.layout
     touched: set[int] = set()
-    if placed.cpus is None:
+    if not placed.cpus:
         yield label("explain-shared", lang)
     else:
-        nodes = layout.node_ids(layout.nodes_of(placed.cpus.mask))
+        nodes = layout.node_ids(layout.nodes_of(CpuSet.parse(placed.cpus).mask))
         touched.update(nodes)
-        yield _label("explain-own", lang, cpus=str(placed.cpus), nodes=nodes)
-    for block in placed.memory:
-        numbers = layout.node_ids(block.nodes)
-        touched.update(numbers)
-        yield _label("explain-block", lang, amount=(block.kind, block.size), nodes=numbers)
-    for resource, counts in placed.devices.items():
-        touched.update(numa for numa in counts if numa >= 0)
-        yield _label("explain-devices", lang, resource=resource, held=counts)
+        yield _label("explain-own", lang, cpus=placed.cpus, nodes=nodes)
+    for nodes, kind, size in placed.memory:
+        touched.update(nodes)
+        yield _label("explain-block", lang, amount=(kind, size), nodes=nodes)
+    for resource, counts in placed.devices:
+        touched.update(numa for numa, _ in counts if numa >= 0)
+        yield _label("explain-devices", lang, resource=resource, held=dict(counts))
     if len(touched) == 1:
         yield label("explain-aligned", lang)
     elif touched:

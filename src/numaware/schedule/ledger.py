@@ -14,8 +14,7 @@ from numaware.errors import InputError
 from numaware.machine.cpuset import CpuSet, list_form
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
-from numaware.twin.account import held_by
-from numaware.twin.files import devices_by_node
+from numaware.twin.account import ContainerPlacement, container_placement, held_by
 from numaware.twin.memory.static import Block
 from numaware.twin.node import Node, Verdict
 from numaware.workload.demand import Amounts, demand
@@ -39,20 +38,11 @@ class ZonePart(msgspec.Struct, frozen=True):
     cpus: str = ""
 
 
-class ContainerPart(msgspec.Struct, frozen=True):
-    """What one container has: its own CPUs as a list, blocks of memory, devices as (resource, ((numa, count), ...))."""
-
-    name: str
-    cpus: str
-    memory: tuple[tuple[tuple[int, ...], str, int], ...]
-    devices: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
-
-
 class Placement(msgspec.Struct, frozen=True):
     """Where a pod is: by NUMA node, ascending, and by container where that is known (an annotation does not tell)."""
 
     zones: tuple[ZonePart, ...] = ()
-    containers: tuple[ContainerPart, ...] = ()
+    containers: tuple[ContainerPlacement, ...] = ()
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -80,26 +70,7 @@ def predict(name: str, pod: Pod, verdict: Verdict) -> Prediction:
 
 def placement_of(node: Node, pod: Pod) -> Placement:
     """What a pod holds on the twin, as somebody who asks the kubelet later will see it: by NUMA node, and by container."""
-    kubelet = node.kubelet
-    parts = []
-    for name in _staying(node, pod):
-        held = held_by(node.state, pod.uid, (name,))
-        devices = [
-            (resource, devices_by_node(kubelet, resource, mask)) for resource, mask in held.devices.items()
-        ]
-        parts.append(
-            ContainerPart(
-                name,
-                list_form(held.cpus),
-                tuple(
-                    (kubelet.layout.node_ids(block.nodes), block.kind, block.size) for block in held.memory
-                ),
-                tuple(
-                    (resource, tuple((numa, len(ids)) for numa, ids in by_node.items()))
-                    for resource, by_node in devices
-                ),
-            )
-        )
+    parts = [container_placement(node.kubelet, node.state, pod.uid, name) for name in _staying(node, pod)]
     return Placement(zones_of(node, pod), tuple(parts))
 
 

@@ -11,8 +11,8 @@ from typing import cast
 
 from numaware.schedule.peers.volcano import NumaInfo
 from numaware.schedule.peers.volcano_cpus import Cpu
-from numaware.schedule.peers.zones import Policy, Scope, Topology, TopologyManager, Zone
-from numaware.twin.account import free_cpus, free_devices, free_memory
+from numaware.schedule.peers.zones import PeerZone, Policy, Scope, Topology, TopologyManager
+from numaware.twin.account import free_cpus, free_devices, free_memory, shared_cpus
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Resources
@@ -23,7 +23,7 @@ def topology_of(node: Node) -> Topology:
     empty = _empty(node.kubelet)
     return Topology(
         tuple(
-            Zone(zone.id, free, zone.allocatable, zone.costs)
+            PeerZone(zone.id, free, zone.allocatable, zone.costs)
             for zone, free in zip(empty.zones, _free(node), strict=True)
         ),
         empty.manager,
@@ -36,7 +36,7 @@ def numa_info_of(node: Node) -> NumaInfo:
     reserved = kubelet.reservation.get("cpu")
     return NumaInfo(
         _cpus(kubelet),
-        node.effective_shared() if kubelet.cpus else kubelet.layout.all_cpus,
+        shared_cpus(node),
         kubelet.config.cpu_policy,
         kubelet.config.topology_policy,
         reserved.nano if reserved else None,
@@ -48,7 +48,7 @@ def _empty(kubelet: Kubelet) -> Topology:
     config = kubelet.config
     amounts = _free(Node.fresh(kubelet.hardware, config))
     zones = tuple(
-        Zone(numa.id, free, free, tuple(zip(kubelet.layout.ids, numa.distances, strict=False)))
+        PeerZone(numa.id, free, free, tuple(zip(kubelet.layout.ids, numa.distances, strict=False)))
         for numa, free in zip(kubelet.hardware.numa, amounts, strict=True)
     )
     manager = TopologyManager(cast("Policy", config.topology_policy), cast("Scope", config.topology_scope))

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
+from numaware.machine.cpuset import list_form
+from numaware.twin.files import devices_by_node
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.memory.static import Block
 from numaware.twin.node import Node, NodeState
@@ -58,6 +61,25 @@ class Holding(msgspec.Struct, frozen=True, gc=False):
     cpus: int
     memory: tuple[Block, ...]
     devices: dict[str, int]
+
+
+class ContainerPlacement(msgspec.Struct, frozen=True):
+    """What one container has for itself, by numbers: a list of CPUs, blocks of memory as (NUMA nodes, kind, size), devices.
+
+    Devices are (resource, ((NUMA node, count), ...)); -1 stands for none.
+    """
+
+    name: str
+    cpus: str
+    memory: tuple[tuple[tuple[int, ...], str, int], ...]
+    devices: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
+
+    def to_builtins(self) -> dict[str, Any]:
+        """CPUs and memory, as recordings and explanations write them."""
+        blocks = [
+            {"numaAffinity": list(nodes), "type": kind, "size": size} for nodes, kind, size in self.memory
+        ]
+        return {"name": self.name, "cpuset": self.cpus or None, "memory": blocks}
 
 
 def resources(node: Node) -> tuple[str, ...]:
@@ -181,6 +203,26 @@ def held_by(state: NodeState, uid: str, containers: Collection[str] | None = Non
             for name, mask in held.items():
                 devices[name] = devices.get(name, 0) | mask
     return Holding(cpus, tuple(memory), dict(sorted(devices.items())))
+
+
+def container_placement(kubelet: Kubelet, state: NodeState, uid: str, name: str) -> ContainerPlacement:
+    """What the container of that name has."""
+    held = held_by(state, uid, (name,))
+    by_node = {resource: devices_by_node(kubelet, resource, mask) for resource, mask in held.devices.items()}
+    return ContainerPlacement(
+        name,
+        list_form(held.cpus),
+        tuple((kubelet.layout.node_ids(block.nodes), block.kind, block.size) for block in held.memory),
+        tuple(
+            (resource, tuple((numa, len(ids)) for numa, ids in nodes.items()))
+            for resource, nodes in by_node.items()
+        ),
+    )
+
+
+def shared_cpus(node: Node) -> int:
+    """The CPUs that nobody has for himself; without strict reservation those of the system are among them."""
+    return node.effective_shared() if node.kubelet.cpus else node.kubelet.layout.all_cpus
 
 
 def numa_nodes(node: Node, uid: str) -> int:

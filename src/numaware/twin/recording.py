@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from numaware.machine.cpuset import list_form
+from numaware.twin.account import container_placement, free_devices, held_by
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.files import devices_by_node, state_files
 from numaware.twin.hardware import Layout
@@ -127,8 +128,7 @@ def _event(node: Node, event: Event) -> tuple[dict[str, Any], Node]:
         raise ValueError(f"unknown event {event.op!r}")
     outcome["defaultCpuSet"] = list_form(node.state.cpu.shared)
     outcome["freeDevices"] = {
-        name: node.kubelet.devices.free(node.state.device, name).bit_count()
-        for name in node.kubelet.devices.inventories
+        name: free_devices(node, name).bit_count() for name in node.kubelet.devices.inventories
     }
     outcome["checkpoints"] = state_files(node.kubelet, node.state)
     if before is not None and (held := state_files(node.kubelet, before)) != outcome["checkpoints"]:
@@ -168,24 +168,12 @@ def _merge(layout: Layout, merge: Merge) -> dict[str, Any]:
 
 
 def _containers(kubelet: Kubelet, pod: Pod, state: NodeState) -> list[dict[str, Any]]:
-    cpus = state.cpu.owned.get(pod.uid, {})
-    blocks = state.memory.blocks.get(pod.uid, {})
-    devices = state.device.owned.get(pod.uid, {})
     return [
         {
-            "name": container.name,
-            "cpuset": list_form(cpus[container.name]) if container.name in cpus else None,
-            "memory": [
-                {
-                    "numaAffinity": list(kubelet.layout.node_ids(block.nodes)),
-                    "type": block.kind,
-                    "size": block.size,
-                }
-                for block in blocks.get(container.name, ())
-            ],
+            **container_placement(kubelet, state, pod.uid, container.name).to_builtins(),
             "devices": {
-                resource: _devices(devices_by_node(kubelet, resource, held))
-                for resource, held in sorted(devices.get(container.name, {}).items())
+                resource: _devices(devices_by_node(kubelet, resource, mask))
+                for resource, mask in held_by(state, pod.uid, (container.name,)).devices.items()
             },
         }
         for container in pod.in_order

@@ -12,24 +12,11 @@ from numaware.diagnose.explain.change import Change, admits
 from numaware.diagnose.explain.counterfactual import changes
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, Words, say
-from numaware.machine.cpuset import CpuSet
-from numaware.twin.account import held_by
+from numaware.twin.account import ContainerPlacement, container_placement
 from numaware.twin.errors import KubeletPanic
-from numaware.twin.files import devices_by_node
-from numaware.twin.memory.static import Block
-from numaware.twin.node import Merge, Node, NodeState, Verdict
+from numaware.twin.node import Merge, Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
-
-
-class ContainerPlacement(msgspec.Struct, frozen=True):
-    """What one container gets: its own CPUs (None: the shared pool), memory blocks, devices per NUMA node."""
-
-    container: str
-    cpus: CpuSet | None
-    memory: tuple[Block, ...]
-    devices: dict[str, dict[int, int]]
-    hint: Hint | None
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -73,38 +60,20 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
         reason=verdict.reason,
         message=crashed or verdict.message,
         merges=tuple(merges),
-        placements=_placements(node, pod, verdict.held, merges),
+        placements=tuple(
+            container_placement(node.kubelet, verdict.held, pod.uid, container.name)
+            for container in pod.in_order
+        ),
         why=causes(node, pod, verdict, merges) if refused else (),
         changes=changes(node, pod, verdict) if refused else (),
         warnings=tuple(caveats(node, pod, merges, admitted=verdict.admitted)),
     )
 
 
-def _placements(
-    node: Node, pod: Pod, state: NodeState, merges: list[Merge]
-) -> tuple[ContainerPlacement, ...]:
-    hints = {merge.container: merge.best for merge in merges}
-    held = {container.name: held_by(state, pod.uid, (container.name,)) for container in pod.in_order}
-    return tuple(
-        ContainerPlacement(
-            container=name,
-            cpus=CpuSet.from_mask(mine.cpus) if mine.cpus else None,
-            memory=mine.memory,
-            devices={
-                resource: {
-                    numa: len(ids) for numa, ids in devices_by_node(node.kubelet, resource, mask).items()
-                }
-                for resource, mask in mine.devices.items()
-            },
-            hint=hints.get(name, hints.get(None)),
-        )
-        for name, mine in held.items()
-    )
-
-
 def to_builtins(explanation: Explanation, spec_path: str = "spec", lang: Lang = "en") -> dict[str, Any]:
     """The documented JSON shape; `spec_path` is where the pod spec stands in the user's document."""
     layout = explanation.node.kubelet.layout
+    hints = {merge.container: merge.best for merge in explanation.merges}
 
     def hint(found: Hint | None) -> dict[str, Any] | None:
         if found is None:
@@ -121,21 +90,12 @@ def to_builtins(explanation: Explanation, spec_path: str = "spec", lang: Lang = 
         "message": say(explanation.message, lang),
         "containers": [
             {
-                "name": placed.container,
-                "cpuset": None if placed.cpus is None else str(placed.cpus),
-                "memory": [
-                    {
-                        "numaAffinity": list(layout.node_ids(block.nodes)),
-                        "type": block.kind,
-                        "size": block.size,
-                    }
-                    for block in placed.memory
-                ],
+                **placed.to_builtins(),
                 "devices": {
-                    resource: {str(numa): count for numa, count in counts.items()}
-                    for resource, counts in placed.devices.items()
+                    resource: {str(numa): count for numa, count in counts}
+                    for resource, counts in placed.devices
                 },
-                "hint": hint(placed.hint),
+                "hint": hint(hints.get(placed.name, hints.get(None))),
             }
             for placed in explanation.placements
         ],

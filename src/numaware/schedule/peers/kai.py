@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from numaware.schedule.peers.placement import REFUSED, UNJUDGED, PeerPlacement, gathered, subsets
 from numaware.schedule.peers.requests import pod_request
-from numaware.schedule.peers.zones import Policy, Topology, Zone
+from numaware.schedule.peers.zones import PeerZone, Policy, Topology
 from numaware.workload.pod import NANO, Pod, Resources, amount
 from numaware.workload.qos import qos_class
 from numaware.workload.requirements import is_native
@@ -21,7 +21,7 @@ class _Books(NamedTuple):
     """The zones, what is left in each while containers are placed, and which resources count."""
 
     policy: Policy
-    zones: tuple[Zone, ...]
+    zones: tuple[PeerZone, ...]
     left: list[dict[str, int]]
     judged: frozenset[str]
 
@@ -95,7 +95,7 @@ def _choose(books: _Books, wanted: Resources) -> tuple[int, ...] | None:
     return None
 
 
-def _narrowest(zones: tuple[Zone, ...], name: str, wanted: int) -> int | None:
+def _narrowest(zones: tuple[PeerZone, ...], name: str, wanted: int) -> int | None:
     """The fewest zones that could hold it when empty."""
     total = 0
     for width, there in enumerate(

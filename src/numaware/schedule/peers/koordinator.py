@@ -12,7 +12,7 @@ from typing import NamedTuple
 from numaware.machine.cpuset import iter_bits
 from numaware.schedule.peers.placement import REFUSED, UNJUDGED, PeerPlacement, gathered
 from numaware.schedule.peers.requests import pod_request
-from numaware.schedule.peers.zones import Policy, Topology, Zone
+from numaware.schedule.peers.zones import PeerZone, Policy, Topology
 from numaware.twin.hardware import mask_order, sums
 from numaware.twin.topology.hints import Hints
 from numaware.twin.topology.merge import merge, narrower
@@ -68,7 +68,7 @@ def score(topology: Topology, placement: PeerPlacement) -> int:
     return sum(marks) // len(marks) if marks else 0
 
 
-def _hinted(zones: tuple[Zone, ...], request: Resources, policy: Policy) -> list[_Hinted]:
+def _hinted(zones: tuple[PeerZone, ...], request: Resources, policy: Policy) -> list[_Hinted]:
     """The hints of each resource: masks on which the *whole pod* fits and where no zone has run out of the resource."""
     wanted = [
         (name, nano, [amount(zone.available, name) for zone in zones])
@@ -95,7 +95,7 @@ def _single_nodes(hints: Hints) -> Hints:
     return Hints(alone, alone)
 
 
-def _split(chosen: list[Zone], name: str, wanted: int, taken: dict[int, dict[str, int]]) -> bool:
+def _split(chosen: list[PeerZone], name: str, wanted: int, taken: dict[int, dict[str, int]]) -> bool:
     """Spread a request evenly over the zones, those with least left first so that the others make up for them."""
     grain = _NANO_PER_MILLI if name == "cpu" else NANO
     zones = sorted(chosen, key=lambda zone: (amount(zone.available, name), zone.id))

@@ -13,7 +13,14 @@ from typing import cast, get_args
 from numaware.machine import node_topology as published
 from numaware.machine.node_topology import OLD_POLICIES, Amount, Attribute, Cost, NodeTopology
 from numaware.machine.quantity import Quantity
-from numaware.schedule.peers.zones import DEFAULT_MAX_NODES, Policy, Scope, Topology, TopologyManager, Zone
+from numaware.schedule.peers.zones import (
+    DEFAULT_MAX_NODES,
+    PeerZone,
+    Policy,
+    Scope,
+    Topology,
+    TopologyManager,
+)
 from numaware.workload.pod import Resources
 
 _POLICIES: tuple[Policy, ...] = get_args(Policy)
@@ -37,7 +44,7 @@ def read(nrt: NodeTopology) -> Topology:
     costs = {number: _costs(zone.costs) for number, zone in zones}
     return Topology(
         tuple(
-            Zone(
+            PeerZone(
                 number,
                 exact({entry.name: entry.available for entry in zone.resources}),
                 exact({entry.name: entry.allocatable for entry in zone.resources}),

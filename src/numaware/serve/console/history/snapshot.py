@@ -15,11 +15,12 @@ import msgspec
 
 from numaware.schedule.candidate_twins import CandidateTwin, candidate_twins
 from numaware.schedule.cluster import Load
-from numaware.schedule.ledger import ContainerPart, Placement, ZonePart
+from numaware.schedule.ledger import Placement, ZonePart
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.partial_node import PartialNode
 from numaware.schedule.published_counts import Counts
 from numaware.serve.console.world import Change, Event, Happening, Source, Story, Switch, Waiting
+from numaware.twin.account import ContainerPlacement
 from numaware.twin.hardware import Hardware
 from numaware.twin.kubelet import Kubelet, start
 from numaware.twin.node import Node
@@ -295,5 +296,5 @@ def _placement(place: _Place | None) -> Placement | None:
         return None
     zones, containers = place
     return Placement(
-        tuple(ZonePart(*zone) for zone in zones), tuple(ContainerPart(*part) for part in containers)
+        tuple(ZonePart(*zone) for zone in zones), tuple(ContainerPlacement(*one) for one in containers)
     )

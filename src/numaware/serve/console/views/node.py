@@ -13,7 +13,16 @@ from numaware.schedule.room import WHOLE, room
 from numaware.serve.console.views.wall_model import Largest, Refusals, Strip, WallModel, pool_of
 from numaware.serve.console.world import Event, Source
 from numaware.simulate.measure import numa_nodes
-from numaware.twin.account import Holding, account, free_devices, free_memory, held_by, holders, pod_name
+from numaware.twin.account import (
+    Holding,
+    account,
+    free_devices,
+    free_memory,
+    held_by,
+    holders,
+    pod_name,
+    shared_cpus,
+)
 from numaware.twin.hardware import Hardware
 from numaware.twin.links import MOST_DEVICES
 from numaware.twin.node import Node
@@ -211,7 +220,7 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
         unschedulable=member.facts.unschedulable,
         numa=tuple(_numa(node, position) for position in range(len(kubelet.layout.ids))),
         caches=tuple(cache.size for cache in kubelet.hardware.caches),
-        shared_cpus=list_form(node.effective_shared() if kubelet.cpus else kubelet.layout.all_cpus),
+        shared_cpus=list_form(shared_cpus(node)),
         reserved_cpus=list_form(kubelet.cpus.reserved) if kubelet.cpus else "",
         devices=devices,
         links=_links(kubelet.hardware, devices),
