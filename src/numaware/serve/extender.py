@@ -27,8 +27,8 @@ from numaware.kube.decoding import DecodeError
 from numaware.kube.pods import LivePod
 from numaware.schedule.answer import Answer
 from numaware.schedule.engine import Decision
+from numaware.serve.bind_queue import BindQueue
 from numaware.serve.cluster_cache import ClusterCache
-from numaware.serve.lines import Lines
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Binder, prediction
 
@@ -89,9 +89,9 @@ class Extender:
         self._metrics = metrics
         self._passes = unknown == "pass"
         self._clock = clock
-        self._lines = Lines()
+        self._binds = BindQueue(self._bind_assumed)
         # Binds that are under way: uid -> the node, and what becomes of it.
-        self._flying: dict[str, tuple[str, asyncio.Task[str]]] = {}
+        self._flying: dict[str, tuple[str, asyncio.Future[str]]] = {}
         # Pods that others said they gave a node, until the watch shows them bound: uid -> when to give up.
         self._promised: dict[str, float] = {}
         # Pods that the engine has learned of, newest last.
@@ -174,25 +174,24 @@ class Extender:
         A scheduler that loses patience asks again, perhaps for another node, while the first call is still under way: then
         it hears what becomes of that one.
         """
-        where, call = self._flying.get(pod.uid, (node, None))
-        if call is None:
-            call = asyncio.create_task(self._bind_once(pod, node))
-            self._flying[pod.uid] = node, call
-            call.add_done_callback(lambda _: self._flying.pop(pod.uid, None))
-        problem = await asyncio.shield(call)
+        where, result = self._flying.get(pod.uid, ("", None))
+        if result is None:
+            # One that was bound a moment ago may not be seen to be so yet; to move it on the books would free what it holds.
+            where = pod.node or self._cache.place_of(pod.uid)
+        if not where:
+            blind, problem = self._assume(pod, node)
+            if problem:
+                return problem
+            where, result = self._flying[pod.uid] = node, self._binds.ask(node, (pod, blind))
+            result.add_done_callback(lambda _: self._flying.pop(pod.uid, None))
+        problem = "" if result is None else await asyncio.shield(result)
         return problem if problem or where == node else f"pod {pod.full_name} is on {where} already"
 
-    async def _bind_once(self, pod: LivePod, node: str) -> str:
-        # One that was bound a moment ago may not be seen to be so yet; to move it on the books would free what it holds.
-        where = pod.node or self._cache.place_of(pod.uid)
-        if where:
-            return "" if where == node else f"pod {pod.full_name} is on {where} already"
-        blind, problem = self._assume(pod, node)
-        if problem:
-            return problem
-        async with self._lines.turn(node):
-            annotations = {} if blind else prediction(self._cache, pod, node)
-            bound = "failed" if annotations is None else await self._binder.bind(pod, node, annotations)
+    async def _bind_assumed(self, node: str, assumed: tuple[LivePod, bool]) -> str:
+        """Bind a pod that is on the books, once it is its turn on the node; what went wrong, empty if nothing did."""
+        pod, blind = assumed
+        annotations = {} if blind else prediction(self._cache, pod, node)
+        bound = "failed" if annotations is None else await self._binder.bind(pod, node, annotations)
         if bound == "bound":
             return ""
         self._cache.forget(pod.uid)
