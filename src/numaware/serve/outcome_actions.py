@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection
 
 import structlog
 
+from numaware.diagnose.rules.storms import Storm
 from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
 from numaware.kube.events import EventWriter, Subject
 from numaware.kube.pods import LivePod
 from numaware.kube.resources import PODS
-from numaware.schedule.storm import Storm
 from numaware.serve.actions import subject
 from numaware.serve.metrics import Metrics
 from numaware.serve.prediction_audit import PredictionAudit

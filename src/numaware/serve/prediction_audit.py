@@ -16,12 +16,13 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from numaware.diagnose.rules.storms import Storm
 from numaware.errors import InputError
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger, miss
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.ledger import Observation, Outcome, Prediction
-from numaware.schedule.storm import Storm, StormGuard
+from numaware.schedule.storm import StormGuard
 from numaware.twin.node import Node
 
 _log = structlog.get_logger(__name__)
@@ -84,7 +85,7 @@ class PredictionAudit:
         member = self._cluster.by_name.get(pod.node)
         if member is None:
             return None
-        return self._guard.refused(pod.pod, member, observed.reason, int(self._clock()))
+        return self._guard.refused(pod.pod, member, observed.reason, int(1000 * self._clock()))
 
     def _keep(self, pod: LivePod, prediction: Prediction, observed: Observation, before: Node | None) -> None:
         _log.warning(

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from numaware.diagnose.reason import Counts, Reason, most_frequent_first
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.engine import GATED
+from numaware.schedule.engine import GATED, Decision
 from numaware.schedule.evaluation import NO_SHARE
 from numaware.schedule.filters import (
     InterPodRules,
@@ -32,14 +32,6 @@ from numaware.twin.equivalence import node_class
 from numaware.twin.node import Verdict
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import NodeRules
-
-
-class Choice(NamedTuple):
-    """A node, or none and how many nodes refuse for what reason."""
-
-    node: str | None
-    share: Share | None = None
-    reasons: Counts = ()
 
 
 class Judgement(NamedTuple):
@@ -111,6 +103,8 @@ class _Board:
 class Ranking:
     """A scheduler in the lab. `ties` ranks nodes of equal score, by name."""
 
+    foresees = False
+
     def __init__(self, cluster: Cluster, rule: Rule, ties: Mapping[str, int]) -> None:
         self.cluster = cluster
         self.rule = rule
@@ -126,13 +120,13 @@ class Ranking:
 
     # Deciding
 
-    def decide(self, pod: Pod, now: int) -> Choice:
+    def decide(self, pod: Pod, now: int) -> Decision:
         """The node this scheduler would bind the pod to at a moment of the lab's clock."""
         for member in self.rule.passed(now):
             self._changed(member)
         hindrance = GATED if pod.scheduling.gates else claims_reason(pod.scheduling)
         if hindrance:
-            return Choice(None, reasons=((hindrance, len(self.cluster)),))
+            return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
         number = self._number(pod)
         board = self._board(pod, number)
         rules = self.cluster.placed_pods.rules_for(pod)
@@ -140,18 +134,18 @@ class Ranking:
         if name is None:
             name = next(self._best_first(board, pod, rules), None)
         if name is None:
-            return Choice(None, reasons=self._reasons(pod, number, rules))
+            return Decision(pod, None, 0, reasons=self._reasons(pod, number, rules))
         judgement = self._judge(self.cluster.by_name[name], pod, number)
-        return Choice(name, judgement.share)
+        return Decision(pod, name, judgement.score, share=judgement.share)
 
-    def bind(self, pod: Pod, choice: Choice) -> Verdict:
-        """Carry the choice out; the kubelet of the node has the last word."""
-        if choice.node is None:
-            raise ValueError(f"{pod.name} has no node to be bound to")
-        verdict = self.cluster.bind(pod, choice.node, choice.share)
-        member = self.cluster.by_name[choice.node]
+    def bind(self, decision: Decision) -> Verdict:
+        """Carry the decision out; the kubelet of the node has the last word."""
+        if decision.node is None:
+            raise ValueError(f"{decision.pod.name} has no node to be bound to")
+        verdict = self.cluster.bind(decision.pod, decision.node, decision.share)
         if verdict.admitted:
-            self.rule.bound(pod, member)
+            member = self.cluster.by_name[decision.node]
+            self.rule.bound(decision.pod, member)
             self._changed(member)
         return verdict
 

@@ -14,6 +14,7 @@ from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.ledger import Placement
+from numaware.schedule.storm import owner_of
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.console.world import (
     AFFINITY,
@@ -190,7 +191,7 @@ class LiveCluster:
         bound = pod.scheduled.last_transition_time if pod.scheduled else None
         self.stories[pod.uid] = Story(
             _milliseconds(bound or pod.created) or self.now,
-            _owner(pod),
+            owner_of(pod.pod),
             _placement(pod.predicted, ledger.PREDICTED),
             _placement(pod.observed, ledger.OBSERVED),
             pod.scheduler,
@@ -202,21 +203,24 @@ class LiveCluster:
         message = pod.scheduled.message if pod.scheduled else ""
         known = self.waiting.get(pod.uid)
         since = _milliseconds(pod.created) or self.now
-        self.waiting[pod.uid] = Waiting(pod.pod, _owner(pod), since, message)
+        self.waiting[pod.uid] = Waiting(pod.pod, owner_of(pod.pod), since, message)
         if message and (known is None or known.message != message):
             self._tell("waiting", pod, "FailedScheduling", message)
 
     def _tell(self, kind: Happening, pod: LivePod, reason: str = "", message: str = "") -> None:
         if self._began:
             self.events.append(
-                Event(next(self._ids), self.now, kind, pod.full_name, pod.node, _owner(pod), reason, message)
+                Event(
+                    next(self._ids),
+                    self.now,
+                    kind,
+                    pod.full_name,
+                    pod.node,
+                    owner_of(pod.pod),
+                    reason,
+                    message,
+                )
             )
-
-
-def _owner(pod: LivePod) -> str:
-    """Who makes such pods: its controller, or the pod itself."""
-    name = next((owner.name for owner in pod.owners if owner.controller), pod.name)
-    return f"{pod.namespace}/{name}"
 
 
 def _milliseconds(moment: datetime | None) -> int:
