@@ -269,15 +269,15 @@ class Extender:
     def _route(self, path: str, verb: Callable[[_Fields], Awaitable[Any]]) -> Route:
         async def answer(request: Request) -> Response:
             began = self._clock()
-            status, told = 200, b""
+            status, body = 200, b""
             try:
-                told = _encode(await verb(await _fields(request)))
+                body = _encode(await verb(await _fields(request)))
             except (BadRequestError, DecodeError) as error:
-                status, told = 400, _encode({"Error": str(error)})
+                status, body = 400, _encode({"Error": str(error)})
             self._metrics.extender.labels(path[1:], "ok" if status == 200 else "bad request").observe(
                 self._clock() - began
             )
-            return Response(told, status, media_type="application/json")
+            return Response(body, status, media_type="application/json")
 
         return Route(path, answer, methods=["POST"])
 
@@ -312,8 +312,8 @@ def _is_there(raw: msgspec.Raw | None) -> bool:
 
 
 def _text(fields: _Fields, name: str) -> str:
-    found: str = _convert(fields.get(name), str, name)
-    return found
+    text: str = _convert(fields.get(name), str, name)
+    return text
 
 
 def _pod(fields: _Fields) -> LivePod:
@@ -329,9 +329,9 @@ def _nodes(fields: _Fields) -> tuple[list[str], list[msgspec.Raw] | None]:
         names: list[str] = _convert(fields["nodenames"], list[str], "NodeNames")
         return names, None
     # Read twice, each time in one go: that is faster than to read thousands of objects one by one.
-    found: _NodeNames = _convert(fields.get("nodes"), _NodeNames, "Nodes")
+    named: _NodeNames = _convert(fields.get("nodes"), _NodeNames, "Nodes")
     whole: _NodeList = _convert(fields["nodes"], _NodeList, "Nodes")
-    return [node.metadata.name for node in found.items or ()], whole.items or []
+    return [node.metadata.name for node in named.items or ()], whole.items or []
 
 
 def _list_of(objects: list[msgspec.Raw], names: list[str], taken: list[str]) -> Any:
@@ -349,5 +349,5 @@ def _task(fields: _Fields) -> tuple[LivePod, str]:
 
 
 def _named(fields: _Fields, name: str) -> str:
-    found: dict[str, msgspec.Raw] = _convert(fields.get(name), dict[str, msgspec.Raw], name)
-    return _text({key.lower(): value for key, value in found.items()}, "name")
+    inner: dict[str, msgspec.Raw] = _convert(fields.get(name), dict[str, msgspec.Raw], name)
+    return _text({key.lower(): value for key, value in inner.items()}, "name")

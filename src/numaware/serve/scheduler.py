@@ -61,7 +61,7 @@ class Actions(Binder, Protocol):
 
 
 class _Sent(NamedTuple):
-    """A pod on its way to a node, what is to be written on it, and what the node was believed to be then."""
+    """A pod on its way to a node, what is to be written on it, and what its node was estimated to be then."""
 
     live: LivePod
     annotations: dict[str, str] | None
@@ -71,8 +71,8 @@ class _Sent(NamedTuple):
 class Scheduler:
     """Schedules the pods that name one of `names` as their scheduler.
 
-    `may_act` is asked before each bind: whoever does not lead any more must not. `on_sent` is told of each pod that is sent
-    to a node, and of the node as it was before.
+    `may_act` is asked before each bind: whoever does not lead any more must not. `on_sent` gets each pod that is sent to a
+    node, and the node as it was before.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Scheduler:
     # What the watches bring
 
     def pod_changed(self, uid: str, pod: LivePod | None) -> None:
-        """A pod is new, other, or gone; truth has been told."""
+        """A pod is new, other, or gone; the cluster cache knows already."""
         if pod is not None and self._is_ours(pod):
             if uid not in self._pods:
                 # A pod that waits says what is coming, before anything is decided.

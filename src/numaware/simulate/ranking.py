@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from numaware.diagnose.reason import Counts, Reason, most_frequent_first
 from numaware.schedule.cluster import Cluster, Member
@@ -42,51 +42,35 @@ class Judgement(NamedTuple):
     reasons: tuple[Reason, ...] = ()
 
 
-class Rule(Protocol):
-    """What sets a scheduler apart. `judge` is asked only about nodes that have room by their totals.
+class Rule:
+    """What sets a scheduler apart. As it stands it knows what is true, has no clock and takes the best score.
 
     `lags` says that the rule may come to know later what is true already.
     """
 
-    lags: bool
+    lags = False
 
-    def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement: ...
+    def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:
+        """Asked only about nodes that have room by their totals."""
+        raise NotImplementedError
 
-    def knows(self, member: Member) -> Hashable:
+    def knows(self, member: Member) -> Hashable:  # noqa: ARG002 - for rules that know something else
         """What the rule knows of a node besides the node's true state."""
+        return None
 
-    def pick(self, fitting: Sequence[str]) -> str | None:
+    def pick(self, fitting: Sequence[str]) -> str | None:  # noqa: ARG002 - see above
         """The node to take out of all that fit; None for the best score."""
+        return None
 
-    def passed(self, now: int) -> Sequence[Member]:
+    def passed(self, now: int) -> Sequence[Member]:  # noqa: ARG002 - see above
         """Time has come to `now`; the nodes of which the rule knows something else since."""
+        return ()
 
     def bound(self, pod: Pod, member: Member) -> None:
         """The kubelet has admitted the pod."""
 
     def released(self, member: Member) -> None:
         """A pod has left the node."""
-
-
-class PlainRule:
-    """A rule that knows the truth, has no clock and takes the best score."""
-
-    lags = False
-
-    def knows(self, member: Member) -> Hashable:  # noqa: ARG002 - for rules that know something else
-        return None
-
-    def pick(self, fitting: Sequence[str]) -> str | None:  # noqa: ARG002 - see above
-        return None
-
-    def passed(self, now: int) -> Sequence[Member]:  # noqa: ARG002 - see above
-        return ()
-
-    def bound(self, pod: Pod, member: Member) -> None:
-        """Nothing to remember."""
-
-    def released(self, member: Member) -> None:
-        """Nothing to remember."""
 
 
 class _Board:

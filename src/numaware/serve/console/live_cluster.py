@@ -1,4 +1,4 @@
-"""A live cluster as a world: the twins are those of `cluster_cache`, and what happens to pods is told by its watches."""
+"""A live cluster as a world: the twins are those of `cluster_cache`, and what happens to pods comes from its watches."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from datetime import datetime
 from itertools import count
 from typing import Literal, Protocol
 
-from numaware.errors import InputError
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.cluster import Cluster
-from numaware.schedule.ledger import Placement
 from numaware.schedule.storm import owner_of
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.console.world import (
@@ -154,8 +152,8 @@ class LiveCluster:
             problem = str(error)
         before: Status = "close" if status == "open" else "open"
         self.changes.append(Change(self.now, part.switch.id, before, status, by, problem))
-        told = f"{part.switch.id}: {before} → {status}{f', put back: {problem}' if problem else ''}"
-        self.events.append(Event(next(self._ids), self.now, "switched", owner=by, message=told))
+        message = f"{part.switch.id}: {before} → {status}{f', put back: {problem}' if problem else ''}"
+        self.events.append(Event(next(self._ids), self.now, "switched", owner=by, message=message))
         if problem:
             raise SwitchError(problem, undone=True)
 
@@ -192,8 +190,8 @@ class LiveCluster:
         self.stories[pod.uid] = Story(
             _milliseconds(bound or pod.created) or self.now,
             owner_of(pod.pod),
-            _placement(pod.predicted, ledger.PREDICTED),
-            _placement(pod.observed, ledger.OBSERVED),
+            ledger.read(pod.predicted, ledger.PREDICTED),
+            ledger.read(pod.observed, ledger.OBSERVED),
             pod.scheduler,
         )
         if known is None:
@@ -225,11 +223,3 @@ class LiveCluster:
 
 def _milliseconds(moment: datetime | None) -> int:
     return int(moment.timestamp() * 1000) if moment else 0
-
-
-def _placement(text: str, source: str) -> Placement | None:
-    """What an annotation says; anybody may write there, so what cannot be read says nothing."""
-    try:
-        return ledger.decode(text, source) if text else None
-    except InputError:
-        return None
