@@ -69,7 +69,7 @@ def test_a_choice_is_the_best_of_all_nodes_asked_anew(
         fresh = Ranking(nodes, chosen_by, ties).decide(pod, 0)
         assert (choice.node, choice.share) == (fresh.node, fresh.share)
         assert choice.reasons == fresh.reasons
-        if choice.node is not None and ranking.bind(pod, choice).admitted:
+        if choice.node is not None and ranking.bind(choice).admitted:
             placed.append(pod.uid)
         if leaves and placed:
             ranking.release(placed.pop(0))

@@ -113,16 +113,16 @@ async def _serve(
         cache = ClusterCache(Engine(Cluster(())), time.monotonic)
         parts = (Volcano(client), RuntimeAffinity(client))
         world = LiveCluster(context or "cluster", cache, time.monotonic, milliseconds(), parts)
-        live = ClusterWatch(client, cache, (world,), time.monotonic)
+        watch = ClusterWatch(client, cache, (world,), time.monotonic)
         history = History(record) if record else None
 
         async def serve() -> None:
-            await live.synced()
+            await watch.synced()
             world.begin()
             console = Console(world, milliseconds, history)
             await serve_until_cancelled(console, access, no_browser=no_browser)
 
-        await together(live.run(), serve())
+        await together(watch.run(), serve())
 
 
 async def _cluster_gate(client: Client) -> ClusterAuthentication:

@@ -1,7 +1,7 @@
-"""What was promised, and what came: each decision keeps the placement it predicts, to be held against the kubelet's.
+"""Predicted and observed placements: made from a twin, written as an annotation, read back, compared.
 
-A prediction travels with the pod as an annotation, and the agent writes what it saw in the same form; this module
-knows both and compares them. A prediction that failed becomes a file to be replayed (`miss.py`).
+The scheduler writes its prediction on the pod it binds, and the agent writes what it saw in the same form. A prediction that
+failed becomes a file to be replayed (`miss.py`).
 """
 
 from __future__ import annotations
@@ -153,6 +153,14 @@ def decode(text: str, source: str) -> Placement:
     if len({part.numa for part in parts}) < len(parts):
         raise InputError(source, "not a placement: a zone is listed twice")
     return Placement(tuple(sorted(parts, key=lambda part: part.numa)))
+
+
+def read(text: str, source: str) -> Placement | None:
+    """What an annotation says; anybody may write there, so what is no placement says nothing."""
+    try:
+        return decode(text, source) if text else None
+    except InputError:
+        return None
 
 
 def _part(entry: _WireZone) -> ZonePart:

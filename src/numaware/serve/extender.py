@@ -27,8 +27,8 @@ from numaware.kube.decoding import DecodeError
 from numaware.kube.pods import LivePod
 from numaware.schedule.answer import Answer
 from numaware.schedule.engine import Decision
+from numaware.serve.bind_queue import BindQueue
 from numaware.serve.cluster_cache import ClusterCache
-from numaware.serve.lines import Lines
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Binder, prediction
 
@@ -89,9 +89,9 @@ class Extender:
         self._metrics = metrics
         self._passes = unknown == "pass"
         self._clock = clock
-        self._lines = Lines()
+        self._binds = BindQueue(self._bind_assumed)
         # Binds that are under way: uid -> the node, and what becomes of it.
-        self._flying: dict[str, tuple[str, asyncio.Task[str]]] = {}
+        self._flying: dict[str, tuple[str, asyncio.Future[str]]] = {}
         # Pods that others said they gave a node, until the watch shows them bound: uid -> when to give up.
         self._promised: dict[str, float] = {}
         # Pods that the engine has learned of, newest last.
@@ -174,25 +174,24 @@ class Extender:
         A scheduler that loses patience asks again, perhaps for another node, while the first call is still under way: then
         it hears what becomes of that one.
         """
-        where, call = self._flying.get(pod.uid, (node, None))
-        if call is None:
-            call = asyncio.create_task(self._bind_once(pod, node))
-            self._flying[pod.uid] = node, call
-            call.add_done_callback(lambda _: self._flying.pop(pod.uid, None))
-        problem = await asyncio.shield(call)
+        where, result = self._flying.get(pod.uid, ("", None))
+        if result is None:
+            # One that was bound a moment ago may not be seen to be so yet; to move it on the books would free what it holds.
+            where = pod.node or self._cache.place_of(pod.uid)
+        if not where:
+            blind, problem = self._assume(pod, node)
+            if problem:
+                return problem
+            where, result = self._flying[pod.uid] = node, self._binds.ask(node, (pod, blind))
+            result.add_done_callback(lambda _: self._flying.pop(pod.uid, None))
+        problem = "" if result is None else await asyncio.shield(result)
         return problem if problem or where == node else f"pod {pod.full_name} is on {where} already"
 
-    async def _bind_once(self, pod: LivePod, node: str) -> str:
-        # One that was bound a moment ago may not be seen to be so yet; to move it on the books would free what it holds.
-        where = pod.node or self._cache.place_of(pod.uid)
-        if where:
-            return "" if where == node else f"pod {pod.full_name} is on {where} already"
-        blind, problem = self._assume(pod, node)
-        if problem:
-            return problem
-        async with self._lines.turn(node):
-            annotations = {} if blind else prediction(self._cache, pod, node)
-            bound = "failed" if annotations is None else await self._binder.bind(pod, node, annotations)
+    async def _bind_assumed(self, node: str, assumed: tuple[LivePod, bool]) -> str:
+        """Bind a pod that is on the books, once it is its turn on the node; what went wrong, empty if nothing did."""
+        pod, blind = assumed
+        annotations = {} if blind else prediction(self._cache, pod, node)
+        bound = "failed" if annotations is None else await self._binder.bind(pod, node, annotations)
         if bound == "bound":
             return ""
         self._cache.forget(pod.uid)
@@ -270,15 +269,15 @@ class Extender:
     def _route(self, path: str, verb: Callable[[_Fields], Awaitable[Any]]) -> Route:
         async def answer(request: Request) -> Response:
             began = self._clock()
-            status, told = 200, b""
+            status, body = 200, b""
             try:
-                told = _encode(await verb(await _fields(request)))
+                body = _encode(await verb(await _fields(request)))
             except (BadRequestError, DecodeError) as error:
-                status, told = 400, _encode({"Error": str(error)})
+                status, body = 400, _encode({"Error": str(error)})
             self._metrics.extender.labels(path[1:], "ok" if status == 200 else "bad request").observe(
                 self._clock() - began
             )
-            return Response(told, status, media_type="application/json")
+            return Response(body, status, media_type="application/json")
 
         return Route(path, answer, methods=["POST"])
 
@@ -313,8 +312,8 @@ def _is_there(raw: msgspec.Raw | None) -> bool:
 
 
 def _text(fields: _Fields, name: str) -> str:
-    found: str = _convert(fields.get(name), str, name)
-    return found
+    text: str = _convert(fields.get(name), str, name)
+    return text
 
 
 def _pod(fields: _Fields) -> LivePod:
@@ -330,9 +329,9 @@ def _nodes(fields: _Fields) -> tuple[list[str], list[msgspec.Raw] | None]:
         names: list[str] = _convert(fields["nodenames"], list[str], "NodeNames")
         return names, None
     # Read twice, each time in one go: that is faster than to read thousands of objects one by one.
-    found: _NodeNames = _convert(fields.get("nodes"), _NodeNames, "Nodes")
+    named: _NodeNames = _convert(fields.get("nodes"), _NodeNames, "Nodes")
     whole: _NodeList = _convert(fields["nodes"], _NodeList, "Nodes")
-    return [node.metadata.name for node in found.items or ()], whole.items or []
+    return [node.metadata.name for node in named.items or ()], whole.items or []
 
 
 def _list_of(objects: list[msgspec.Raw], names: list[str], taken: list[str]) -> Any:
@@ -350,5 +349,5 @@ def _task(fields: _Fields) -> tuple[LivePod, str]:
 
 
 def _named(fields: _Fields, name: str) -> str:
-    found: dict[str, msgspec.Raw] = _convert(fields.get(name), dict[str, msgspec.Raw], name)
-    return _text({key.lower(): value for key, value in found.items()}, "name")
+    inner: dict[str, msgspec.Raw] = _convert(fields.get(name), dict[str, msgspec.Raw], name)
+    return _text({key.lower(): value for key, value in inner.items()}, "name")

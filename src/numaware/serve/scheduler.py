@@ -5,7 +5,7 @@ beside it, a few at a time. A pod counts as placed from the moment of the decisi
 call fails. Where nobody knows whether a call went through, the API server is asked before anything else is done: a pod is
 never given away twice.
 
-The pods of one node are bound in the order in which they were decided (`crew.py`).
+The pods of one node are bound in the order in which they were decided (`bind_queue.py`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from numaware.schedule import ledger
 from numaware.schedule.engine import Decision
 from numaware.schedule.message import nearest_miss, refusal
 from numaware.schedule.partial_node import foreseen
+from numaware.serve.bind_queue import CALLS, BindQueue
 from numaware.serve.cluster_cache import ClusterCache
-from numaware.serve.crew import Crew
-from numaware.serve.lines import CALLS
 from numaware.serve.metrics import Metrics
 from numaware.serve.node_estimate import NodeEstimate
 from numaware.serve.queue import Queue, group_of
@@ -62,7 +61,7 @@ class Actions(Binder, Protocol):
 
 
 class _Sent(NamedTuple):
-    """A pod on its way to a node, what is to be written on it, and what the node was believed to be then."""
+    """A pod on its way to a node, what is to be written on it, and what its node was estimated to be then."""
 
     live: LivePod
     annotations: dict[str, str] | None
@@ -72,8 +71,8 @@ class _Sent(NamedTuple):
 class Scheduler:
     """Schedules the pods that name one of `names` as their scheduler.
 
-    `may_act` is asked before each bind: whoever does not lead any more must not. `on_sent` is told of each pod that is sent
-    to a node, and of the node as it was before.
+    `may_act` is asked before each bind: whoever does not lead any more must not. `on_sent` gets each pod that is sent to a
+    node, and the node as it was before.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class Scheduler:
         self._on_sent = on_sent
         self._pods: dict[str, LivePod] = {}
         self._news = asyncio.Event()
-        self._crew = Crew(self._bind)
+        self._binds = BindQueue(self._bind)
         # Pods that have been bound since the last look, and their nodes.
         self._bound: list[tuple[LivePod, str]] = []
         # The last refusal in words: pods of a group, one after the other, are refused for one reason.
@@ -106,7 +105,7 @@ class Scheduler:
     # What the watches bring
 
     def pod_changed(self, uid: str, pod: LivePod | None) -> None:
-        """A pod is new, other, or gone; truth has been told."""
+        """A pod is new, other, or gone; the cluster cache knows already."""
         if pod is not None and self._is_ours(pod):
             if uid not in self._pods:
                 # A pod that waits says what is coming, before anything is decided.
@@ -136,17 +135,17 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until cancelled; calls that are under way then are waited for."""
         try:
-            async with self._crew.at_work():
-                await self._decide()
+            await self._decide()
         finally:
+            await self._binds.until(0)
             self._take_note()
 
     async def _decide(self) -> NoReturn:
         """One pod after the other, for as long as the calls that follow keep up."""
         ends = self._clock()
         while True:
-            if self._crew.left >= _AHEAD:
-                await self._crew.until(_LOW)
+            if self._binds.left >= _AHEAD:
+                await self._binds.until(_LOW)
                 ends = self._clock() + _STRETCH_SECONDS
             self._take_note()
             now = self._clock()
@@ -182,7 +181,7 @@ class Scheduler:
         self.cache.assume(live, decision)
         self.queue.placed(live.uid)
         self._on_sent(live.uid, before)
-        self._crew.give(node, _Sent(live, prediction(self.cache, live, node), self.cache.estimate(node)))
+        self._binds.put(node, _Sent(live, prediction(self.cache, live, node), self.cache.estimate(node)))
         return True
 
     async def _bind(self, node: str, sent: _Sent) -> None:

@@ -17,7 +17,7 @@ from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource, numa_rooms
 from numaware.schedule.shares import Share, wanted_share
-from numaware.simulate.ranking import Judgement, PlainRule
+from numaware.simulate.ranking import Judgement, Rule
 from numaware.workload.pod import Pod
 
 # What is left of each GPU in thousandths, ascending, used-up ones left out.
@@ -71,7 +71,7 @@ def _usable(gpus: Gpus, count: int, milli: int) -> int:
     return sum(fitting) if len(fitting) >= count else 0
 
 
-class GradientDescent(PlainRule):
+class GradientDescent(Rule):
     """FGD as a rule: 100 times the sigmoid of how much F falls, in GPUs."""
 
     def __init__(self, typical: Typical) -> None:

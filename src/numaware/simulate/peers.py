@@ -15,7 +15,7 @@ from numaware.schedule.peers.filtering import filter_node
 from numaware.schedule.peers.score import Strategy, score_node
 from numaware.schedule.peers.zones import Topology
 from numaware.schedule.shares import Share
-from numaware.simulate.ranking import Judgement, PlainRule
+from numaware.simulate.ranking import Judgement, Rule
 from numaware.simulate.totals import TOP, balanced, least_allocated, tightest
 from numaware.simulate.traces import SECOND
 from numaware.simulate.views import numa_info_of, topology_of
@@ -28,7 +28,7 @@ RESYNC = 5 * SECOND
 _NOT_ALIGNED = Reason("not-aligned")
 
 
-class SchedulerPlugins(PlainRule):
+class SchedulerPlugins(Rule):
     """kube-scheduler with NodeResourceTopologyMatch: LeastAllocated, and the OverReserve cache.
 
     Every placed pod is taken from all zones of its node until the next resync, when the node's report replaces the copy.
@@ -70,7 +70,7 @@ class SchedulerPlugins(PlainRule):
         return refreshed
 
 
-class Volcano(PlainRule):
+class Volcano(Rule):
     """Volcano with its numa-aware plugin: CPUs only, container by container.
 
     Its score compares the NUMA nodes a task would touch with the worst candidate's; here the worst is the machine with
@@ -93,7 +93,7 @@ class Volcano(PlainRule):
         return Judgement(score, tightest(ways))
 
 
-class Kai(PlainRule):
+class Kai(Rule):
     """NVIDIA KAI-Scheduler with its numa plugin: fewest zones first, then packed, as is its default for nodes."""
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:
@@ -104,7 +104,7 @@ class Kai(PlainRule):
         return Judgement((TOP + 1) * kai.score(placement) + packed, tightest(ways))
 
 
-class Koordinator(PlainRule):
+class Koordinator(Rule):
     """Koordinator's NodeNUMAResource with its default strategies, on kubelets that decide for themselves."""
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:

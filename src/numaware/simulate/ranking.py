@@ -10,11 +10,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from numaware.diagnose.reason import Counts, Reason, most_frequent_first
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.engine import GATED
+from numaware.schedule.engine import GATED, Decision
 from numaware.schedule.evaluation import NO_SHARE
 from numaware.schedule.filters import (
     InterPodRules,
@@ -34,14 +34,6 @@ from numaware.workload.pod import Pod
 from numaware.workload.scheduling import NodeRules
 
 
-class Choice(NamedTuple):
-    """A node, or none and how many nodes refuse for what reason."""
-
-    node: str | None
-    share: Share | None = None
-    reasons: Counts = ()
-
-
 class Judgement(NamedTuple):
     """What a rule says to one pod on one node: a score and, for a part of a GPU, which one; or the reason why not."""
 
@@ -50,51 +42,35 @@ class Judgement(NamedTuple):
     reasons: tuple[Reason, ...] = ()
 
 
-class Rule(Protocol):
-    """What sets a scheduler apart. `judge` is asked only about nodes that have room by their totals.
+class Rule:
+    """What sets a scheduler apart. As it stands it knows what is true, has no clock and takes the best score.
 
     `lags` says that the rule may come to know later what is true already.
     """
 
-    lags: bool
+    lags = False
 
-    def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement: ...
+    def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:
+        """Asked only about nodes that have room by their totals."""
+        raise NotImplementedError
 
-    def knows(self, member: Member) -> Hashable:
+    def knows(self, member: Member) -> Hashable:  # noqa: ARG002 - for rules that know something else
         """What the rule knows of a node besides the node's true state."""
+        return None
 
-    def pick(self, fitting: Sequence[str]) -> str | None:
+    def pick(self, fitting: Sequence[str]) -> str | None:  # noqa: ARG002 - see above
         """The node to take out of all that fit; None for the best score."""
+        return None
 
-    def passed(self, now: int) -> Sequence[Member]:
+    def passed(self, now: int) -> Sequence[Member]:  # noqa: ARG002 - see above
         """Time has come to `now`; the nodes of which the rule knows something else since."""
+        return ()
 
     def bound(self, pod: Pod, member: Member) -> None:
         """The kubelet has admitted the pod."""
 
     def released(self, member: Member) -> None:
         """A pod has left the node."""
-
-
-class PlainRule:
-    """A rule that knows the truth, has no clock and takes the best score."""
-
-    lags = False
-
-    def knows(self, member: Member) -> Hashable:  # noqa: ARG002 - for rules that know something else
-        return None
-
-    def pick(self, fitting: Sequence[str]) -> str | None:  # noqa: ARG002 - see above
-        return None
-
-    def passed(self, now: int) -> Sequence[Member]:  # noqa: ARG002 - see above
-        return ()
-
-    def bound(self, pod: Pod, member: Member) -> None:
-        """Nothing to remember."""
-
-    def released(self, member: Member) -> None:
-        """Nothing to remember."""
 
 
 class _Board:
@@ -111,6 +87,8 @@ class _Board:
 class Ranking:
     """A scheduler in the lab. `ties` ranks nodes of equal score, by name."""
 
+    foresees = False
+
     def __init__(self, cluster: Cluster, rule: Rule, ties: Mapping[str, int]) -> None:
         self.cluster = cluster
         self.rule = rule
@@ -126,13 +104,13 @@ class Ranking:
 
     # Deciding
 
-    def decide(self, pod: Pod, now: int) -> Choice:
+    def decide(self, pod: Pod, now: int) -> Decision:
         """The node this scheduler would bind the pod to at a moment of the lab's clock."""
         for member in self.rule.passed(now):
             self._changed(member)
         hindrance = GATED if pod.scheduling.gates else claims_reason(pod.scheduling)
         if hindrance:
-            return Choice(None, reasons=((hindrance, len(self.cluster)),))
+            return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
         number = self._number(pod)
         board = self._board(pod, number)
         rules = self.cluster.placed_pods.rules_for(pod)
@@ -140,18 +118,18 @@ class Ranking:
         if name is None:
             name = next(self._best_first(board, pod, rules), None)
         if name is None:
-            return Choice(None, reasons=self._reasons(pod, number, rules))
+            return Decision(pod, None, 0, reasons=self._reasons(pod, number, rules))
         judgement = self._judge(self.cluster.by_name[name], pod, number)
-        return Choice(name, judgement.share)
+        return Decision(pod, name, judgement.score, share=judgement.share)
 
-    def bind(self, pod: Pod, choice: Choice) -> Verdict:
-        """Carry the choice out; the kubelet of the node has the last word."""
-        if choice.node is None:
-            raise ValueError(f"{pod.name} has no node to be bound to")
-        verdict = self.cluster.bind(pod, choice.node, choice.share)
-        member = self.cluster.by_name[choice.node]
+    def bind(self, decision: Decision) -> Verdict:
+        """Carry the decision out; the kubelet of the node has the last word."""
+        if decision.node is None:
+            raise ValueError(f"{decision.pod.name} has no node to be bound to")
+        verdict = self.cluster.bind(decision.pod, decision.node, decision.share)
         if verdict.admitted:
-            self.rule.bound(pod, member)
+            member = self.cluster.by_name[decision.node]
+            self.rule.bound(decision.pod, member)
             self._changed(member)
         return verdict
 

@@ -213,11 +213,11 @@ def _storms(contest: Contest) -> str:
         storms = [(storm, result.run.seed) for result in one.results for storm in result.storms]
         if not storms:
             continue
-        worst, seed = max(storms, key=lambda storm_and_seed: storm_and_seed[0].refusals)
+        worst, seed = max(storms, key=lambda storm_and_seed: storm_and_seed[0].count)
         owners = len({storm.owner for storm, _ in storms})
         rows += (
-            f'<tr><th scope="row">{safe(one.policy)}</th><td>{number(owners)}</td><td>{number(worst.refusals)}</td>'
-            f'<td class="left">{safe(worst.owner)}</td><td class="left">{safe(worst.node)}</td>'
+            f'<tr><th scope="row">{safe(one.policy)}</th><td>{number(owners)}</td><td>{number(worst.count)}</td>'
+            f'<td class="left">{safe(worst.owner)}</td><td class="left">{safe(worst.nodes[0])}</td>'
             f'<td class="left">{safe(worst.reason)}</td><td>{seed}</td></tr>'
         )
     if not rows:

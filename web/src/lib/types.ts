@@ -59,7 +59,7 @@ export interface Numbers {
   refusals: number;
   refusalBuckets: number[];
   bucketMs: number;
-  storm: { owner: string; node: string; count: number; since: number } | null;
+  storm: { owner: string; nodes: string[]; count: number; since: number; last: number; reason: string } | null;
   verdicts: Record<Verdict, number>;
   stranded: { pods: number; nodes: number; cpus: number; gpus: number };
   largest: Largest[];

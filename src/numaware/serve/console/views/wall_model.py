@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
+from numaware.diagnose.rules.storms import Storm, StormDetector
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.pod_kinds import owns_something
@@ -24,8 +25,6 @@ HOUR = 60 * MINUTE
 BUCKET = 5 * MINUTE
 # A node that has not been heard of for longer than three reports, ten seconds apart, is stale.
 STALE_AFTER = 30_000
-# Refusals of one owner on one node within one bucket of time that make a storm.
-STORM = 5
 _GPU_STEPS = (0, 1, 2, 4, 8)
 _MOST_SHAPES = 32
 _PLACES = {verdict: place for place, verdict in enumerate(VERDICTS)}
@@ -70,15 +69,6 @@ class Largest(msgspec.Struct, frozen=True, rename="camel"):
     numa: int
 
 
-class Storm(msgspec.Struct, frozen=True, rename="camel"):
-    """The owner and node with most refusals of late, if that is many."""
-
-    owner: str
-    node: str
-    count: int
-    since: int
-
-
 class Stranded(msgspec.Struct, frozen=True, rename="camel"):
     """What borders between NUMA nodes keep from pods of a shape."""
 
@@ -104,6 +94,7 @@ class Numbers(msgspec.Struct, frozen=True, rename="camel"):
     # Of the last hour, oldest first, `bucketMs` each.
     refusal_buckets: tuple[int, ...]
     bucket_ms: int
+    # The worst of the last bucket of time.
     storm: Storm | None
     verdicts: dict[str, int]
     stranded: Stranded
@@ -327,34 +318,29 @@ class Refusals:
     """The refusals of the last hour, counted in every way that is shown."""
 
     def __init__(self, world: World, now: int) -> None:
-        self.total = 0
         self.by_node: Counter[str] = Counter()
         self.reasons: dict[str, str] = {}
         buckets = [0] * (HOUR // BUCKET)
-        recent: Counter[tuple[str, str]] = Counter()
-        since: dict[tuple[str, str], int] = {}
         first = now // BUCKET - len(buckets) + 1
+        refused = []
         for event in reversed(world.events):
             if event.time < now - HOUR:
                 break
-            if event.kind != "refused":
-                continue
-            self.total += 1
-            self.by_node[event.node] += 1
-            self.reasons.setdefault(event.node, event.reason)
-            place = event.time // BUCKET - first
-            if 0 <= place < len(buckets):
-                buckets[place] += 1
-            if event.time >= now - BUCKET:
-                recent[event.owner, event.node] += 1
-                since[event.owner, event.node] = event.time
+            if event.kind == "refused":
+                refused.append(event)
+                self.by_node[event.node] += 1
+                self.reasons.setdefault(event.node, event.reason)
+                place = event.time // BUCKET - first
+                if 0 <= place < len(buckets):
+                    buckets[place] += 1
+        self.total = len(refused)
         self.buckets = tuple(buckets)
-        self.storms = {node for (_, node), count in recent.items() if count >= STORM}
-        worst = min(recent.items(), key=lambda item: (-item[1], item[0]), default=None)
-        self.worst: Storm | None = None
-        if worst is not None and worst[1] >= STORM:
-            (owner, node), count = worst
-            self.worst = Storm(owner, node, count, since[owner, node])
+        detector = StormDetector()
+        for event in reversed(refused):
+            detector.refused(event.owner, event.node, event.reason, event.time)
+        storms = detector.storms(now - BUCKET)
+        self.storms = {node for storm in storms for node in storm.nodes}
+        self.worst = storms[0] if storms else None
 
 
 def _largest(member: Member, zones: Sequence[NumaRoom]) -> Iterable[Largest]:
