@@ -7,8 +7,7 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 from numaware.diagnose.finding import Finding, Message
-from numaware.diagnose.texts.template import MissingFactError, Specs, fill
-from numaware.diagnose.texts.text import Text
+from numaware.diagnose.texts.template import MissingFactError, Specs, Text, fill
 
 Lang = Literal["en", "zh"]
 LANGUAGES: tuple[Lang, ...] = get_args(Lang)
