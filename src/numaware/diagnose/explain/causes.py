@@ -44,7 +44,7 @@ def causes(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> tuple
         case "SMTAlignmentError":
             return (refusal.broken_cores(),)
         case "KubeletPanic":
-            return (refusal.crash(verdict.message),)
+            return (refusal.crash(verdict.resource),)
         case _:
             return (refusal.not_enough(verdict),)
 
@@ -150,10 +150,10 @@ class _Refusal:
         text = Message("cause-no-cores", {"asked": self._asked("cpu"), "left": left})
         return Cause("cpu", (), self._blockers("cpu"), text)
 
-    def crash(self, message: str) -> Cause:
+    def crash(self, resource: str) -> Cause:
         """The known ways to bring a kubelet down: CPUs it deals forever, a huge page size some node lacks, sparse ids."""
         kubelet = self.node.kubelet
-        if "endless loop" in message:
+        if resource == "cpu":
             text = Message("cause-endless", {"asked": self._asked("cpu")})
             return Cause("cpu", (), self._blockers("cpu"), text)
         for kind in filter(is_memory, self.requested):

@@ -13,7 +13,7 @@ from numaware.diagnose.explain.counterfactual import changes
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, Words, say
 from numaware.machine.cpuset import CpuSet
-from numaware.twin.errors import KubeletPanic
+from numaware.twin.errors import EndlessLoop, KubeletPanic
 from numaware.twin.files import devices_by_node
 from numaware.twin.memory.static import Block
 from numaware.twin.node import Merge, Node, NodeState, Verdict
@@ -58,7 +58,8 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
     try:
         verdict = node.admit(pod, merges.append)
     except KubeletPanic as crash:
-        verdict = Verdict(False, "KubeletPanic", str(crash), node, node.state)
+        dealt = "cpu" if isinstance(crash, EndlessLoop) else ""
+        verdict = Verdict(False, "KubeletPanic", str(crash), node, node.state, resource=dealt)
         crashed = Message("crash", {"panic": verdict.message})
     refused = not verdict.admitted
     return Explanation(

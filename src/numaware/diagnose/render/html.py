@@ -140,7 +140,9 @@ def _evidence(evidence: Sequence[Evidence], lang: Lang) -> str:
             shown.append(f"{number}{_marked(one)}{note}")
     more = len(evidence) - _MOST_EVIDENCE
     if more > 0:
-        shown.append(f'<span class="quiet">{_safe(label("more-lines", lang).replace("#", str(more)))}</span>')
+        shown.append(
+            f'<span class="quiet">{_safe(label(Message("more-lines", {"count": more}), lang))}</span>'
+        )
     return f"<pre>{chr(10).join(shown)}</pre>" if shown else ""
 
 

@@ -83,7 +83,7 @@ def _evidence(evidence: Sequence[Evidence], room: int, lang: Lang) -> Iterator[L
         if one.text:
             yield from _snippet(one, gutter, room, lang)
     if len(evidence) > len(shown):
-        more = label("more-lines", lang).replace("#", str(len(evidence) - len(shown)))
+        more = label(Message("more-lines", {"count": len(evidence) - len(shown)}), lang)
         yield (Span(" " * gutter + " | ", "quiet"), Span(more, "quiet"))
 
 

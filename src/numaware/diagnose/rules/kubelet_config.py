@@ -6,7 +6,6 @@ does not have, and too many of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,13 +25,11 @@ from numaware.twin.options import DEFAULT_MAX_ALLOWABLE, parse_topology_options
 from numaware.twin.reservation import node_reservation
 from numaware.twin.validation import TOPOLOGY_POLICIES, TOPOLOGY_SCOPES
 from numaware.workload.demand import is_memory
-from numaware.workload.problem import Problem
 
 CPU_POLICIES = ("none", "static")
 MEMORY_POLICIES = ("None", "Static")
 _MOST = 50
 _MEBI = 1 << 20
-_DID_YOU_MEAN = re.compile(r"did you mean (\S+)\?")
 
 
 def kubelet_findings(bench: Bench) -> list[Finding]:
@@ -220,26 +217,16 @@ def _ignored(bench: Bench) -> Iterator[Finding]:
         keys = problem.path.split(".")
         if problem.path == "apiVersion":
             # A piece for a manual may leave it out; a wrong one is never right.
-            severity: Severity = "warning" if problem.text == "is missing" else "error"
+            severity: Severity = "warning" if problem.code == "missing" else "error"
             facts["fix"] = f"apiVersion: {kubelet_config.API_VERSION}"
             yield bench.found("kubelet-configuration-invalid", facts, "apiVersion", severity=severity)
             continue
-        if problem.text == kubelet_config.NOT_TEXT:
+        if problem.code == "not-text":
             yield bench.found("manifest-invalid", facts, keys[-1], severity="warning")
             continue
-        near = _DID_YOU_MEAN.search(problem.text)
-        severity = "warning" if near or _is_a_misunderstanding(problem) else "info"
-        yield bench.found(
-            "ignored-field", {**facts, "near": near[1] if near else None}, *keys, severity=severity
-        )
-
-
-def _is_a_misunderstanding(problem: Problem) -> bool:
-    """Somebody wrote down NUMA settings that do nothing: they believe that they do."""
-    return (
-        problem.path in ("reservedMemory", "topologyManagerPolicyOptions")
-        or "is ignored: a kubelet" in problem.text
-    )
+        # NUMA settings that do nothing were written by somebody who believes that they do something.
+        severity = "warning" if problem.near or problem.code in ("no-effect", "newer-field") else "info"
+        yield bench.found("ignored-field", {**facts, "near": problem.near or None}, *keys, severity=severity)
 
 
 # On a machine
@@ -278,7 +265,7 @@ def _start_refusal(bench: Bench, hardware: Hardware, stage: str, message: str) -
     if meaning is not None:
         field = {"memory": "reservedMemory", "cpu": "cpuManagerPolicy"}.get(stage, "topologyManagerPolicy")
         return bench.found(meaning.code, meaning.facts, field, variant=meaning.variant)
-    if "reserved-cpus" in message:
+    if stage == "kubelet":
         facts = {
             "message": message,
             "reserved": bench.config.reserved_cpus,

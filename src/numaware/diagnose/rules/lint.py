@@ -129,9 +129,10 @@ def _config_findings(
     subject = Subject("KubeletConfiguration", name=printable(next(filter(None, names), source), 160))
     try:
         file = kubelet_config.of_documents(found, source, world.version)
+    except kubelet_config.NoConfigurationError:
+        return None, []
     except InputError as error:
-        none = error.problem == kubelet_config.NO_CONFIGURATION
-        return None, [] if none else [_refused(subject, written, error)]
+        return None, [_refused(subject, written, error)]
     return file, kubelet_findings(Bench(file, written, subject, world.hardware))
 
 

@@ -20,7 +20,6 @@ from numaware.workload.problem import Problem
 from numaware.workload.qos import qos_class
 from numaware.workload.requirements import is_extended
 
-_DID_YOU_MEAN = re.compile(r"did you mean (.+)\?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME = 253
 _NEAR = 300
@@ -42,12 +41,12 @@ def problem_findings(problems: tuple[Problem, ...], written: Written) -> Iterato
             continue
         facts: dict[str, Any] = {"path": problem.path, "message": problem.text}
         where = [written.at(problem.line)]
-        near = _DID_YOU_MEAN.search(problem.text)
-        if problem.severity == "error" or "is not a name the API server takes" in problem.text:
+        if problem.severity == "error" or problem.code == "bad-name":
             yield finding("manifest-invalid", subject, facts, where)
-        elif near:
-            yield finding("ignored-field", subject, {**facts, "near": near[1]}, where, variant="manifest")
-        elif "fractional byte value" in problem.text:
+        elif problem.near:
+            facts["near"] = problem.near
+            yield finding("ignored-field", subject, facts, where, variant="manifest")
+        elif problem.code == "fraction-of-a-byte":
             yield finding("memory-in-fractions-of-a-byte", subject, facts, where)
 
 
