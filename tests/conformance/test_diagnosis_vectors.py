@@ -14,7 +14,7 @@ from numaware.diagnose.evidence.meaning import Meaning
 from numaware.diagnose.evidence.refusal_messages import refusal
 from numaware.diagnose.evidence.start_messages import start_failure
 from numaware.diagnose.finding import CODES, Subject, finding
-from numaware.diagnose.texts import told
+from numaware.diagnose.texts import finding_text
 from support.shared_data import ROOT, shared
 
 FILES = sorted(path.name for path in (ROOT / "vectors" / "kubelet").glob("*.jsonl.gz"))
@@ -53,7 +53,7 @@ def check(meaning: Meaning | None, message: str) -> None:
     assert meaning is not None, message
     assert meaning.code in CODES
     assert meaning.code != "admission-error", message
-    words = told(
+    words = finding_text(
         finding(meaning.code, Subject("Pod", "shop", "web-0"), meaning.facts, variant=meaning.variant)
     )
     assert "?" not in words.title + words.cause

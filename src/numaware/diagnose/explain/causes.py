@@ -51,8 +51,8 @@ def causes(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> tuple
 
 def requested_by(wanted: Demand, container: str) -> dict[str, int]:
     """What one container, or the pod as a whole, asks of each resource."""
-    found = [one for one in wanted.containers if one.name == container]
-    part: ContainerDemand | Demand = found[0] if found else wanted
+    own = [one for one in wanted.containers if one.name == container]
+    part: ContainerDemand | Demand = own[0] if own else wanted
     return {**dict(part.devices), **dict(part.memory), "cpu": part.cpus}
 
 
@@ -196,17 +196,17 @@ class _Refusal:
         if sum(zone.free for zone in here) < count:
             return []
         groups, single = self._memory_groups(kind)
-        told = [Message("rule-group", {"nodes": group}) for group in groups]
+        rules = [Message("rule-group", {"nodes": group}) for group in groups]
         if single:
-            told.append(Message("rule-single", {"nodes": single}))
+            rules.append(Message("rule-single", {"nodes": single}))
         short = [
             other
             for other, asked in self.requested.items()
             if is_memory(other) and other != kind and any(zone.free < asked for zone in self._zones(other))
         ]
         if short and all(zone.free >= count for zone in here):
-            told.append(Message("rule-kinds", {"short": short}))
-        return told
+            rules.append(Message("rule-kinds", {"short": short}))
+        return rules
 
     def _memory_groups(self, kind: str) -> tuple[list[tuple[int, ...]], list[int]]:
         """Groups of nodes that serve as one, and nodes that can be in no group because they serve alone.
@@ -235,17 +235,17 @@ class _Refusal:
         if is_memory(resource):
             groups, alone = self._memory_groups(resource)
             unusable.update(alone, *groups)
-        found: set[_Hold] = set()
+        holds: set[_Hold] = set()
         for zone in self._zones(resource):
             if zone.free >= count and zone.numa not in unusable:
                 continue
             if zone.reserved:
-                found.add(_Hold(-zone.reserved, _SYSTEM, "", (zone.numa,)))
+                holds.add(_Hold(-zone.reserved, _SYSTEM, "", (zone.numa,)))
             for holder in zone.holders:
-                found.add(_Hold(-holder.amount, holder.pod, holder.container, holder.nodes))
-        shown = [_held(resource, hold) for hold in sorted(found, key=_order)[:_MOST_HOLDERS]]
-        if len(found) > _MOST_HOLDERS:
-            shown.append(Message("block-more", {"count": len(found) - _MOST_HOLDERS}))
+                holds.add(_Hold(-holder.amount, holder.pod, holder.container, holder.nodes))
+        shown = [_held(resource, hold) for hold in sorted(holds, key=_order)[:_MOST_HOLDERS]]
+        if len(holds) > _MOST_HOLDERS:
+            shown.append(Message("block-more", {"count": len(holds) - _MOST_HOLDERS}))
         return tuple(shown)
 
     def _zones(self, resource: str) -> tuple[Zone, ...]:

@@ -104,11 +104,11 @@ def to_builtins(explanation: Explanation, spec_path: str = "spec", lang: Lang = 
     """The documented JSON shape; `spec_path` is where the pod spec stands in the user's document."""
     layout = explanation.node.kubelet.layout
 
-    def hint(found: Hint | None) -> dict[str, Any] | None:
-        if found is None:
+    def hint(merged: Hint | None) -> dict[str, Any] | None:
+        if merged is None:
             return None
-        mask = None if found.mask is None else list(layout.node_ids(found.mask))
-        return {"mask": mask, "preferred": found.preferred}
+        mask = None if merged.mask is None else list(layout.node_ids(merged.mask))
+        return {"mask": mask, "preferred": merged.preferred}
 
     return {
         "pod": {"namespace": explanation.pod.namespace, "name": explanation.pod.name},

@@ -83,10 +83,10 @@ def numa_of_cpus(value: object) -> dict[int, int]:
         value = parsed_json(value) if value.lstrip().startswith('{"') else value
     if isinstance(value, dict):
         details = value.get("CPUDetails")
-        found = details if isinstance(details, dict) else {}
+        cpus = details if isinstance(details, dict) else {}
         return {
             int(cpu): info["NUMANodeID"]
-            for cpu, info in found.items()
+            for cpu, info in cpus.items()
             if str(cpu).isdecimal() and isinstance(info, dict) and isinstance(info.get("NUMANodeID"), int)
         }
     pairs = re.findall(r"(\d{1,5}):\{(?:NUMANodeID:)?(\d{1,3}) (?:SocketID:)?\d{1,5} ", str(value)[: 1 << 16])
