@@ -13,7 +13,7 @@ from numaware.diagnose.evidence.meaning import Meaning
 from numaware.diagnose.evidence.refusal_messages import refusal
 from numaware.diagnose.evidence.start_messages import start_failure
 from numaware.diagnose.finding import CODES, Subject, finding
-from numaware.diagnose.texts import told
+from numaware.diagnose.texts import finding_text
 from support.shared_data import ROOT
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "kubelet"
@@ -61,7 +61,7 @@ def check(meaning: Meaning | None, message: str) -> None:
     assert meaning.code in CODES
     # KUBELET: takeByTopologyNUMADistributed gives up on its own count; nobody can do more than quote it.
     assert meaning.code != "admission-error" or "accounting error" in message, message
-    words = told(
+    words = finding_text(
         finding(meaning.code, Subject("Pod", "shop", "web-0"), meaning.facts, variant=meaning.variant)
     )
     assert "?" not in words.title + words.cause

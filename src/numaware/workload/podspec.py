@@ -11,7 +11,7 @@ import msgspec
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.workload.pod import Container, Pod, Qos, Resources, amount
-from numaware.workload.problem import Problem
+from numaware.workload.problem import Code, Problem
 from numaware.workload.qos import peak
 from numaware.workload.requirements import (
     HUGEPAGES,
@@ -146,9 +146,8 @@ class PodReader:
         if name in self._names:
             self._error(f"{path}.name", given.line, f'Duplicate value: "{printable(name, 80)}"')
         elif not _DNS_LABEL.fullmatch(name):
-            self._note(
-                f"{path}.name", given.line, f"{printable(name, 80)!r} is not a name the API server takes"
-            )
+            text = f"{printable(name, 80)!r} is not a name the API server takes"
+            self._note(f"{path}.name", given.line, text, "bad-name")
         self._names.add(name)
         return name
 
@@ -181,7 +180,7 @@ class PodReader:
                 self._note(field, value.line, "has no value and counts as 0")
             elif (name == "memory" or name.startswith(HUGEPAGES)) and amounts[name].milli_value % 1000:
                 text = f'fractional byte value "{amounts[name]}" is invalid, must be an integer'
-                self._note(field, value.line, text)
+                self._note(field, value.line, text, "fraction-of-a-byte")
         return amounts
 
     def _own_requirements(self, pod: Pod) -> Requirements:
@@ -231,8 +230,9 @@ class PodReader:
     def _misplaced(self, node: Node, path: str, table: dict[str, str]) -> None:
         for wrong, right in table.items():
             if wrong in node.mapping:
+                line = node.mapping[wrong].line
                 text = f"is no field of Kubernetes and is ignored; did you mean {right}?"
-                self._note(f"{path}.{wrong}", node.mapping[wrong].line, text)
+                self._note(f"{path}.{wrong}", line, text, near=right)
 
     def _refuse(self, path: str, refusals: Iterable[Refusal]) -> None:
         for below, text in refusals:
@@ -242,8 +242,8 @@ class PodReader:
     def _error(self, path: str, line: int, text: str) -> None:
         self.problems.append(Problem("error", path, text, line))
 
-    def _note(self, path: str, line: int, text: str) -> None:
-        self.problems.append(Problem("note", path, text, line))
+    def _note(self, path: str, line: int, text: str, code: Code = "", near: str = "") -> None:
+        self.problems.append(Problem("note", path, text, line, code, near))
 
 
 def _together(pod: Pod, *, limits: bool) -> Amounts:

@@ -24,10 +24,10 @@ class Check(NamedTuple):
 
 def checked(name: str, seen: Message, findings: Iterable[Finding] = ()) -> Check:
     """A check whose findings say how it is: without any it is in order."""
-    found = tuple(findings)
-    severities = {one.severity for one in found}
+    kept = tuple(findings)
+    severities = {one.severity for one in kept}
     status: Status = "error" if "error" in severities else "warning" if "warning" in severities else "ok"
-    return Check(name, status, seen, found)
+    return Check(name, status, seen, kept)
 
 
 def unknown(name: str, seen: Message) -> Check:

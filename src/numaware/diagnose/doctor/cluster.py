@@ -158,11 +158,11 @@ def _agent_findings(view: ClusterView, agent: Component) -> Iterator[Finding]:
 
 
 def _scheduler(view: ClusterView) -> Check:
-    found = _component(view, "numaware-scheduler") or _component(view, "numaware-extender")
-    if found is None:
+    scheduler = _component(view, "numaware-scheduler") or _component(view, "numaware-extender")
+    if scheduler is None:
         return unknown("scheduler", Message("doctor-no-scheduler"))
-    facts = {"ready": found.ready, "pods": found.pods, "versions": list(found.versions)}
-    findings = [*_unready(found), *_old(found, view.own_version)]
+    facts = {"ready": scheduler.ready, "pods": scheduler.pods, "versions": list(scheduler.versions)}
+    findings = [*_unready(scheduler), *_old(scheduler, view.own_version)]
     return checked("scheduler", Message("doctor-component", facts), findings)
 
 
@@ -170,7 +170,7 @@ def _plugins(view: ClusterView) -> Iterator[Check]:
     plugins = [one for one in view.components if "device-plugin" in one.name]
     if plugins:
         shown = [f"{printable(one.name, 80)} {one.ready}/{one.pods}" for one in plugins[:_MOST]]
-        findings = [found for one in plugins[:_MOST] for found in _unready(one)]
+        findings = [unready for one in plugins[:_MOST] for unready in _unready(one)]
         yield checked("device-plugins", Message("doctor-cluster-plugins", {"plugins": shown}), findings)
 
 
@@ -231,8 +231,8 @@ def _topologies(view: ClusterView) -> Iterator[Check]:
 
 def _freshness(view: ClusterView) -> Check:
     names = {node.name for node in view.nodes}
-    told = [one for one in view.topologies or () if one.node in names and not one.problem]
-    stale = [one.node for one in told if one.current is False]
+    published = [one for one in view.topologies or () if one.node in names and not one.problem]
+    stale = [one.node for one in published if one.current is False]
     gone = sorted({one.node for one in view.topologies or () if one.node not in names})
     findings = []
     if stale:
@@ -240,9 +240,9 @@ def _freshness(view: ClusterView) -> Check:
     if gone:
         facts = {"nodes": gone[:_MOST], "count": len(gone)}
         findings.append(_about("topology-stale", facts, "gone", severity="info"))
-    current = sum(one.current is True for one in told)
-    seen = Message("doctor-fresh", {"current": current, "count": len(told)})
-    if told and not findings and not current:
+    current = sum(one.current is True for one in published)
+    seen = Message("doctor-fresh", {"current": current, "count": len(published)})
+    if published and not findings and not current:
         return unknown("topology-fresh", Message("doctor-fresh-unknown"))
     return checked("topology-fresh", seen, findings)
 
@@ -255,8 +255,8 @@ def _pools(view: ClusterView) -> Iterator[Check]:
     by_node = {one.node: one for one in view.topologies or () if not one.problem}
     pools: dict[str, Counter[str]] = {}
     for node in view.nodes:
-        told = by_node.get(node.name)
-        policy = f"{told.policy or '?'}/{told.scope or '?'}" if told else "?"
+        published = by_node.get(node.name)
+        policy = f"{published.policy or '?'}/{published.scope or '?'}" if published else "?"
         pools.setdefault(node.pool, Counter())[policy] += 1
     lines = [
         f"{printable(pool, 60) or '-'}: {', '.join(f'{count}x {policy}' for policy, count in sorted(seen.items()))}"
@@ -276,13 +276,13 @@ def _configs(view: ClusterView) -> Check:
     if not view.configs:
         return unknown("kubelet-configs", Message("doctor-no-configz"))
     versions = {node.name: node.kubelet for node in view.nodes}
-    found: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
+    nodes_by_finding: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
     for node, data in view.configs:
         for one in _config_findings(node, data, versions.get(node, DEFAULT_VERSION)):
             if one.severity != "info":
-                found.setdefault((one.code, str(sorted(one.facts.items(), key=str))), (one, []))[1].append(
-                    node
-                )
+                nodes_by_finding.setdefault((one.code, str(sorted(one.facts.items(), key=str))), (one, []))[
+                    1
+                ].append(node)
     findings = [
         finding(
             one.code,
@@ -293,7 +293,7 @@ def _configs(view: ClusterView) -> Check:
             severity=one.severity,
             variant=one.variant,
         )
-        for one, nodes in found.values()
+        for one, nodes in nodes_by_finding.values()
     ]
     return checked("kubelet-configs", Message("doctor-configz", {"count": len(view.configs)}), findings)
 

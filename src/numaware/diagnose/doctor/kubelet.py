@@ -62,10 +62,10 @@ class KubeletSetup(NamedTuple):
     def settings_text(self, field: str) -> str:
         """A field of the file that no manager reads, as text; empty if it is not there."""
         try:
-            found = documents(self.data, self.file) if self.data else []
+            parsed = documents(self.data, self.file) if self.data else []
         except InputError:
             return ""
-        value = found[0].get(field).value if found else None
+        value = parsed[0].get(field).value if parsed else None
         return "" if value is None or isinstance(value, dict | list) else str(value).lower()
 
 
@@ -96,9 +96,9 @@ def find(root: NodeRoot, processes: Mapping[str, bytes] | None, version: str) ->
 
 
 def _flag_files(root: NodeRoot) -> tuple[str, str]:
-    found = [(path, data) for path in _FLAG_FILES if (data := root.read(path)) is not None]
-    text = "\n".join(data.decode(errors="replace") for _, data in found)
-    return ", ".join(f"/{path}" for path, _ in found), text
+    files = [(path, data) for path in _FLAG_FILES if (data := root.read(path)) is not None]
+    text = "\n".join(data.decode(errors="replace") for _, data in files)
+    return ", ".join(f"/{path}" for path, _ in files), text
 
 
 def process_check(processes: Mapping[str, bytes] | None) -> Check:
@@ -107,8 +107,8 @@ def process_check(processes: Mapping[str, bytes] | None) -> Check:
         return unknown("kubelet", Message("doctor-no-processes"))
     if "kubelet" in processes:
         return checked("kubelet", Message("doctor-kubelet-runs"))
-    found = finding("kubelet-not-running", Subject("Kubelet"), {}, [Evidence("/proc")])
-    return checked("kubelet", Message("doctor-kubelet-stopped"), [found])
+    stopped = finding("kubelet-not-running", Subject("Kubelet"), {}, [Evidence("/proc")])
+    return checked("kubelet", Message("doctor-kubelet-stopped"), [stopped])
 
 
 def config_checks(kubelet: KubeletSetup, hardware: Hardware | None) -> Iterator[Check]:
@@ -220,14 +220,14 @@ def _restart(files: Mapping[str, bytes], config: KubeletConfig, hardware: Hardwa
     except StartError as error:
         said = printable(error.message, 600)
         meaning = start_failure(said) or Meaning("cpu-manager-state-reserved-mismatch", "", {"message": said})
-        found = finding(
+        refusal = finding(
             meaning.code,
             Subject("Kubelet"),
             meaning.facts,
             [Evidence(f"/{KUBELET}")],
             variant=meaning.variant,
         )
-        return checked("restart", seen, [found])
+        return checked("restart", seen, [refusal])
     except (InputError, KubeletPanic, ValueError) as error:
         return unknown("restart", Message("doctor-restart-unknown", {"why": printable(str(error), 200)}))
     return checked("restart", seen)
@@ -243,10 +243,10 @@ def podresources_check(root: NodeRoot) -> Check:
         return checked("podresources", seen)
     if not root.names(KUBELET):
         return unknown("podresources", Message("doctor-no-kubelet-folder", {"file": f"/{KUBELET}"}))
-    found = finding(
+    missing = finding(
         "podresources-missing", Subject("Kubelet"), {"file": f"/{_SOCKET}"}, [Evidence(f"/{_SOCKET}")]
     )
-    return checked("podresources", seen, [found])
+    return checked("podresources", seen, [missing])
 
 
 def plugins_check(root: NodeRoot, hardware: Hardware | None) -> Check:

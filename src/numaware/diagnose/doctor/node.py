@@ -64,8 +64,10 @@ def _machine(tree: Tree) -> tuple[Machine | None, Check]:
     try:
         machine = sysfs.read(tree)
     except InputError as error:
-        found = finding("machine-unreadable", Subject("Node"), {"message": error.problem}, [Evidence("/sys")])
-        return None, checked("machine", Message("doctor-no-machine"), [found])
+        unreadable = finding(
+            "machine-unreadable", Subject("Node"), {"message": error.problem}, [Evidence("/sys")]
+        )
+        return None, checked("machine", Message("doctor-no-machine"), [unreadable])
     facts = {
         "nodes": len(machine.numa),
         "cpus": len(machine.online),

@@ -43,10 +43,10 @@ def runtime_check(root: NodeRoot, processes: Mapping[str, bytes] | None) -> Chec
         return unknown("nri", Message("doctor-nri-unknown", facts))
     if enabled:
         return checked("nri", Message("doctor-nri", facts))
-    found = finding(
+    disabled = finding(
         "nri-disabled", Subject("Node"), facts, [Evidence(f"/{path}")], variant=str(facts["runtime"])
     )
-    return checked("nri", Message("doctor-nri-off", facts), [found])
+    return checked("nri", Message("doctor-nri-off", facts), [disabled])
 
 
 def _containerd_nri(data: bytes) -> bool | None:
@@ -90,14 +90,14 @@ def cgroup_check(root: NodeRoot, fail_on_v1: str, version: str) -> Check:
         words = controllers.decode(errors="replace").split()
         if "cpuset" in words:
             return checked("cgroup", Message("doctor-cgroup-v2"))
-        found = finding(
+        problem = finding(
             "cgroup-without-cpuset", Subject("Node"), {}, [Evidence(f"/{_CGROUP}/cgroup.controllers")]
         )
-        return checked("cgroup", Message("doctor-cgroup-v2"), [found])
+        return checked("cgroup", Message("doctor-cgroup-v2"), [problem])
     if not root.names(_CGROUP):
         return unknown("cgroup", Message("doctor-no-cgroup"))
     stops = rules_for(version).minor >= _NO_CGROUP_V1 and fail_on_v1 != "false"
-    found = finding(
+    problem = finding(
         "cgroup-v1",
         Subject("Node"),
         {"version": version},
@@ -105,7 +105,7 @@ def cgroup_check(root: NodeRoot, fail_on_v1: str, version: str) -> Check:
         severity="error" if stops else "warning",
         variant="stops" if stops else "",
     )
-    return checked("cgroup", Message("doctor-cgroup-v1"), [found])
+    return checked("cgroup", Message("doctor-cgroup-v1"), [problem])
 
 
 def driver_check(root: NodeRoot, kubelet_driver: str) -> Check:
@@ -119,8 +119,8 @@ def driver_check(root: NodeRoot, kubelet_driver: str) -> Check:
     seen = Message("doctor-driver", facts)
     if runtime == kubelet_driver:
         return checked("cgroup-driver", seen)
-    found = finding("cgroup-driver-mismatch", Subject("Node"), facts, [Evidence(f"/{_CONTAINERD}")])
-    return checked("cgroup-driver", seen, [found])
+    mismatch = finding("cgroup-driver-mismatch", Subject("Node"), facts, [Evidence(f"/{_CONTAINERD}")])
+    return checked("cgroup-driver", seen, [mismatch])
 
 
 def services_check(processes: Mapping[str, bytes] | None) -> Check:
@@ -154,7 +154,7 @@ def isolation_check(machine: Machine | None, config: KubeletConfig | None) -> Ch
     if not common:
         return checked("isolated-cpus", seen)
     facts = {**facts, "reserved": str(reserved), "common": str(common)}
-    found = finding(
+    overlap = finding(
         "isolated-cpus-reserved", Subject("Node"), facts, [Evidence("/sys/devices/system/cpu/isolated")]
     )
-    return checked("isolated-cpus", seen, [found])
+    return checked("isolated-cpus", seen, [overlap])

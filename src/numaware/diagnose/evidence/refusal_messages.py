@@ -20,9 +20,9 @@ UNEXPECTED = "UnexpectedAdmissionError"
 
 def refusal(message: str, reason: str = "") -> Meaning | None:
     """Why a pod was refused, from the message of an event, a status or an error; None where nothing says that it was."""
-    found = first_of(_REFUSALS, message)
-    if found is not None:
-        return found
+    meaning = first_of(_REFUSALS, message)
+    if meaning is not None:
+        return meaning
     if reason == AFFINITY:
         return Meaning("topology-affinity-error", "event-only")
     if reason == "OutOfcpu":

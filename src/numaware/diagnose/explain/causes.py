@@ -53,15 +53,15 @@ def causes(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> tuple
         case "SMTAlignmentError":
             return (refusal.broken_cores(),)
         case "KubeletPanic":
-            return (refusal.crash(verdict.message),)
+            return (refusal.crash(verdict.resource),)
         case _:
             return (refusal.not_enough(verdict),)
 
 
 def requested_by(wanted: Demand, container: str) -> dict[str, int]:
     """What one container, or the pod as a whole, asks of each resource."""
-    found = [one for one in wanted.containers if one.name == container]
-    part: ContainerDemand | Demand = found[0] if found else wanted
+    own = [one for one in wanted.containers if one.name == container]
+    part: ContainerDemand | Demand = own[0] if own else wanted
     return {**dict(part.devices), **dict(part.memory), "cpu": part.cpus}
 
 
@@ -159,10 +159,10 @@ class _Refusal:
         text = Message("cause-no-cores", {"asked": self._asked("cpu"), "left": left})
         return Cause("cpu", (), self._blockers("cpu"), text)
 
-    def crash(self, message: str) -> Cause:
+    def crash(self, resource: str) -> Cause:
         """The known ways to bring a kubelet down: CPUs it deals forever, a huge page size some node lacks, sparse ids."""
         kubelet = self.node.kubelet
-        if "endless loop" in message:
+        if resource == "cpu":
             text = Message("cause-endless", {"asked": self._asked("cpu")})
             return Cause("cpu", (), self._blockers("cpu"), text)
         for kind in filter(is_memory, self.requested):
@@ -205,17 +205,17 @@ class _Refusal:
         if sum(part.free for part in here) < count:
             return []
         groups, single = self._memory_groups(kind)
-        told = [Message("rule-group", {"nodes": group}) for group in groups]
+        rules = [Message("rule-group", {"nodes": group}) for group in groups]
         if single:
-            told.append(Message("rule-single", {"nodes": single}))
+            rules.append(Message("rule-single", {"nodes": single}))
         short = [
             other
             for other, asked in self.requested.items()
             if is_memory(other) and other != kind and any(part.free < asked for part in self._account(other))
         ]
         if short and all(part.free >= count for part in here):
-            told.append(Message("rule-kinds", {"short": short}))
-        return told
+            rules.append(Message("rule-kinds", {"short": short}))
+        return rules
 
     def _memory_groups(self, kind: str) -> tuple[list[tuple[int, ...]], list[int]]:
         """Groups of nodes that serve as one, and nodes that can be in no group because they serve alone.

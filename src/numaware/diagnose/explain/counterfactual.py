@@ -57,8 +57,8 @@ def _policies(node: Node, pod: Pod) -> Iterator[Change]:
 
 
 def _setting(field: str, value: str, current: str) -> Change:
-    told = Message("change-setting", {"field": field, "value": value, "current": current})
-    return Change("policy", told, {field: value})
+    text = Message("change-setting", {"field": field, "value": value, "current": current})
+    return Change("policy", text, {field: value})
 
 
 def _options(node: Node, pod: Pod) -> Iterator[Change]:
@@ -77,8 +77,8 @@ def _options(node: Node, pod: Pod) -> Iterator[Change]:
             others = tuple(pair for pair in current if pair[0] != name)
             options = others if on else tuple(sorted((*others, (name, "true"))))
             if _admits_with(node, pod, **{field: options}):
-                told = Message("change-remove" if on else "change-add", {"option": name})
-                yield Change("option", told, {key: dict(options)})
+                text = Message("change-remove" if on else "change-add", {"option": name})
+                yield Change("option", text, {key: dict(options)})
 
 
 def _admits_with(node: Node, pod: Pod, **changed: Any) -> bool:
@@ -142,6 +142,6 @@ def _held(node: Node, uid: str) -> tuple[int, int, int]:
 
 
 def _reference(node: Node, uid: str) -> dict[str, str]:
-    found = node.state.pods[uid]
-    named = {"namespace": found.namespace, "name": found.name} if found.namespace else {}
+    pod = node.state.pods[uid]
+    named = {"namespace": pod.namespace, "name": pod.name} if pod.namespace else {}
     return {**named, "uid": uid}

@@ -13,7 +13,7 @@ from numaware.diagnose.explain.counterfactual import changes
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, Words, say
 from numaware.twin.account import ContainerPlacement, container_placement
-from numaware.twin.errors import KubeletPanic
+from numaware.twin.errors import EndlessLoop, KubeletPanic
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
@@ -47,7 +47,8 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
     try:
         verdict = node.admit(pod, merges.append)
     except KubeletPanic as crash:
-        verdict = Verdict(False, "KubeletPanic", str(crash), node, node.state)
+        dealt = "cpu" if isinstance(crash, EndlessLoop) else ""
+        verdict = Verdict(False, "KubeletPanic", str(crash), node, node.state, resource=dealt)
         crashed = Message("crash", {"panic": verdict.message})
     refused = not verdict.admitted
     return Explanation(
@@ -75,11 +76,11 @@ def to_builtins(explanation: Explanation, spec_path: str = "spec", lang: Lang = 
     layout = explanation.node.kubelet.layout
     hints = {merge.container: merge.best for merge in explanation.merges}
 
-    def hint(found: Hint | None) -> dict[str, Any] | None:
-        if found is None:
+    def hint(merged: Hint | None) -> dict[str, Any] | None:
+        if merged is None:
             return None
-        mask = None if found.mask is None else list(layout.node_ids(found.mask))
-        return {"mask": mask, "preferred": found.preferred}
+        mask = None if merged.mask is None else list(layout.node_ids(merged.mask))
+        return {"mask": mask, "preferred": merged.preferred}
 
     return {
         "pod": {"namespace": explanation.pod.namespace, "name": explanation.pod.name},

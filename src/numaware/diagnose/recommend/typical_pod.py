@@ -40,14 +40,14 @@ def _devices(purpose: str, node: Node) -> dict[int, tuple[str, int]]:
     if purpose not in _WITH_DEVICES:
         return {}
     ids = node.kubelet.layout.ids
-    found: dict[int, tuple[str, int]] = {}
+    most: dict[int, tuple[str, int]] = {}
     for resource in node.kubelet.hardware.resources:
         for place, number in enumerate(ids):
             beside = _free_cpus(node, place) or not node.kubelet.cpus
             count = sum(device.numa == (number,) for device in resource.devices) if beside else 0
-            if count > found.get(place, ("", 0))[1]:
-                found[place] = (resource.name, count)
-    return found
+            if count > most.get(place, ("", 0))[1]:
+                most[place] = (resource.name, count)
+    return most
 
 
 def _free_cpus(node: Node, place: int) -> int:

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator
 
 from numaware.diagnose.finding import Finding
-from numaware.diagnose.rules.config_check import Bench
+from numaware.diagnose.rules.config_check import ConfigCheck
 from numaware.machine.words import printable
 from numaware.twin.config import Options
 from numaware.twin.gates import GATES, enabled
@@ -34,14 +34,14 @@ _SINGLE = "single-numa-node"
 _MOST = 50
 
 
-def option_findings(bench: Bench) -> Iterator[Finding]:
+def option_findings(check: ConfigCheck) -> Iterator[Finding]:
     """All that is wrong with the options of both managers."""
-    config, minor = bench.config, bench.minor
+    config, minor = check.config, check.minor
     if config.cpu_policy == "static":
-        yield from _availability(bench, CPU_FIELD, config.cpu_options, CPU_STAGES, "CPU Manager")
-        yield from _pairs(bench)
+        yield from _availability(check, CPU_FIELD, config.cpu_options, CPU_STAGES, "CPU Manager")
+        yield from _pairs(check)
     elif config.cpu_policy == "none" and config.cpu_options and minor >= 22:
-        yield bench.found(
+        yield check.finding(
             "incompatible-policy-options",
             {
                 "options": [
@@ -55,18 +55,18 @@ def option_findings(bench: Bench) -> Iterator[Finding]:
         )
     if config.topology_policy != "none":
         yield from _availability(
-            bench, TOPOLOGY_FIELD, config.topology_options, TOPOLOGY_STAGES, "Topology Manager"
+            check, TOPOLOGY_FIELD, config.topology_options, TOPOLOGY_STAGES, "Topology Manager"
         )
-        yield from _limit(bench)
+        yield from _limit(check)
 
 
 def _availability(
-    bench: Bench, field: str, options: Options, stages: Stages, manager: str
+    check: ConfigCheck, field: str, options: Options, stages: Stages, manager: str
 ) -> Iterator[Finding]:
     for name, value in options[:_MOST]:
         shown = printable(name, 80)
-        found = stage(stages, name, bench.minor)
-        if found is None:
+        stage_of_option = stage(stages, name, check.minor)
+        if stage_of_option is None:
             near = difflib.get_close_matches(name[:80], sorted(stages), n=1, cutoff=0.6)
             facts = {
                 "option": shown,
@@ -75,22 +75,22 @@ def _availability(
                 "near": near[0] if near and name not in stages else None,
                 "since": f"v1.{stages[name][0][0]}" if name in stages else None,
             }
-            yield bench.found("unknown-policy-option", facts, field, name)
+            yield check.finding("unknown-policy-option", facts, field, name)
             continue
-        gate = f"{manager.replace(' ', '')}Policy{found.title()}Options"
-        exists = gate in GATES and GATES[gate].at(bench.minor) is not None
-        if exists and not enabled(gate, bench.minor, bench.config.feature_gates):
-            facts = {"option": shown, "stage": found, "gate": gate, "manager": manager}
-            yield bench.found("policy-option-needs-gate", facts, field, name)
+        gate = f"{manager.replace(' ', '')}Policy{stage_of_option.title()}Options"
+        exists = gate in GATES and GATES[gate].at(check.minor) is not None
+        if exists and not enabled(gate, check.minor, check.config.feature_gates):
+            facts = {"option": shown, "stage": stage_of_option, "gate": gate, "manager": manager}
+            yield check.finding("policy-option-needs-gate", facts, field, name)
         if name != MAX_ALLOWABLE:
-            yield from _cache(bench, field, name, value)
+            yield from _cache(check, field, name, value)
 
 
-def _cache(bench: Bench, field: str, name: str, value: str) -> Iterator[Finding]:
+def _cache(check: ConfigCheck, field: str, name: str, value: str) -> Iterator[Finding]:
     try:
         parse_bool(value)
     except ValueError as error:
-        yield bench.found(
+        yield check.finding(
             "kubelet-configuration-invalid",
             {
                 "path": f"{field}.{name}",
@@ -102,9 +102,9 @@ def _cache(bench: Bench, field: str, name: str, value: str) -> Iterator[Finding]
         )
 
 
-def _limit(bench: Bench) -> Iterator[Finding]:
-    value = dict(bench.config.topology_options).get(MAX_ALLOWABLE)
-    if value is None or stage(TOPOLOGY_STAGES, MAX_ALLOWABLE, bench.minor) is None:
+def _limit(check: ConfigCheck) -> Iterator[Finding]:
+    value = dict(check.config.topology_options).get(MAX_ALLOWABLE)
+    if value is None or stage(TOPOLOGY_STAGES, MAX_ALLOWABLE, check.minor) is None:
         return
     try:
         message = (
@@ -120,19 +120,19 @@ def _limit(bench: Bench) -> Iterator[Finding]:
             "message": message,
             "fix": f'{TOPOLOGY_FIELD}:\n  {MAX_ALLOWABLE}: "{DEFAULT_MAX_ALLOWABLE}"',
         }
-        yield bench.found("kubelet-configuration-invalid", facts, TOPOLOGY_FIELD, MAX_ALLOWABLE)
+        yield check.finding("kubelet-configuration-invalid", facts, TOPOLOGY_FIELD, MAX_ALLOWABLE)
 
 
-def _pairs(bench: Bench) -> Iterator[Finding]:
+def _pairs(check: ConfigCheck) -> Iterator[Finding]:
     """What the kubelet refuses together, and what it takes together although one undoes the other."""
-    config = bench.config
+    config = check.config
     on = {
-        name for name, value in config.cpu_options if _is_on(value) and stage(CPU_STAGES, name, bench.minor)
+        name for name, value in config.cpu_options if _is_on(value) and stage(CPU_STAGES, name, check.minor)
     }
     for one, other in EXCLUSIVE_PAIRS:
         if one in on and other in on:
             message = f"static policy options {one} and {other} can not be used at the same time"
-            yield bench.found(
+            yield check.finding(
                 "incompatible-policy-options", {"options": [one, other], "message": message}, CPU_FIELD, other
             )
     if config.topology_policy != _SINGLE:
@@ -140,14 +140,14 @@ def _pairs(bench: Bench) -> Iterator[Finding]:
     policy = f"topologyManagerPolicy: {_SINGLE}"
     if ALIGN_BY_SOCKET in on:
         message = "Topolgy manager single-numa-node policy is incompatible with CPUManager align-by-socket policy option"
-        yield bench.found(
+        yield check.finding(
             "incompatible-policy-options",
             {"options": [ALIGN_BY_SOCKET, policy], "message": message},
             CPU_FIELD,
             ALIGN_BY_SOCKET,
         )
     if DISTRIBUTE_ACROSS_NUMA in on:
-        yield bench.found(
+        yield check.finding(
             "incompatible-policy-options",
             {"options": [DISTRIBUTE_ACROSS_NUMA, policy], "option": DISTRIBUTE_ACROSS_NUMA},
             CPU_FIELD,
@@ -156,8 +156,8 @@ def _pairs(bench: Bench) -> Iterator[Finding]:
             severity="warning",
         )
     closest = dict(config.topology_options).get(PREFER_CLOSEST, "")
-    if _is_on(closest) and stage(TOPOLOGY_STAGES, PREFER_CLOSEST, bench.minor):
-        yield bench.found(
+    if _is_on(closest) and stage(TOPOLOGY_STAGES, PREFER_CLOSEST, check.minor):
+        yield check.finding(
             "incompatible-policy-options",
             {"options": [PREFER_CLOSEST, policy], "option": PREFER_CLOSEST},
             TOPOLOGY_FIELD,

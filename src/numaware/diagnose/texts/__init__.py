@@ -8,8 +8,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 from numaware.diagnose.finding import Finding, Message
 from numaware.diagnose.reason import Reason
-from numaware.diagnose.texts.template import MissingFactError, Specs, fill
-from numaware.diagnose.texts.text import Text
+from numaware.diagnose.texts.template import MissingFactError, Specs, Text, fill
 
 Lang = Literal["en", "zh"]
 LANGUAGES: tuple[Lang, ...] = get_args(Lang)
@@ -20,7 +19,7 @@ Words = Message | Reason | str
 _MODULES: dict[Lang, str] = {"en": "english", "zh": "chinese"}
 
 
-class Told(NamedTuple):
+class FindingText(NamedTuple):
     """A finding in words."""
 
     title: str
@@ -35,14 +34,14 @@ class _Language(Protocol):
     SPECS: Specs
 
 
-def told(finding: Finding, lang: Lang = "en") -> Told:
+def finding_text(finding: Finding, lang: Lang = "en") -> FindingText:
     """The finding in a language; what a language does not have yet is told in English."""
     variant = f"{finding.code}/{finding.variant}"
     key = variant if variant in _language("en").TEXTS else finding.code
     language = _language(lang) if key in _language(lang).TEXTS else _language("en")
     text = language.TEXTS[key]
     facts = {"who": label("a-pod", lang), **worded(_with_subject(finding), lang)}
-    return Told(
+    return FindingText(
         _filled(text.title, facts, language.SPECS),
         _filled(text.cause, facts, language.SPECS),
         tuple(_known(text.fix, facts, language.SPECS)),

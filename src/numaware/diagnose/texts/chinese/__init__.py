@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from numaware.diagnose.texts.chinese import (
-    advice,
     doctor,
     explain,
-    fine,
     labels,
     lint,
     quoting,
@@ -33,8 +31,6 @@ SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS, **quoting.
 TEXTS = {
     **refusals.TEXTS,
     **startup.TEXTS,
-    **advice.TEXTS,
-    **fine.TEXTS,
     **lint.TEXTS,
     **doctor.TEXTS,
 }

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from numaware.diagnose.texts.english import (
-    advice,
     doctor,
     explain,
-    fine,
     labels,
     lint,
     recommend,
@@ -29,4 +27,4 @@ LABELS = {
 }
 REASONS = scheduling.REASONS
 SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS}
-TEXTS = {**refusals.TEXTS, **startup.TEXTS, **advice.TEXTS, **fine.TEXTS, **lint.TEXTS, **doctor.TEXTS}
+TEXTS = {**refusals.TEXTS, **startup.TEXTS, **lint.TEXTS, **doctor.TEXTS}
