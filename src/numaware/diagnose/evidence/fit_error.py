@@ -70,6 +70,7 @@ def _parts(text: str, separator: str) -> tuple[Reason, ...]:
 # How the spec of a fact in a template is read; the pattern matches no more than the spec would say.
 _READERS: dict[str, Callable[[str], Any]] = {
     "": str,
+    "named": str,
     "list": lambda text: tuple(text.split(", ")),
     "and": lambda text: _parts(text, " and "),
     "sorted": lambda text: tuple(sorted(_parts(text, ", "))),

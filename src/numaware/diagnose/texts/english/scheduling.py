@@ -19,7 +19,7 @@ LABELS: Mapping[str, str] = {
 
 REASONS: Mapping[str, str] = {
     "gpu-share": "Insufficient GPU share",
-    "insufficient": "Insufficient {resource}",
+    "insufficient": "Insufficient {resource:named}",
     "scheduling-gates": "Scheduling is blocked due to non-empty scheduling gates",
     "too-many-pods": "Too many pods",
     "quoted": "{text}",
@@ -76,6 +76,7 @@ def _reasons(reasons: str | Sequence[tuple[int, str]]) -> str:
 
 SPECS: Specs = {
     "reasons": _reasons,
+    "named": str,
     "retold": str,
     "clause": lambda sentence: sentence.removesuffix("."),
     "sorted": lambda texts: ", ".join(sorted(texts)),
