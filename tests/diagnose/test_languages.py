@@ -177,3 +177,12 @@ def test_a_fact_that_is_a_message_is_told_wherever_it_stands() -> None:
     facts = {"a": [Message("gap-no-limit", {"resource": "cpu"})], "b": {"c": Message("explain-aligned")}}
     assert worded(facts) == {"a": ["has no cpu limit"], "b": {"c": "aligned"}}
     assert worded(facts, "zh") == {"a": ["没有设置 cpu 限制"], "b": {"c": "对齐"}}
+
+
+def test_nobody_else_knows_the_words_of_a_reason() -> None:
+    """So nobody can compare or search them. What other schedulers say in the same words is their recordings' business."""
+    words = [max(re.split(r"\{+\w*(?::\w+)?\}+", text), key=len) for text in english.REASONS.values()]
+    elsewhere = [path for path in SOURCE.rglob("*.py") if not {"texts", "peers"} & set(path.parts)]
+    for path in elsewhere:
+        source = path.read_text(encoding="utf-8")
+        assert [text for text in words if len(text) > 15 and f'"{text}' in source] == [], path

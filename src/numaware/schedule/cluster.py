@@ -77,17 +77,16 @@ class Cluster:
         self.by_name: dict[str, Member] = {}
         self.where: dict[str, Member] = {}
         self.placed_pods = PlacedPods(knows_namespaces=knows_namespaces)
-        # How many changes there have been; a reader's place in them.
-        self.serial = 0
-        self._changes: list[str] = []
-        self._forgotten = 0
+        # How many changes there have been, a reader's place in them; and how many of them described a node anew.
+        self.serial = self.described = 0
+        self._changes, self._descriptions = _Changes(), _Changes()
         # What to put back, while somebody may want to; None when nobody does.
         self._journal: list[tuple[Member, Load, str, bool]] | None = None
         for facts, node in sorted(nodes, key=lambda pair: pair[0].name):
             self.put(facts, node)
         # Nobody has seen the cluster without its first nodes: they are no news.
-        self._changes.clear()
-        self.serial = 0
+        self.serial = self.described = 0
+        self._changes, self._descriptions = _Changes(), _Changes()
         for member in self.members:
             member.version = 0
 
@@ -127,6 +126,7 @@ class Cluster:
                 if before.get(uid) != pod:
                     self.placed_pods.place(pod, facts.name)
             member.load = _load_of(node, member.load)
+        self.described = self._descriptions.add(member.name)
         self._changed(member)
         return member
 
@@ -138,6 +138,7 @@ class Cluster:
         for uid in member.pods:
             del self.where[uid]
         self.placed_pods.drop_node(name)
+        self.described = self._descriptions.add(member.name)
         self._changed(member)
 
     def _no_way_back(self) -> None:
@@ -281,10 +282,12 @@ class Cluster:
 
     def changed_since(self, serial: int) -> Iterable[str]:
         """Names of members that changed since then, ascending; all of them if that is too long ago to know."""
-        if serial < self._forgotten:
-            return [member.name for member in self.members]
-        changes = self._changes[serial - self._forgotten :]
-        return sorted(set(changes)) if len(changes) > 1 else changes
+        changes = self._changes.since(serial)
+        return [member.name for member in self.members] if changes is None else changes
+
+    def described_since(self, serial: int) -> Iterable[str] | None:
+        """Names of members that were described anew, came or went since then; None if that is too long ago to know."""
+        return self._descriptions.since(serial)
 
     def _replace(self, member: Member, load: Load, uid: str, *, arrived: bool) -> None:
         if self._journal is not None:
@@ -293,13 +296,33 @@ class Cluster:
         self._changed(member)
 
     def _changed(self, member: Member) -> None:
-        self.serial += 1
-        member.version = self.serial
-        self._changes.append(member.name)
-        if len(self._changes) > _MOST_CHANGES:
-            half = len(self._changes) // 2
-            del self._changes[:half]
+        self.serial = member.version = self._changes.add(member.name)
+
+
+class _Changes:
+    """Names in the order of what happened to them; of the oldest nobody knows any more."""
+
+    __slots__ = ("_forgotten", "_names")
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._forgotten = 0
+
+    def add(self, name: str) -> int:
+        """How many there have been with this one."""
+        self._names.append(name)
+        if len(self._names) > _MOST_CHANGES:
+            half = len(self._names) // 2
+            del self._names[:half]
             self._forgotten += half
+        return self._forgotten + len(self._names)
+
+    def since(self, serial: int) -> list[str] | None:
+        """Each name once, ascending."""
+        if serial < self._forgotten:
+            return None
+        names = self._names[serial - self._forgotten :]
+        return sorted(set(names)) if len(names) > 1 else names
 
 
 def plus(used: Mapping[str, int], requests: Amounts) -> dict[str, int]:

@@ -35,7 +35,6 @@ from numaware.schedule.room import gpu_resource
 from numaware.schedule.shares import Share
 from numaware.schedule.storm import StormGuard
 from numaware.schedule.stranding import Mix
-from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
@@ -95,9 +94,9 @@ class Engine:
         self._told = told
         self._learned = LearnedMix()
         # How the members were described when last looked at, and how many would rather not have every pod.
-        self._known: dict[str, tuple[NodeFacts, Kubelet, str | None]] = {}
+        self._known: dict[str, tuple[NodeFacts, str | None]] = {}
         self._reluctant = 0
-        self._seen = cluster.serial
+        self._described = cluster.described
         for member in cluster:
             self._look_at(member.name)
         self._pools: dict[tuple[NodeRules, str, str], Pool] = {}
@@ -156,9 +155,13 @@ class Engine:
 
     def _hindrance(self, pod: Pod) -> Reason | None:
         """What keeps the pod off every node, whatever the node is."""
-        reason = GATED if pod.scheduling.gates else claims_reason(pod.scheduling)
-        known = reason is not None or self.cluster.placed_pods.knows_namespaces
-        return reason if known or not pod.scheduling.pods.selects_namespaces else UNKNOWN_NAMESPACES
+        scheduling = pod.scheduling
+        if scheduling.gates:
+            return GATED
+        if scheduling.claims or scheduling.resource_claims:
+            return claims_reason(scheduling)
+        known = self.cluster.placed_pods.knows_namespaces or not scheduling.pods.selects_namespaces
+        return None if known else UNKNOWN_NAMESPACES
 
     def _one_by_one(self, pod: Pod, rules: InterPodRules | None) -> bool:
         """Whether nodes of one class may still answer differently."""
@@ -291,21 +294,13 @@ class Engine:
     def _renew_mix(self) -> None:
         """Take in what nodes have become, score by the pods that were counted, and forget answers if there are too many."""
         cluster = self.cluster
-        if self._seen != cluster.serial:
-            for name in cluster.changed_since(self._seen):
-                member, known = cluster.by_name.get(name), self._known.get(name)
-                # Most changes are pods that come and go.
-                if (
-                    member is None
-                    or known is None
-                    or known[0] is not member.facts
-                    or known[1] is not member.load.node.kubelet
-                ):
-                    self._look_at(name)
-            self._seen = cluster.serial
-        mix = self._learned.renewed() if self._learns else None
-        if mix is not None:
-            self._score_by(mix)
+        if self._described != cluster.described:
+            names = cluster.described_since(self._described)
+            for name in {*self._known, *cluster.by_name} if names is None else names:
+                self._look_at(name)
+            self._described = cluster.described
+        if self._learned.outdated and self._learns:
+            self._score_by(self._learned.renewed())
             for pool in self._pools.values():
                 pool.forget_scores()
         for evaluator in self._evaluators.values():
@@ -318,11 +313,11 @@ class Engine:
         """Count what matters here of how a member is described: its GPUs, and whether it is reluctant."""
         member, known = self.cluster.by_name.get(name), self._known.pop(name, None)
         if known is not None:
-            self._learned.count_gpus(known[2], -1)
+            self._learned.count_gpus(known[1], -1)
             self._reluctant -= _is_reluctant(known[0])
         if member is not None:
             gpu = gpu_resource(member.node)
-            self._known[name] = member.facts, member.node.kubelet, gpu
+            self._known[name] = member.facts, gpu
             self._learned.count_gpus(gpu, 1)
             self._reluctant += _is_reluctant(member.facts)
         else:

@@ -20,7 +20,8 @@ class LearnedMix:
         # How many members have GPUs of which name, and the name that counts: what most have, the first of several.
         self._gpus: Counter[str] = Counter()
         self._gpu = ""
-        self._outdated = False
+        # Whether the mix that was given out before is not that of the pods that have come.
+        self.outdated = False
 
     def count_pod(self, pod: Pod, kind: Kind) -> None:
         """One pod more has come. To score everything anew stays a small part of all work."""
@@ -29,7 +30,7 @@ class LearnedMix:
         if kind not in self._samples:
             self._samples[kind] = pod
         if self._count & (self._count - 1) == 0:
-            self._outdated = True
+            self.outdated = True
 
     def count_gpus(self, gpu: str | None, number: int) -> None:
         """A node with such GPUs has come (1) or gone (-1). What pods want of GPUs may be another resource then."""
@@ -39,13 +40,11 @@ class LearnedMix:
         most = min(self._gpus, key=lambda name: (-self._gpus[name], name))
         before, self._gpu = self._gpu, most if self._gpus[most] else ""
         if before != self._gpu and self._seen:
-            self._outdated = True
+            self.outdated = True
 
-    def renewed(self) -> Mix | None:
-        """The mix of the pods that were counted, if what was given out before is outdated."""
-        if not self._outdated:
-            return None
-        self._outdated = False
+    def renewed(self) -> Mix:
+        """The mix of the pods that were counted."""
+        self.outdated = False
         needs: Counter[Need] = Counter()
         for kind, count in self._seen.items():
             needs[need_of(self._samples[kind], self._gpu)] += count

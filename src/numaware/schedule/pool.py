@@ -9,7 +9,7 @@ of members.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -18,7 +18,6 @@ from numaware.schedule.answer import Answer, refused
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.evaluation_cache import REFUSED, EvaluationCache
-from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.pod_kinds import Kind
 from numaware.workload.pod import Pod
 
@@ -74,8 +73,6 @@ class Pool:
         # The answers of the members that are not in the pool; those with one reason share one.
         self._outside: dict[str, Answer] = {}
         self._refusals: dict[Reason, Answer] = {}
-        # How the members were described when they were let in or left out.
-        self._facts: dict[str, NodeFacts] = {}
         self._number: dict[str, int] = {}
         # Only classes that have members.
         self._classes: dict[int, _Class] = {}
@@ -83,7 +80,7 @@ class Pool:
         # are no longer true, or were told again.
         self._news: list[_Class | None] = []
         self._boards: dict[Kind, _Board] = {}
-        self._seen = cluster.serial
+        self._seen, self._described = cluster.serial, cluster.described
         for member in cluster:
             self._consider(member)
 
@@ -177,19 +174,23 @@ class Pool:
         cluster, numbers = self.cluster, self._number
         if self._seen == cluster.serial:
             return
-        for name in cluster.changed_since(self._seen):
-            member = cluster.by_name.get(name)
-            if member is None or self._facts.get(name) is not member.facts:
+        if self._described != cluster.described:
+            for name in self._redescribed():
                 self._reconsider(name)
-                continue
+            self._described = cluster.described
+        for name in cluster.changed_since(self._seen):
             before = numbers.get(name)
             if before is not None:
-                number = self.evaluator.number_of(member)
+                number = self.evaluator.number_of(cluster.by_name[name])
                 if number != before:
                     numbers[name] = number
                     self._leave(before, name)
                     self._enter(number, name)
         self._seen = cluster.serial
+
+    def _redescribed(self) -> Iterable[str]:
+        names = self.cluster.described_since(self._described)
+        return {*self._number, *self._outside, *self.cluster.by_name} if names is None else names
 
     def _reconsider(self, name: str) -> None:
         """A member is new, gone, or described anew."""
@@ -197,14 +198,12 @@ class Pool:
         number = self._number.pop(name, None)
         if number is not None:
             self._leave(number, name)
-        self._facts.pop(name, None)
         member = self.cluster.by_name.get(name)
         if member is not None:
             self._consider(member)
 
     def _consider(self, member: Member) -> None:
         """Let a member in, or keep in mind what speaks against it."""
-        self._facts[member.name] = member.facts
         reason = self._reason(member)
         if reason is None:
             number = self._number[member.name] = self.evaluator.number_of(member)
