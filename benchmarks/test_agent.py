@@ -23,12 +23,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fake_podresources import FakePodResources
 from kube.fake_api_server import FakeApiServer, Object, fake_api_server, until
-from made_cgroups import add_pod
-from made_node import NAME, MadeNode
 from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES
 from numaware.machine import synthetic
+from support.fake_podresources import FakePodResources
+from support.made_cgroups import add_pod
+from support.made_node import NAME, MadeNode
 
 PODS = 200
 SECONDS = 60

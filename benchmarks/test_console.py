@@ -28,9 +28,9 @@ SHAPE = "cpu=24&memory=48Gi&gpu=0"
 SERVER = """
 import asyncio, sys
 import msgspec
-from numaware.serve.console.api import Console
+from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access, serving_console
-from numaware.serve.console.lab import LabWorld, lab_cluster
+from numaware.serve.console.lab.world import LabWorld, lab_cluster
 
 def nodes(count):
     spec = lab_cluster()

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from kubelet_logs import ERAS, NOISE, Story, header, journald, written
 from numaware.twin.topology.hints import Hint
+from support.kubelet_logs import ERAS, NOISE, Story, header, journald, written
 
 SIZE = 1_000_000_000
 PATTERN = "Topology Admit Handler|TopologyHints|TopologyAffinityError"

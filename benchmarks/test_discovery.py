@@ -21,7 +21,7 @@ import pytest
 
 from numaware.machine import sysfs
 from numaware.machine.tree import open_tree
-from shared_data import ROOT, shared
+from support.shared_data import ROOT, shared
 
 FOLDER = ("data", "topologies")
 LARGE = 64

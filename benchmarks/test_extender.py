@@ -24,12 +24,12 @@ from e2e.fake_objects import node_object
 from e2e.loop_thread import LoopThread
 from numaware.kube import nodes, pods
 from numaware.kube.topology.report import Report
+from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.extender import Extender
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Bound
-from numaware.serve.truth import Truth
 from numaware.web import serving
-from truth_world import complete, truth_of
+from support.cache_world import complete, truth_of
 
 NODES = 5_000
 
@@ -46,33 +46,33 @@ class _Server(LoopThread):
         super().__init__("extender")
         self.port = 0
         self.objects: list[dict[str, Any]] = []
-        self._truth = _full_truth(self.objects)
+        self._cache = _full_truth(self.objects)
         self._metrics = Metrics()
 
     def tell(self, raw: bytes) -> None:
         """A pod is new."""
         pod = pods.decode(raw)
-        self._ask(lambda: self._truth.put_pod(pod))
+        self._ask(lambda: self._cache.put_pod(pod))
 
     async def _live(self) -> None:
-        extender = Extender(self._truth, _Binder(), self._metrics)
+        extender = Extender(self._cache, _Binder(), self._metrics)
         async with serving(Starlette(routes=extender.routes()), "127.0.0.1:0") as address:
             self.port = int(address.rpartition(":")[2])
             await self._until_stopped()
 
 
-def _full_truth(objects: list[dict[str, Any]]) -> Truth:
-    truth = truth_of()
+def _full_truth(objects: list[dict[str, Any]]) -> ClusterCache:
+    cache = truth_of()
     reports: dict[str, Report] = {}
     for spec in load.nodes(NODES):
         kubelet = FakeKubelet(spec)
         kind = dict(spec.labels)["kind"]
         objects.append(node_object(kubelet))
-        truth.put_node(nodes.decode(msgspec.json.encode(objects[-1])))
+        cache.put_node(nodes.decode(msgspec.json.encode(objects[-1])))
         if kind not in reports:
             reports[kind] = complete(kubelet.twin, spec.name)
-        truth.put_report(msgspec.structs.replace(reports[kind], node=spec.name))
-    return truth
+        cache.put_report(msgspec.structs.replace(reports[kind], node=spec.name))
+    return cache
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from numaware.simulate import openb
 from numaware.simulate.result import Result
 from numaware.simulate.run import run
-from shared_data import shared
+from support.shared_data import shared
 
 # Means over ten seeds, in % of all GPUs.
 PUBLISHED = {"fgd": 95.39, "best-fit": 93.08, "random": 87.47}

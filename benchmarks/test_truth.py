@@ -13,13 +13,13 @@ import msgspec
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from live_objects import pod_object, raw
 from numaware.kube import pods
 from numaware.kube.topology import nrt, publish
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
 from numaware.twin.node import Node
-from truth_world import live_node, live_pod, truth_of
-from twin_nodes import GI, GPU, config, pod
+from support.cache_world import live_node, live_pod, truth_of
+from support.live_objects import pod_object, raw
+from support.twin_nodes import GI, GPU, config, pod
 
 pytestmark = pytest.mark.benchmark(timer=time.process_time)
 
@@ -65,22 +65,22 @@ def test_a_report_is_written(benchmark: BenchmarkFixture, number: int) -> None:
 @pytest.mark.parametrize("number", [20, 200])
 def test_a_report_that_confirms_what_was_known_is_taken_in(benchmark: BenchmarkFixture, number: int) -> None:
     node = busy(number)
-    truth = truth_of(live_node(node))
+    cache = truth_of(live_node(node))
     document = msgspec.json.encode(publish.encode("n1", node, 1))
-    truth.put_report(nrt.decode(document))
-    assert benchmark(lambda: truth.put_report(nrt.decode(document))) == set()
+    cache.put_report(nrt.decode(document))
+    assert benchmark(lambda: cache.put_report(nrt.decode(document))) == set()
 
 
 def test_a_pod_is_assumed_confirmed_and_gone(benchmark: BenchmarkFixture) -> None:
     node = busy(20)
-    truth = truth_of(live_node(node))
-    truth.put_report(nrt.decode(msgspec.json.encode(publish.encode("n1", node, 1))))
+    cache = truth_of(live_node(node))
+    cache.put_report(nrt.decode(msgspec.json.encode(publish.encode("n1", node, 1))))
     numbers = count()
 
     def life() -> set[str]:
         asking = pod(f"p{next(numbers)}", 2)
-        assert truth.assume(live_pod(asking, node=""), truth.engine.decide(asking)).admitted
-        truth.put_pod(live_pod(asking))
-        return truth.drop_pod(asking.uid)
+        cache.assume(live_pod(asking, node=""), cache.engine.decide(asking))
+        cache.put_pod(live_pod(asking))
+        return cache.drop_pod(asking.uid)
 
     assert benchmark(life) == {"n1"}

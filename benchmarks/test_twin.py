@@ -18,7 +18,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
-from twin_cases import CASES, Case, node_of
+from support.twin_cases import CASES, Case, node_of
 
 Row = tuple[str, str, str, str]
 pytestmark = pytest.mark.benchmark(timer=time.process_time)
@@ -73,10 +73,9 @@ def test_equal_nodes_answer_equal_pods_from_a_cache(benchmark: BenchmarkFixture,
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: CASES[number].name)
 def test_no_admission_takes_more_than_50_mb(number: int) -> None:
     """Peak memory of a whole process, Python included, that starts the node's kubelet and admits the pod."""
-    cases = Path(__file__).parents[1] / "tests" / "twin_cases.py"
-    run = subprocess.run(
-        [sys.executable, str(cases), str(number)], check=True, capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "support.twin_cases", str(number)]
+    tests = Path(__file__).parents[1] / "tests"
+    run = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tests)
     assert int(run.stdout) < 50 * 1024, f"{int(run.stdout) // 1024} MB"
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from numaware.cli.explain_view import lines
-from numaware.diagnose.explanation import explain
+from numaware.diagnose.explain.explanation import explain
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing import svg, terminal, text

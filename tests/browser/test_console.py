@@ -14,14 +14,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from console_server import RunningConsole, running
-from console_world import console
-from kubelet_logs import ERAS, Story, written
-from numaware.serve.console.api import Console
+from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
-from numaware.serve.console.gates import TokenGate
-from numaware.serve.console.lab import LabWorld, lab_cluster
+from numaware.serve.console.authentication import TokenAuthentication
+from numaware.serve.console.lab.world import LabWorld, lab_cluster
 from numaware.twin.topology.hints import Hint
+from support.console_server import RunningConsole, running
+from support.console_world import console
+from support.kubelet_logs import ERAS, Story, written
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -200,17 +200,17 @@ def test_the_wall_answers_for_the_chosen_shape(browser: Browser, server: Running
         expect(page.locator(".tile")).to_have_count(30)
         page.get_by_role("button", name="database").click()
         expect(page).to_have_url(re.compile(r"shape=cpu:10,mem:120Gi,gpu:0"))
-        truth = server.do(lambda found: _verdicts(found, "10", "120Gi", 0))
-        for verdict, number in truth.items():
+        verdicts = server.do(lambda found: _verdicts(found, "10", "120Gi", 0))
+        for verdict, number in verdicts.items():
             expect(page.locator(f".tile.{verdict}")).to_have_count(number)
         tally = page.get_by_role("group", name="Verdicts of all nodes").inner_text()
-        assert f"{truth['aligned']} aligned" in " ".join(tally.split())
+        assert f"{verdicts['aligned']} aligned" in " ".join(tally.split())
 
 
 def _verdicts(found: Any, cpu: str, memory: str, gpu: int) -> dict[str, int]:
-    from numaware.serve.console.shape import Shape  # noqa: PLC0415 - on the console's own thread
+    from numaware.serve.console.views.pod_shape import Shape  # noqa: PLC0415 - on the console's own thread
 
-    verdicts: dict[str, int] = found.census.numbers(Shape(cpu, memory, gpu)).verdicts
+    verdicts: dict[str, int] = found.wall_model.numbers(Shape(cpu, memory, gpu)).verdicts
     return verdicts
 
 
@@ -350,13 +350,13 @@ def _numbers(text: str) -> list[int]:
 def test_distances_are_those_of_the_machine(browser: Browser, server: RunningConsole) -> None:
     with opened(browser, server, "/nodes/epyc-0") as page:
         cells = page.locator(".matrix tbody td").all_inner_texts()
-        truth = server.do(
+        cache = server.do(
             lambda found: [
                 list(numa.distances)
                 for numa in found.world.cluster.by_name["epyc-0"].node.kubelet.hardware.numa
             ]
         )
-        assert cells == [str(number) for row in truth for number in row]
+        assert cells == [str(number) for row in cache for number in row]
 
 
 def test_a_pod_is_pinned_by_link_and_let_go_by_escape(browser: Browser, server: RunningConsole) -> None:
@@ -421,10 +421,10 @@ def test_a_change_that_helps_can_be_tried(browser: Browser, server: RunningConso
 
 
 def _refusing(found: Any) -> list[str]:
-    from numaware.serve.console.shape import Shape, pod_of  # noqa: PLC0415 - on the console's own thread
+    from numaware.serve.console.views.pod_shape import Shape, pod_of  # noqa: PLC0415 - on the console's own thread
 
     pod = pod_of(Shape("14", "40Gi", 0))
-    judged = zip(found.world.cluster, found.census.judge.judge_all(pod), strict=True)
+    judged = zip(found.world.cluster, found.wall_model.judge.judge_all(pod), strict=True)
     return [member.name for member, one in judged if one.verdict == "refused"]
 
 
@@ -556,7 +556,7 @@ def test_names_of_nodes_and_pods_stay_text(browser: Browser) -> None:
 
 def test_a_guarded_console_asks_for_what_it_is_guarded_with(browser: Browser) -> None:
     secret = str(uuid.UUID(int=7))
-    with running(few, Access("127.0.0.1:0", TokenGate(secret))) as server:
+    with running(few, Access("127.0.0.1:0", TokenAuthentication(secret))) as server:
         context = browser.new_context(locale="en-US")
         page = context.new_page()
         page.goto(server.url + "/overview")

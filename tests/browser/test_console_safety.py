@@ -16,16 +16,16 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from console_server import RunningConsole, running
-from console_world import console
-from kubelet_logs import ERAS, Story, written
 from numaware.kube.reviews import Caller
-from numaware.serve.console import living
-from numaware.serve.console.api import Console
+from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
-from numaware.serve.console.gates import ClusterGate, TokenGate
-from numaware.serve.console.lab import HOUR, LabWorld, lab_cluster
+from numaware.serve.console.authentication import ClusterAuthentication, TokenAuthentication
+from numaware.serve.console.lab import pod_churn
+from numaware.serve.console.lab.world import HOUR, LabWorld, lab_cluster
 from numaware.twin.topology.hints import Hint
+from support.console_server import RunningConsole, running
+from support.console_world import console
+from support.kubelet_logs import ERAS, Story, written
 
 FEW = 4
 # Each would run if it ever became markup, in an attribute or in a script.
@@ -170,8 +170,8 @@ def test_no_other_site_can_put_the_console_into_a_frame(browser: Browser, elsewh
 
 def hostile_world(monkeypatch: pytest.MonkeyPatch, name: str) -> Console:
     """A lab in which nodes, namespaces, pods and owners are named by somebody who means harm, and pods are refused."""
-    jobs = tuple(job._replace(owner=f"{name}/{name}") for job in living.JOBS)
-    monkeypatch.setattr(living, "JOBS", jobs)
+    jobs = tuple(job._replace(owner=f"{name}/{name}") for job in pod_churn.JOBS)
+    monkeypatch.setattr(pod_churn, "JOBS", jobs)
     spec = lab_cluster()
     nodes = tuple(
         msgspec.structs.replace(node, name=f"{name}{number}") for number, node in enumerate(spec.nodes[:FEW])
@@ -289,7 +289,7 @@ def give(page: Page, token: str) -> None:
 
 def test_a_token_stays_in_its_tab_and_can_be_forgotten(browser: Browser) -> None:
     secret = str(uuid.UUID(int=8))
-    access = Access("127.0.0.1:0", TokenGate(secret))
+    access = Access("127.0.0.1:0", TokenAuthentication(secret))
     with running(few, access) as server, window(browser) as context:
         page = context.new_page()
         page.goto(f"{server.url}/overview")
@@ -312,7 +312,7 @@ def test_a_token_stays_in_its_tab_and_can_be_forgotten(browser: Browser) -> None
 
 
 def test_a_cluster_asks_for_its_own_tokens_and_says_what_is_not_allowed(browser: Browser) -> None:
-    access = Access("127.0.0.1:0", ClusterGate(FakeCluster()))
+    access = Access("127.0.0.1:0", ClusterAuthentication(FakeCluster()))
     with running(few, access) as server, window(browser) as context:
         page = context.new_page()
         page.goto(f"{server.url}/policies")

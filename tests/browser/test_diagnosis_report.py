@@ -9,11 +9,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
-from diagnosed import bundled
-from kubelet_logs import ERAS, Story, journald, noisy, written
 from numaware.diagnose.render.html import render
-from numaware.diagnose.story import findings
+from numaware.diagnose.rules.diagnosis import findings
 from numaware.twin.topology.hints import Hint
+from support.diagnosed import bundled
+from support.kubelet_logs import ERAS, Story, journald, noisy, written
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,14 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from browser.test_console import OUTSIDE, PAGES, opened, paths, pod_path, wrong
-from console_server import RunningConsole, running
-from console_world import console, get
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
-from numaware.serve.console.api import Console
-from numaware.serve.console.lab import LabWorld, lab_cluster
+from numaware.serve.console.api.routes import Console
+from numaware.serve.console.lab.world import LabWorld, lab_cluster
 from numaware.twin.hardware import DeviceLink
 from numaware.twin.inventory import hardware_of, plugin_resource
+from support.console_server import RunningConsole, running
+from support.console_world import console, get
 
 SVG = "{http://www.w3.org/2000/svg}"
 GPU = "nvidia.com/gpu"

@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from browser.test_console import OUTSIDE, TEXTS, WRITTEN, few, opened, wrong
-from console_server import RunningConsole, running
-from fake_prometheus import Manner, fake_prometheus
-from numaware.serve.console import prometheus
 from numaware.serve.console.app import Access
+from numaware.serve.console.openfuyao import prometheus
+from support.console_server import RunningConsole, running
+from support.fake_prometheus import Manner, fake_prometheus
 
 NODES = ("gpu-1", "gpu-2", "worker-7.example")
 PAGE = "/monitoring?node=gpu-1"

@@ -11,16 +11,16 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from console_server import RunningConsole, running
-from console_world import NOW
-from numaware.serve.console.api import Console
-from numaware.serve.console.livecluster import LiveCluster
-from numaware.serve.console.volcano_conf import PLACE, switched
+from numaware.serve.console.api.routes import Console
+from numaware.serve.console.live_cluster import LiveCluster
+from numaware.serve.console.openfuyao.volcano_conf import PLACE, switched
 from numaware.serve.console.world import AFFINITY, RUNTIME, Change, Progress, Status, Switch
 from numaware.twin.node import Node
-from truth_world import Clock, live_node, truth_of
-from twin_nodes import config, machine
-from volcano_cluster import CONF
+from support.cache_world import Clock, live_node, truth_of
+from support.console_server import RunningConsole, running
+from support.console_world import NOW
+from support.twin_nodes import config, machine
+from support.volcano_cluster import CONF
 
 REASON = "the scheduler did not come up (ReplicaSet timed out progressing.); it was put back as it was"
 
@@ -52,9 +52,9 @@ class StillAffinity:
 
 def still_console() -> Console:
     clock = Clock()
-    truth = truth_of(live_node(Node.fresh(machine(2, 4), config("restricted"))), clock=clock)
+    cache = truth_of(live_node(Node.fresh(machine(2, 4), config("restricted"))), clock=clock)
     parts: Any = (StillVolcano(), StillAffinity())
-    world = LiveCluster("prod", truth, clock, NOW, parts)
+    world = LiveCluster("prod", cache, clock, NOW, parts)
     return Console(world, lambda: world.now)
 
 

@@ -10,8 +10,8 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page
 
-from made_results import OUTCOMES, everything, result
 from numaware.simulate.report import render
+from support.made_results import OUTCOMES, everything, result
 
 LONG = "a-policy-with-a-name-of-sixty-three-characters-which-is-the-most"
 

@@ -10,13 +10,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from console_server import RunningConsole, running
-from console_world import NOW
-from numaware.serve.console.api import Console
+from numaware.serve.console.api.routes import Console
+from numaware.serve.console.history.api import History
 from numaware.serve.console.history.file import HOUR
-from numaware.serve.console.history.travel import History
-from numaware.serve.console.lab import LabWorld
-from recorded_world import moment
+from numaware.serve.console.lab.world import LabWorld
+from support.console_server import RunningConsole, running
+from support.console_world import NOW
+from support.recorded_world import moment
 
 MINUTE = 60_000
 PAST = NOW - 20 * MINUTE

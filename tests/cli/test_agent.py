@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import made_sysfs
 from numaware.cli import main
 from numaware.machine import synthetic
+from support import made_sysfs
 
 
 @pytest.mark.parametrize(

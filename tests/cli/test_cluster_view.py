@@ -12,7 +12,7 @@ import pytest
 from kube.fake_api_server import FakeApiServer, connection, fake_api_server
 from numaware.cli import main
 from numaware.cli.cluster_view import view_of
-from numaware.diagnose.doctor_cluster import ClusterView
+from numaware.diagnose.doctor.cluster import ClusterView
 from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
 from numaware.kube.topology.fingerprint import fingerprint
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from made_machine import two_nodes, write
 from numaware.cli import main
 from numaware.machine import codec, synthetic
 from numaware.twin import kubelet_config
+from support.made_machine import two_nodes, write
 
 RECOMMEND = ("config", "recommend")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kubelet_logs import ERAS, Story, journald, noisy, written
 from numaware.cli import diagnose_input, main
 from numaware.cli.diagnose_input import places
 from numaware.twin.topology.hints import Hint
+from support.kubelet_logs import ERAS, Story, journald, noisy, written
 
 REFUSED = Story(
     hints={"cpu": [Hint(2, preferred=True)], "memory": [Hint(1, preferred=True)]},

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from made_machine import two_nodes, write
 from numaware.cli import main
+from support.made_machine import two_nodes, write
 
 
 def test_a_bare_machine_is_in_order_as_far_as_can_be_seen(

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numaware.cli.explain_view import lines, paragraph
-from numaware.diagnose.explanation import explain
+from numaware.diagnose.explain.explanation import explain
 from numaware.machine.drawing.lines import Line, line_width, plain
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
-from twin_nodes import GI, GPU, HUGE, admitted, config, container, machine, pod, pod_of
+from support.twin_nodes import GI, GPU, HUGE, admitted, config, container, machine, pod, pod_of
 
 DEVICES = {
     GPU: {"g0": (0,), "g1": (1,)},

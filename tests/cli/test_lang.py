@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from kubelet_logs import ERAS, Story, written
 from numaware.cli import main
 from numaware.twin.topology.hints import Hint
+from support.kubelet_logs import ERAS, Story, written
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KUBELET = """\

@@ -12,13 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from kube.fake_api_server import FakeApiServer, Refusal
-from live_cluster import ServerThread, add_node, add_pod, kubeconfig
 from numaware.cli import main
 from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS
 from numaware.schedule import ledger, miss
 from numaware.schedule.ledger import OBSERVED, PREDICTED, Observation
-from small_clusters import gpu_node
-from twin_nodes import GPU, pod
+from support.live_cluster import ServerThread, add_node, add_pod, kubeconfig
+from support.small_clusters import gpu_node
+from support.twin_nodes import GPU, pod
 
 ESCAPE = "\x1b[31m"
 # Every command that asks a cluster.

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lab_worlds import csv
 from numaware.cli import main
+from support.lab_worlds import csv
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KEYS = [

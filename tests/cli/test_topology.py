@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from defusedxml.ElementTree import fromstring
 
-from invented_machines import with_node
 from numaware.cli import main
 from numaware.machine import codec, synthetic
 from numaware.machine.topology import Machine
+from support.invented_machines import with_node
 
 SERVER = synthetic.read("2s x 1n x 4c x 2t +gpu@0,1 mem=64Gi")
 NUMACTL = """available: 2 nodes (0-1)

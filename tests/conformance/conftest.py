@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared_data import MISSING
+from support.shared_data import MISSING
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

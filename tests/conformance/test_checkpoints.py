@@ -12,7 +12,7 @@ import pytest
 
 from numaware.twin.state import cpu, device, memory
 from numaware.twin.state.verify import verify
-from shared_data import shared
+from support.shared_data import shared
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "kubelet"
 GROUPS = sorted(path.name.removesuffix(".jsonl.gz") for path in VECTORS.glob("*.jsonl.gz"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from numaware.cli import main
-from shared_data import ROOT, shared
+from support.shared_data import ROOT, shared
 
 LOGS = sorted(path.stem for path in (ROOT / "data" / "kubelet-logs").glob("*.log"))
 CONFIGS = sorted(path.name for path in (ROOT / "data" / "kubelet-configs").glob("*.yaml"))

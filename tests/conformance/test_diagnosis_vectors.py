@@ -9,14 +9,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from numaware.diagnose.evidence.meaning import Meaning
+from numaware.diagnose.evidence.refusal_messages import refusal
+from numaware.diagnose.evidence.start_messages import start_failure
 from numaware.diagnose.finding import CODES, Subject, finding
-from numaware.diagnose.meaning import Meaning
-from numaware.diagnose.sentences import refusal
-from numaware.diagnose.start_sentences import start_failure
 from numaware.diagnose.texts import told
+from support.shared_data import ROOT
 
 FOLDER = Path(__file__).parents[1] / "vectors" / "kubelet"
-FILES = sorted(path.name for path in FOLDER.glob("*.jsonl.gz"))
+# The committed recordings, and those of more releases that lie beside the checkout.
+FILES = {
+    path.name: path for folder in (ROOT / "vectors" / "kubelet", FOLDER) for path in folder.glob("*.jsonl.gz")
+}
 
 
 class Start(msgspec.Struct):
@@ -44,7 +48,7 @@ _RECORDING = msgspec.json.Decoder(Recording)
 @cache
 def said(name: str) -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
     """What the kubelets of one file said: (message, reason) to pods, and at start."""
-    with gzip.open(FOLDER / name) as stream:
+    with gzip.open(FILES[name]) as stream:
         results = [_RECORDING.decode(line).result for line in stream]
     events = [event for result in results for event in result.events or ()]
     events += [again for event in events for again in event.readmissions or ()]
@@ -69,13 +73,13 @@ def test_there_are_recordings_with_refusals_and_failed_starts() -> None:
     assert any(starts)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", sorted(FILES))
 def test_every_refusal_has_a_code_and_words(name: str) -> None:
     for message, reason in said(name)[0]:
         check(refusal(message, reason), message)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", sorted(FILES))
 def test_every_failed_start_has_a_code_and_words(name: str) -> None:
     for message in said(name)[1]:
         check(start_failure(message), message)

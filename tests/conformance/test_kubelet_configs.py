@@ -8,7 +8,7 @@ import pytest
 
 from numaware.errors import InputError
 from numaware.twin.kubelet_config import read
-from shared_data import ROOT, shared
+from support.shared_data import ROOT, shared
 
 SAMPLES = ROOT / "data" / "kubelet-configs"
 FILES = sorted(path.name for path in SAMPLES.glob("*.yaml"))

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from numaware.cli import main
-from numaware.diagnose.lint import lint
+from numaware.diagnose.rules.lint import lint
 from numaware.workload import manifest
 from numaware.workload.demand import exclusive_cpus
 from numaware.workload.qos import qos_class
-from shared_data import ROOT, shared
+from support.shared_data import ROOT, shared
 
 CONFIGS = sorted(path.name for path in (ROOT / "data" / "kubelet-configs").glob("*.yaml"))
 PODS = sorted(path.name for path in (ROOT / "data" / "pods").glob("*.yaml"))

@@ -13,7 +13,7 @@ import yaml
 from numaware.machine.quantity import Quantity
 from numaware.workload.manifest import read
 from numaware.workload.qos import qos_class
-from shared_data import ROOT, shared
+from support.shared_data import ROOT, shared
 
 FILES = sorted(path.name for path in (ROOT / "data" / "pods").glob("*.yaml"))
 

@@ -19,7 +19,7 @@ from numaware.simulate.clusters import ClusterSpec
 from numaware.simulate.result import Result
 from numaware.simulate.run import run
 from numaware.simulate.traces import Trace
-from shared_data import shared
+from support.shared_data import shared
 
 # Percentage points between one seed on a sample and the published mean of ten seeds on the whole cluster; one pod of
 # four GPUs is a point of the smaller sample.

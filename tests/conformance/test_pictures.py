@@ -18,7 +18,7 @@ from numaware.machine.drawing.picture import draw
 from numaware.machine.drawing.text import render, to_plain
 from numaware.machine.topology import Machine
 from numaware.machine.tree import Tree, open_tree
-from shared_data import ROOT, shared
+from support.shared_data import ROOT, shared
 
 NAMES = sorted(path.parent.name for path in ROOT.glob("data/topologies/*/expected.json")) or ["none"]
 

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from numaware.diagnose.lint import World, lint
-from numaware.diagnose.recommend import PURPOSES, recommend
+from numaware.diagnose.recommend.configuration import PURPOSES, recommend
 from numaware.diagnose.render import kubelet_yaml
+from numaware.diagnose.rules.lint import World, lint
 from numaware.errors import InputError
 from numaware.machine import sysfs
 from numaware.machine.tree import open_tree
 from numaware.twin.inventory import hardware_of
-from shared_data import ROOT, shared
+from support.shared_data import ROOT, shared
 
 FOLDER = ("data", "topologies")
 NAMES = sorted(path.parent.name for path in ROOT.joinpath(*FOLDER).glob("*/expected.json"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kube.topology.test_nrt import decode, objects
-from shared_data import shared
+from support.shared_data import shared
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from numaware.machine.cpuset import CpuSet
 from numaware.machine.merge import merge
 from numaware.machine.sources import read_source
 from numaware.machine.topology import Machine
-from shared_data import ROOT, shared
+from support.shared_data import ROOT, shared
 
 FOLDERS = {
     "numactl": "numactl",

@@ -19,7 +19,7 @@ from numaware.twin.files import load_state, state_files
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
 from numaware.twin.node import Merge, Node
 from numaware.workload.pod import Pod
-from twin_nodes import (
+from support.twin_nodes import (
     GI,
     GPU,
     NIC,

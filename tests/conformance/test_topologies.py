@@ -18,7 +18,7 @@ from numaware.machine import sysfs
 from numaware.machine.codec import page_size_bytes, to_builtins
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.tree import open_tree
-from shared_data import ROOT, shared
+from support.shared_data import ROOT, shared
 
 FOLDER = ("data", "topologies")
 NAMES = sorted(path.parent.name for path in ROOT.joinpath(*FOLDER).glob("*/expected.json"))

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from diagnosed import bundled, diagnosed
-from kubelet_logs import ERAS, WRAPPERS, Era, Story, journald, noisy, written
+from numaware.diagnose.evidence.logs import keyvalues, record
+from numaware.diagnose.evidence.logs.hints import hint, hint_list, hints_by_resource
+from numaware.diagnose.evidence.logs.scan import LONGEST_LINE
 from numaware.diagnose.finding import Finding
-from numaware.diagnose.logs import keyvalues, record
-from numaware.diagnose.logs.hints import hint, hint_list, hints_by_resource
-from numaware.diagnose.logs.scan import LONGEST_LINE
 from numaware.twin.topology.hints import Hint
+from support.diagnosed import bundled, diagnosed
+from support.kubelet_logs import ERAS, WRAPPERS, Era, Story, journald, noisy, written
 
 YES, NO = True, False
 EITHER = [Hint(1, YES), Hint(2, YES), Hint(3, NO)]

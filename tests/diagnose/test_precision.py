@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosed import bundled, diagnosed
-from healthy_evidence import samples
+from support.diagnosed import bundled, diagnosed
+from support.healthy_evidence import samples
 
 SAMPLES = dict(samples())
 

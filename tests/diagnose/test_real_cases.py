@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from in_words import CauseInWords, causes_of, changes_of, warnings_of
-from numaware.diagnose.explanation import Explanation, explain
+from numaware.diagnose.explain.explanation import Explanation, explain
 from numaware.diagnose.texts import say
 from numaware.twin.config import KubeletConfig, MemoryReservation
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Container, Pod
-from twin_nodes import GI, admitted, config, container, cpus_of, machine, pod, pod_of, quantities
+from support.in_words import CauseInWords, causes_of, changes_of, warnings_of
+from support.twin_nodes import GI, admitted, config, container, cpus_of, machine, pod, pod_of, quantities
 
 
 def only(explanation: Explanation, resource: str) -> CauseInWords:

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from diagnosed import bundled, diagnosed
-from kubelet_logs import header
 from numaware.diagnose.finding import Finding
 from numaware.twin.state import memory as memory_file
+from support.diagnosed import bundled, diagnosed
+from support.kubelet_logs import header
 
 SHORT = "not enough cpus available to satisfy request: requested=4, available=2"
 

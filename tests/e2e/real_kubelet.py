@@ -18,13 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import made_sysfs
 from e2e.control_plane import assets, free_port
 from e2e.fake_plugin import FakePlugin
 from e2e.program import Program, eventually
 from numaware.machine import sysfs
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
+from support import made_sysfs
 
 # What a kubelet writes at its start, for the whole machine.
 SYSCTLS = (

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-import made_sysfs
 from e2e.control_plane import free_port
 from e2e.kubelet_beside_twin import SideBySide, container, pod
 from e2e.program import Program, eventually
 from e2e.real_kubelet import RealKubelet
 from e2e.real_prometheus import DEPLOY, TOKEN, Prometheus
-from exported_metrics import CATALOGUE
-from made_cgroups import PAGE, add_pod
 from numaware.machine import synthetic
 from numaware.machine.topology import HugePages
+from support import made_sysfs
+from support.exported_metrics import CATALOGUE
+from support.made_cgroups import PAGE, add_pod
 
 pytestmark = pytest.mark.e2e
 

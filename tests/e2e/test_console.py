@@ -13,7 +13,7 @@ from e2e.control_plane import ControlPlane
 from e2e.fake_nodes import FakeNodes
 from e2e.ours import Daemon
 from e2e.program import eventually
-from numaware.serve.console.lab import lab_cluster
+from numaware.serve.console.lab.world import lab_cluster
 
 pytestmark = pytest.mark.e2e
 

@@ -20,7 +20,7 @@ from e2e.fake_nodes import FakeNodes
 from e2e.program import eventually
 from e2e.proxy import FaultyProxy
 from numaware.simulate.clusters import NodeSpec
-from twin_nodes import config, machine
+from support.twin_nodes import config, machine
 
 pytestmark = pytest.mark.e2e
 

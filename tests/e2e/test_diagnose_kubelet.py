@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from diagnosed import diagnosed
 from e2e.kubelet_beside_twin import SideBySide, container, pod
 from e2e.program import eventually
 from e2e.real_kubelet import RealKubelet
 from numaware.diagnose.finding import Finding
 from numaware.machine import codec, synthetic
+from support.diagnosed import diagnosed
 
 pytestmark = pytest.mark.e2e
 MACHINE = "2s x 1n x 8c x 1t mem=16Gi"

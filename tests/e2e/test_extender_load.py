@@ -18,7 +18,7 @@ from e2e.fake_nodes import FakeNodes
 from e2e.ours import Daemon, extender_config
 from e2e.program import eventually
 from numaware.kube import pods
-from numaware.schedule.facts import pod_requests
+from numaware.schedule.node_facts import pod_requests
 from numaware.workload.pod import Pod
 
 pytestmark = pytest.mark.e2e

@@ -16,7 +16,7 @@ from e2e.program import eventually
 from numaware.kube.topology import nrt
 from numaware.simulate.clusters import NodeSpec
 from numaware.workload.pod import Pod
-from twin_nodes import GI, GPU, config, machine
+from support.twin_nodes import GI, GPU, config, machine
 
 pytestmark = pytest.mark.e2e
 

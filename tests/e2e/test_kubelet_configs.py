@@ -10,10 +10,10 @@ import pytest
 
 from e2e.kubelet_beside_twin import VERSION, SideBySide, container, pod
 from e2e.real_kubelet import RealKubelet
-from numaware.diagnose.lint import World, lint
-from numaware.diagnose.recommend import PURPOSES, Purpose, recommend
+from numaware.diagnose.evidence.start_messages import start_failure
+from numaware.diagnose.recommend.configuration import PURPOSES, Purpose, recommend
 from numaware.diagnose.render.kubelet_yaml import to_builtins
-from numaware.diagnose.start_sentences import start_failure
+from numaware.diagnose.rules.lint import World, lint
 from numaware.machine import synthetic
 from numaware.twin.inventory import hardware_of
 

@@ -13,7 +13,7 @@ from e2e.fake_kubelet import FakeKubelet
 from numaware.kube import pods
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
-from numaware.schedule.facts import pod_requests
+from numaware.schedule.node_facts import pod_requests
 from numaware.simulate.clusters import twin_of
 from numaware.workload.pod import Pod
 

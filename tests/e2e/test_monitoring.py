@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-import made_sysfs
 from e2e.control_plane import free_port
 from e2e.program import Program, eventually
 from e2e.real_prometheus import TOKEN, Prometheus
 from numaware.machine import synthetic
 from numaware.machine.topology import Machine
+from support import made_sysfs
 
 pytestmark = pytest.mark.e2e
 

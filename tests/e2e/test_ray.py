@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import msgspec
 from numaware.simulate.sweep import plan, run_all
-from small_sweeps import places
+from support.small_sweeps import places
 
 def timeless(one):
     return msgspec.structs.replace(one, run=msgspec.structs.replace(one.run, decisions_per_second=0.0))

@@ -19,7 +19,7 @@ from e2e.proxy import is_bind
 from e2e.rights import Right, rights, without
 from e2e.trouble import EVENTS, LEASE, PODS, Scene, notes, pod, said_of, scene_on
 from numaware.simulate.clusters import NodeSpec
-from twin_nodes import config, machine
+from support.twin_nodes import config, machine
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,7 @@ from e2e.ours import numaware
 from e2e.program import eventually
 from e2e.trouble import PODS, Scene, pod, said_of, scene_on
 from numaware.simulate.clusters import NodeSpec
-from twin_nodes import config, machine
+from support.twin_nodes import config, machine
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,7 @@ from e2e.control_plane import ControlPlane
 from e2e.program import eventually
 from e2e.trouble import PODS, Scene, notes, pod, said_of, scene_on
 from numaware.simulate.clusters import NodeSpec
-from twin_nodes import config, machine
+from support.twin_nodes import config, machine
 
 pytestmark = pytest.mark.e2e
 
@@ -51,7 +51,9 @@ def stateful_set(name: str, scheduler: str) -> Object:
     }
 
 
-def test_a_loop_of_create_and_refuse_is_found_and_its_owner_told_what_would_end_it(scene: Scene) -> None:
+def test_a_loop_of_create_and_refuse_is_found_and_its_owner_told_what_would_end_it(
+    scene: Scene,
+) -> None:
     daemon = scene.start()
     daemon.wait_ready()
     scene.api.create(SETS, stateful_set("trainer", "default-scheduler"))

@@ -3,12 +3,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from invented_machines import changed, with_cpu, with_memory_node, with_node, with_virtual_functions
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.diff import compare
 from numaware.machine.topology import Device, HugePages, Link, Machine
 from numaware.machine.words import TIMES
+from support.invented_machines import changed, with_cpu, with_memory_node, with_node, with_virtual_functions
 
 SERVER = synthetic.read("2s x 2n x 8c x 2t +gpu@0,2 +nic@1 mem=64Gi")
 

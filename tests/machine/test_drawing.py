@@ -3,14 +3,6 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from invented_machines import (
-    changed,
-    with_cpu,
-    with_memory_node,
-    with_node,
-    with_switch,
-    with_virtual_functions,
-)
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing.box import Box, Picture
@@ -18,6 +10,14 @@ from numaware.machine.drawing.matrices import heat
 from numaware.machine.drawing.picture import core_lines, draw
 from numaware.machine.topology import Cpu, Device, Link, Machine, NumaNode
 from numaware.machine.words import NOTHING, TIMES
+from support.invented_machines import (
+    changed,
+    with_cpu,
+    with_memory_node,
+    with_node,
+    with_switch,
+    with_virtual_functions,
+)
 
 
 def boxes(picture: Picture, role: str) -> list[Box]:
@@ -34,7 +34,7 @@ def test_packages_hold_nodes_and_nodes_hold_caches_and_devices() -> None:
     last = boxes(picture, "numa")[3]
     assert last.aside == "64 GiB"
     assert [child.role for child in last.children] == ["cache", "device"]
-    assert last.children[0].told[0].endswith("CPUs\N{NO-BREAK SPACE}12-15,28-31")
+    assert last.children[0].sentences[0].endswith("CPUs\N{NO-BREAK SPACE}12-15,28-31")
 
 
 def test_the_summary_counts_what_people_count() -> None:

@@ -5,8 +5,6 @@ import re
 import pytest
 from defusedxml.ElementTree import fromstring
 
-from colour_contrast import contrast
-from invented_machines import changed, hostile, with_cpu, with_memory_node, with_switch
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing.palette import TOKENS
@@ -14,6 +12,8 @@ from numaware.machine.drawing.shapes import escape
 from numaware.machine.drawing.svg import render
 from numaware.machine.topology import Link, Machine
 from numaware.machine.words import TIMES
+from support.colour_contrast import contrast
+from support.invented_machines import changed, hostile, with_cpu, with_memory_node, with_switch
 
 SVG = "{http://www.w3.org/2000/svg}"
 

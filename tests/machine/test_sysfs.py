@@ -8,13 +8,23 @@ from typing import NoReturn
 
 import pytest
 
-from made_machine import CPU, NODE, cache_files, cpu_files, mask, node_files, pci_files, two_nodes, write
 from numaware.errors import InputError
 from numaware.machine import sysfs
 from numaware.machine.codec import decode, encode
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Cache, Machine
 from numaware.machine.tree import open_tree
+from support.made_machine import (
+    CPU,
+    NODE,
+    cache_files,
+    cpu_files,
+    mask,
+    node_files,
+    pci_files,
+    two_nodes,
+    write,
+)
 
 STATUS = "proc/self/cgroup"
 

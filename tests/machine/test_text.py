@@ -5,8 +5,6 @@ import re
 
 import pytest
 
-from colour_contrast import contrast
-from invented_machines import changed, hostile, with_cpu, with_memory_node, with_node, with_switch
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing import terminal
@@ -15,6 +13,8 @@ from numaware.machine.drawing.picture import draw
 from numaware.machine.drawing.text import render, to_plain
 from numaware.machine.topology import Device, HugePages, Link, Machine
 from numaware.machine.words import TIMES
+from support.colour_contrast import contrast
+from support.invented_machines import changed, hostile, with_cpu, with_memory_node, with_node, with_switch
 
 WIDTHS = (40, 60, 80, 100, 120, 140, 200)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from made_machine import CPU, write
 from numaware.errors import InputError
 from numaware.machine import archive
 from numaware.machine.tree import open_tree
+from support.made_machine import CPU, write
 
 ONLINE = f"{CPU}/online"
 PLAIN = {ONLINE: "0-3\n", f"{CPU}/cpu0/topology/core_id": "7\n", "proc/cpuinfo": "processor : 0\n"}

@@ -18,10 +18,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 
-import made_sysfs
-from exported_metrics import CATALOGUE, SOMETIMES, named_in
-from fake_podresources import FakePodResources
-from made_cgroups import LAYOUTS, PAGE, Layout, add_pod
 from numaware.machine import synthetic
 from numaware.machine.topology import HugePages, Machine
 from numaware.node import podresources_pb2 as wire
@@ -31,6 +27,10 @@ from numaware.node.podresources import PodResources
 from numaware.node.troubles import Troubles
 from numaware.twin.config import KubeletConfig
 from numaware.web import serving, status_routes
+from support import made_sysfs
+from support.exported_metrics import CATALOGUE, SOMETIMES, named_in
+from support.fake_podresources import FakePodResources
+from support.made_cgroups import LAYOUTS, PAGE, Layout, add_pod
 
 ROOT = Path(__file__).parents[2]
 UID = "0b6e4d3a-59c5-4f0e-9a34-0c3f6f1f2a77"

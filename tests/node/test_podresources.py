@@ -9,7 +9,6 @@ from socket import socket as Socket  # noqa: N812 - `socket` is a path here
 
 import pytest
 
-from fake_podresources import FakePodResources
 from numaware.machine.cpuset import CpuSet
 from numaware.node import podresources_pb2 as wire
 from numaware.node.podresources import (
@@ -21,6 +20,7 @@ from numaware.node.podresources import (
     PodResources,
     PodResourcesError,
 )
+from support.fake_podresources import FakePodResources
 
 ROOT = Path(__file__).parents[2]
 

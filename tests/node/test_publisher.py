@@ -11,9 +11,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from fake_podresources import FakePodResources
 from kube.fake_api_server import FakeApiServer, Refusal, connection, fake_api_server, until
-from made_node import NAME, MadeNode
 from numaware.kube.client import Client
 from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES, PODS
 from numaware.kube.topology import nrt
@@ -24,6 +22,8 @@ from numaware.node.observation import Facts, observe
 from numaware.node.publisher import Options, Publisher
 from numaware.node.troubles import Troubles
 from numaware.twin.node import Node
+from support.fake_podresources import FakePodResources
+from support.made_node import NAME, MadeNode
 
 CONFIG: dict[str, Any] = {
     "topologyManagerPolicy": "restricted",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from made_machine import CPU, NODE, pci_files, two_nodes
 from numaware.machine.archive import Entry, Folder, Link, TooLarge
+from support.made_machine import CPU, NODE, pci_files, two_nodes
 
 WHOLE: dict[str, str] = two_nodes() | {
     **pci_files("pci0000:00/0000:00:01.0", class_code="0x060400"),

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from numaware.schedule.facts import NodeFacts, Taint
-from numaware.schedule.zones import SHARE_RESOURCE
+from numaware.schedule.node_facts import NodeFacts, Taint
+from numaware.schedule.room import SHARE_RESOURCE
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Container, Pod
 from numaware.workload.scheduling import (
@@ -26,7 +26,7 @@ from numaware.workload.scheduling import (
     Toleration,
 )
 from property.strategies_twin import kinds_of, nodes, pods
-from twin_nodes import GPU, HUGE
+from support.twin_nodes import GPU, HUGE
 
 Made = list[tuple[NodeFacts, Node]]
 

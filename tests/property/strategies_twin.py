@@ -17,7 +17,7 @@ from numaware.twin.errors import StartError
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Container, Pod
-from twin_nodes import GATES, GI, GPU, HUGE, NIC, quantities
+from support.twin_nodes import GATES, GI, GPU, HUGE, NIC, quantities
 
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 NEWEST = "v1.35.0"

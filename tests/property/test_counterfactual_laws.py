@@ -8,14 +8,14 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from applied_changes import patched_pod, verdict_after
-from numaware.diagnose.explanation import Explanation, explain, to_builtins
+from numaware.diagnose.explain.explanation import Explanation, explain, to_builtins
 from numaware.machine.cpuset import CpuSet
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node
 from numaware.workload.demand import is_memory
 from numaware.workload.pod import Pod, amount, units
 from property.strategies_twin import kinds_of, nodes, pods
+from support.applied_changes import patched_pod, verdict_after
 
 EXAMPLES = 120
 KEYS = {

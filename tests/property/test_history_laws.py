@@ -10,12 +10,12 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from console_world import NOW
-from numaware.serve.console.livecluster import LiveCluster
+from numaware.serve.console.live_cluster import LiveCluster
 from numaware.twin.errors import KubeletPanic
 from property.strategies_twin import histories, nodes
-from recorded_world import lab, recording
-from truth_world import Clock, complete, counted, ended, live_node, live_pod, truth_of
+from support.cache_world import Clock, complete, counted, ended, live_node, live_pod, truth_of
+from support.console_world import NOW
+from support.recorded_world import lab, recording
 
 
 @settings(max_examples=8, deadline=None)
@@ -51,8 +51,8 @@ def test_a_live_node_is_seen_later_as_well_as_it_was_known_then(data: st.DataObj
     node = data.draw(nodes())
     live = live_node(node)
     clock = Clock()
-    truth = truth_of(live, clock=clock)
-    world = LiveCluster("prod", truth, clock, NOW)
+    cache = truth_of(live, clock=clock)
+    world = LiveCluster("prod", cache, clock, NOW)
     world.begin()
     seen = {}
     with tempfile.TemporaryDirectory() as folder, recording(Path(folder) / "history", world) as recorded:
@@ -65,17 +65,17 @@ def test_a_live_node_is_seen_later_as_well_as_it_was_known_then(data: st.DataObj
             if found is not None:
                 told = live_pod(found, second=number)
                 told = told if step.pod else ended(told)
-                truth.put_pod(told)
+                cache.put_pod(told)
                 world.pod_changed(told.uid, told)
             match data.draw(st.sampled_from(["complete", "counts", "none", "gone", "back"]), label="news"):
                 case "complete":
-                    truth.put_report(complete(node, generation=number + 1))
+                    cache.put_report(complete(node, generation=number + 1))
                 case "counts":
-                    truth.put_report(counted(node))
+                    cache.put_report(counted(node))
                 case "gone":
-                    truth.drop_node(live.name)
+                    cache.drop_node(live.name)
                 case "back":
-                    truth.put_node(live)
+                    cache.put_node(live)
                 case _:
                     pass
             passed = data.draw(st.integers(2_000, 100_000), label="later")

@@ -7,13 +7,13 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numaware.diagnose.doctor import examine
+from numaware.diagnose.doctor.node import examine
 from numaware.diagnose.finding import CODES, Finding
-from numaware.diagnose.fitting import kinds_of
-from numaware.diagnose.lint import World, findings_of_kubelet_flags, lint
 from numaware.diagnose.render import checkup, github, sarif
 from numaware.diagnose.render import json as as_json
 from numaware.diagnose.render import text as as_text
+from numaware.diagnose.rules.lint import World, findings_of_kubelet_flags, lint
+from numaware.diagnose.rules.node_kinds import kinds_of
 from numaware.diagnose.texts import LANGUAGES
 from numaware.errors import InputError
 from numaware.machine import synthetic

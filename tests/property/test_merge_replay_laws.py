@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosed import bundled
-from kubelet_logs import ERAS, Story, written
-from numaware.diagnose.logs.journal import Part
-from numaware.diagnose.merge_replay import replay
+from numaware.diagnose.evidence.logs.journal import Part
+from numaware.diagnose.rules.merge_replay import replay
 from numaware.twin.hardware import CpuPlace, NumaHardware, layout
 from numaware.twin.rules import rules_for
 from numaware.twin.topology.hints import Hint, Hints
 from numaware.twin.topology.policies import Policy
+from support.diagnosed import bundled
+from support.kubelet_logs import ERAS, Story, written
 
 NODES = 3
 FULL = (1 << NODES) - 1

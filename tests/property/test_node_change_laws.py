@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
-from numaware.schedule.facts import NodeFacts, pod_requests
-from numaware.schedule.kinds import owns_something
-from numaware.schedule.knowledge import partial_node
+from numaware.schedule.node_facts import NodeFacts, pod_requests
+from numaware.schedule.partial_node import partial_node
+from numaware.schedule.pod_kinds import owns_something
 from numaware.schedule.stranding import Mix, need_of
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from property.strategies_cluster import Made, clusters, facts, templates
-from published_counts import published
-from twin_nodes import GPU
+from support.published_counts import published
+from support.twin_nodes import GPU
 
 NAMES = [f"n{number}" for number in range(8)]
 
@@ -111,22 +111,22 @@ class Life:
                 if node is not None and keeps and facts.name in cluster.by_name:
                     node = _hosting(node, cluster.by_name[facts.name].pods.values())
                 if node is not None or facts.name in cluster.by_name:
-                    engine.put(facts, node)
+                    engine.cluster.put(facts, node)
             case Drop(name):
                 if name in cluster.by_name:
-                    engine.drop(name)
+                    engine.cluster.drop(name)
             case Arrive(template):
                 decision = engine.decide(self._pod(template))
                 if decision.node is not None:
                     assert engine.bind(decision).admitted
             case Leave(turn):
                 if there:
-                    engine.release(there[turn % len(there)])
+                    engine.cluster.release(there[turn % len(there)])
             case Place(template, name, turn):
                 if name in cluster.by_name:
                     pod = self._pod(template)
                     uid = there[turn % len(there)] if there and turn is not None else pod.uid
-                    engine.place(replace(pod, uid=uid), name)
+                    engine.cluster.place(replace(pod, uid=uid), name)
 
     def _pod(self, template: int) -> Pod:
         self.count += 1

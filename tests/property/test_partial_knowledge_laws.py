@@ -6,14 +6,15 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from numaware.schedule.counts import Counts, ZoneCounts
-from numaware.schedule.knowledge import UNKNOWN, partial_node
+from numaware.machine.node_topology import ZoneCounts
+from numaware.schedule.partial_node import UNKNOWN, partial_node
+from numaware.schedule.published_counts import Counts
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
 from property.strategies_twin import histories, kinds_of, nodes, pods
-from published_counts import are_plain, published
+from support.published_counts import are_plain, published
 
 
 def told(node: Node, data: st.DataObject) -> Counts:

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from numaware.schedule.answers import REFUSED
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.evaluation import Evaluator
-from numaware.schedule.kinds import kind_of
+from numaware.schedule.evaluation_cache import REFUSED
+from numaware.schedule.pod_kinds import kind_of
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.schedule.score import SCORES
 from numaware.schedule.stranding import Mix, need_of
 from property.test_engine_laws import Life, Story, stories
-from twin_nodes import GPU
+from support.twin_nodes import GPU
 
 EVERYTHING = tuple((name, 1) for name in sorted(SCORES))
 PROFILES = (
@@ -71,7 +71,7 @@ def test_classes_that_are_followed_are_those_that_are_worked_out(story: Story) -
             if found.reasons:
                 continue
             before = member.load
-            assert cluster.bind(pod, member.name, found.hints, found.share).admitted
+            assert cluster.bind(pod, member.name, found.share).admitted
             evaluator.follow(member, before, kind_of(pod), found.hints)
             placed.append(pod.uid)
             break

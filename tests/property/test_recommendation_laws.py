@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numaware.diagnose.lint import World, lint
-from numaware.diagnose.recommend import PURPOSES, Purpose, recommend
+from numaware.diagnose.recommend.configuration import PURPOSES, Purpose, recommend
 from numaware.diagnose.render import kubelet_yaml
+from numaware.diagnose.rules.lint import World, lint
 from numaware.diagnose.texts import LANGUAGES, Lang
 from numaware.machine import synthetic
 from numaware.machine.topology import Machine

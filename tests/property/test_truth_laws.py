@@ -9,14 +9,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from numaware.kube.topology.report import Report
-from numaware.serve.truth import Truth
+from numaware.serve.cluster_cache import ClusterCache
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from property.strategies_twin import Step, histories, nodes
-from truth_world import complete, counted, ended, live_node, live_pod, truth_of, twin
+from support.cache_world import complete, counted, ended, live_node, live_pod, truth_of, twin
 
-News = Callable[[Truth], object]
+News = Callable[[ClusterCache], object]
 
 
 class Moment(NamedTuple):
@@ -46,22 +46,22 @@ def life(node: Node, steps: list[Step]) -> list[Moment]:
 
 
 def bound(pod: Pod, number: int) -> News:
-    return lambda truth: truth.put_pod(live_pod(pod, second=number))
+    return lambda cache: cache.put_pod(live_pod(pod, second=number))
 
 
 def failed(pod: Pod, number: int, reason: str) -> News:
-    return lambda truth: truth.put_pod(ended(live_pod(pod, second=number), "Failed", reason))
+    return lambda cache: cache.put_pod(ended(live_pod(pod, second=number), "Failed", reason))
 
 
 def over(pod: Pod, number: int) -> News:
     """Some pods end, some are deleted."""
     if number % 2:
-        return lambda truth: truth.drop_pod(pod.uid)
-    return lambda truth: truth.put_pod(ended(live_pod(pod)))
+        return lambda cache: cache.drop_pod(pod.uid)
+    return lambda cache: cache.put_pod(ended(live_pod(pod)))
 
 
 def reported(report: Report) -> News:
-    return lambda truth: truth.put_report(report)
+    return lambda cache: cache.put_report(report)
 
 
 def books(node: Node) -> tuple[object, ...]:
@@ -77,19 +77,19 @@ def test_truth_has_the_kubelets_books_however_late_reports_are(data: st.DataObje
         moments = life(fresh, data.draw(histories(fresh, 10)))
     except KubeletPanic:
         assume(False)
-    truth = truth_of(live_node(fresh))
-    truth.put_report(complete(fresh))
+    cache = truth_of(live_node(fresh))
+    cache.put_report(complete(fresh))
     past = 0
     for now, moment in enumerate(moments):
         for news in moment.news:
-            news(truth)
-        assert books(twin(truth)) == books(moment.node)
+            news(cache)
+        assert books(twin(cache)) == books(moment.node)
         if data.draw(st.booleans(), label="a report comes"):
             past = data.draw(st.integers(past, now), label="taken after step")
-            truth.put_report(complete(moments[past].node, generation=now + 2))
-            assert books(twin(truth)) == books(moment.node)
-        assert not truth.engine.cluster.by_name["n1"].load.astray
-        assert twin(truth).state.pods.keys() == moment.node.state.pods.keys()
+            cache.put_report(complete(moments[past].node, generation=now + 2))
+            assert books(twin(cache)) == books(moment.node)
+        assert not cache.engine.cluster.by_name["n1"].load.astray
+        assert twin(cache).state.pods.keys() == moment.node.state.pods.keys()
 
 
 @settings(max_examples=60)
@@ -105,25 +105,25 @@ def test_it_does_not_matter_which_of_pods_reports_and_nodes_is_heard_of_first(da
     streams: list[list[News]] = [
         [news for moment in moments for news in moment.news],
         [reported(complete(moments[step].node, generation=number)) for number, step in enumerate(taken)],
-        [lambda truth: truth.put_node(live_node(fresh))],
+        [lambda cache: cache.put_node(live_node(fresh))],
     ]
     first, second = (told(data, streams) for _ in range(2))
     assert summary(first) == summary(second)
 
 
-def told(data: st.DataObject, streams: list[list[News]]) -> Truth:
-    truth = truth_of()
+def told(data: st.DataObject, streams: list[list[News]]) -> ClusterCache:
+    cache = truth_of()
     left = [list(stream) for stream in streams]
     while any(left):
         index = data.draw(
             st.sampled_from([number for number, stream in enumerate(left) if stream]), label="next"
         )
-        left[index].pop(0)(truth)
-    return truth
+        left[index].pop(0)(cache)
+    return cache
 
 
-def summary(truth: Truth) -> object:
-    member = truth.engine.cluster.by_name["n1"]
+def summary(cache: ClusterCache) -> object:
+    member = cache.engine.cluster.by_name["n1"]
     return (
         books(member.node),
         member.pods,
@@ -132,7 +132,7 @@ def summary(truth: Truth) -> object:
         member.node.state.device.owned,
         {name: amount for name, amount in member.load.used.items() if amount},
         member.load.astray,
-        truth.knowledge("n1"),
+        cache.knowledge("n1"),
     )
 
 
@@ -153,19 +153,19 @@ def test_what_a_pod_holds_is_never_free_on_a_node_that_others_count(data: st.Dat
         moments = life(fresh, data.draw(histories(fresh, 6)))
     except KubeletPanic:
         assume(False)
-    truth = truth_of(live_node(fresh))
+    cache = truth_of(live_node(fresh))
     past = 0
     for now, moment in enumerate(moments):
         for news in moment.news:
-            news(truth)
+            news(cache)
         if data.draw(st.booleans(), label="a report comes"):
             past = data.draw(st.integers(past, now), label="taken after step")
-            truth.put_report(counted(moments[past].node))
-        known = truth.knowledge("n1")
+            cache.put_report(counted(moments[past].node))
+        known = cache.knowledge("n1")
         assert known is not None
         if known.level == "counts" and known.current and not known.astray:
             for position, real in enumerate(free(moment.node)):
-                assert free(twin(truth))[position] <= real
+                assert free(twin(cache))[position] <= real
 
 
 def free(node: Node) -> list[int]:

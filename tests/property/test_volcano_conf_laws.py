@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numaware.errors import InputError
-from numaware.serve.console.volcano_conf import status_of, switched
+from numaware.serve.console.openfuyao.volcano_conf import status_of, switched
 
 words = st.text("abcdefghij-", min_size=1, max_size=8).map(lambda word: f"p{word}q")
 comments = st.sampled_from(["", "# why", "# name: numa-aware", "#- name: numa-aware", "# 中文 ünï 'quote\""])

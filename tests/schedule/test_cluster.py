@@ -6,8 +6,8 @@ from numaware.schedule import cluster as module
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.shares import Share
 from numaware.workload.pod import Container
-from small_clusters import cluster_of, facts_of, gpu_node, owned, share_pod
-from twin_nodes import GI, GPU, pod, pod_of, sized
+from support.small_clusters import cluster_of, facts_of, gpu_node, owned, share_pod
+from support.twin_nodes import GI, GPU, pod, pod_of, sized
 
 
 def test_members_stand_in_order_of_their_names_whatever_order_they_came_in() -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from numaware.schedule.shares import Share, choices, device_for, wanted_share, with_shared
 from numaware.twin.node import Node
-from small_clusters import gpu_node, share_pod
-from twin_nodes import GPU, admitted, config, devices_of, machine, pod
+from support.small_clusters import gpu_node, share_pod
+from support.twin_nodes import GPU, admitted, config, devices_of, machine, pod
 
 
 def test_a_pod_without_a_share_has_one_way_that_changes_nothing() -> None:

@@ -7,8 +7,8 @@ from numaware.schedule.cluster import Cluster
 from numaware.schedule.storm import HELD, Storm, StormGuard, owner_of
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import Owner, Scheduling
-from small_clusters import cluster_of, gpu_node, owned
-from twin_nodes import pod
+from support.small_clusters import cluster_of, gpu_node, owned
+from support.twin_nodes import pod
 
 REASON = "TopologyAffinityError"
 

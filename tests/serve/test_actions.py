@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from live_pods import live
 from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
 from numaware.kube.events import EventWriter
 from numaware.kube.pods import Condition, LivePod
 from numaware.serve.actions import KubeActions
 from numaware.serve.scheduler import Bound
-from twin_nodes import pod
+from support.live_pods import live
+from support.twin_nodes import pod
 
 POD = live(pod("a", 4))
 LOST = ApiError(0, "Broken", "the connection broke")

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from kube.fake_api_server import FakeApiServer, fake_api_server, until
-from live_cluster import add_node, add_pod, kubeconfig
+from numaware.diagnose.texts import say
 from numaware.errors import InputError
 from numaware.kube.resources import (
     EVENTS,
@@ -27,7 +27,8 @@ from numaware.schedule.profile import DEFAULT_PROFILE
 from numaware.schedule.storm import HELD
 from numaware.serve.daemons import ExtenderOptions, SchedulerOptions, run_extender, run_scheduler
 from numaware.web import Tls
-from small_clusters import gpu_node
+from support.live_cluster import add_node, add_pod, kubeconfig
+from support.small_clusters import gpu_node
 
 OPTIONS = SchedulerOptions(
     names=("numaware",),
@@ -185,7 +186,7 @@ def test_a_template_that_a_node_refused_is_held_off_it(tmp_path: Path) -> None:
             server.remove(PODS, "a", "default")
             add_pod(server, "a", 4)
             await until(lambda: bool(notes(server, "FailedScheduling")))
-            assert HELD in notes(server, "FailedScheduling")[0]["note"]
+            assert say(HELD) in notes(server, "FailedScheduling")[0]["note"]
 
     play(story)
 

@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 
-from live_pods import complete, live, live_node
 from numaware.kube.pods import LivePod
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.ledger import PREDICTED
+from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.extender import Extender, Unknown
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Bound
-from numaware.serve.truth import Truth
 from numaware.twin.node import Node
 from numaware.web import serving
-from small_clusters import gpu_node
-from twin_nodes import pod
+from support.live_pods import complete, live, live_node
+from support.small_clusters import gpu_node
+from support.twin_nodes import pod
 
 
 class FakeBinder:
@@ -47,12 +47,12 @@ class Scene:
     def __init__(self, *nodes: Node | None, unknown: Unknown = "pass") -> None:
         self.now = 0.0
         self.binder = FakeBinder()
-        self.truth = Truth(Engine(Cluster(())), lambda: self.now)
+        self.cache = ClusterCache(Engine(Cluster(())), lambda: self.now)
         for number, node in enumerate(nodes):
-            self.truth.put_node(live_node(f"n{number}", node or gpu_node()))
+            self.cache.put_node(live_node(f"n{number}", node or gpu_node()))
             if node is not None:
-                self.truth.put_report(complete(f"n{number}", node))
-        self.extender = Extender(self.truth, self.binder, Metrics(), unknown=unknown, clock=lambda: self.now)
+                self.cache.put_report(complete(f"n{number}", node))
+        self.extender = Extender(self.cache, self.binder, Metrics(), unknown=unknown, clock=lambda: self.now)
 
     def play(self, story: Callable[[Ask], Awaitable[None]]) -> None:
         async def run() -> None:
@@ -151,7 +151,7 @@ def test_scores_are_for_the_pods_that_come() -> None:
 def test_a_pod_that_is_asked_about_again_has_come_once(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(gpu_node())
     learned: list[str] = []
-    monkeypatch.setattr(scene.truth.engine, "learn", lambda pod: learned.append(pod.name))
+    monkeypatch.setattr(scene.cache.engine, "learn", lambda pod: learned.append(pod.name))
 
     async def story(ask: Ask) -> None:
         for name in ("a", "a", "b", "a"):
@@ -167,7 +167,7 @@ def test_a_pod_that_is_asked_about_again_has_come_once(monkeypatch: pytest.Monke
 def test_a_bind_carries_the_prediction_and_the_next_question_knows_of_it() -> None:
     scene = Scene(gpu_node("single-numa-node"))
     for name in "ab":
-        scene.truth.put_pod(live(pod(name, 7)))
+        scene.cache.put_pod(live(pod(name, 7)))
 
     async def story(ask: Ask) -> None:
         body = {"PodName": "a", "PodNamespace": "default", "PodUID": "a", "Node": "n0"}
@@ -182,7 +182,7 @@ def test_a_bind_carries_the_prediction_and_the_next_question_knows_of_it() -> No
 
 def test_a_place_that_is_gone_by_the_time_of_the_bind_is_an_error_and_binds_nothing() -> None:
     scene = Scene(gpu_node("single-numa-node"))
-    scene.truth.put_pod(live(pod("a", 12)))
+    scene.cache.put_pod(live(pod("a", 12)))
 
     async def story(ask: Ask) -> None:
         body = {"PodName": "a", "PodNamespace": "default", "PodUID": "a", "Node": "n0"}
@@ -196,7 +196,7 @@ def test_a_place_that_is_gone_by_the_time_of_the_bind_is_an_error_and_binds_noth
 def test_a_bind_that_failed_gives_back_what_was_put_aside() -> None:
     scene = Scene(gpu_node())
     scene.binder.outcome = "failed"
-    scene.truth.put_pod(live(pod("a", 4)))
+    scene.cache.put_pod(live(pod("a", 4)))
 
     async def story(ask: Ask) -> None:
         body = {"PodName": "a", "PodNamespace": "default", "PodUID": "a", "Node": "n0"}
@@ -204,12 +204,12 @@ def test_a_bind_that_failed_gives_back_what_was_put_aside() -> None:
         assert told["Error"] == "pod default/a could not be bound to n0: failed"
 
     scene.play(story)
-    assert scene.truth.engine.cluster.where == {}
+    assert scene.cache.engine.cluster.where == {}
 
 
 def test_a_scheduler_that_asks_again_while_the_bind_is_under_way_hears_what_becomes_of_it() -> None:
     scene = Scene(gpu_node(), gpu_node())
-    scene.truth.put_pod(live(pod("a", 4)))
+    scene.cache.put_pod(live(pod("a", 4)))
     scene.binder.gate = asyncio.Event()
 
     async def story(ask: Ask) -> None:
@@ -226,7 +226,7 @@ def test_a_scheduler_that_asks_again_while_the_bind_is_under_way_hears_what_beco
 
 def test_a_pod_that_was_bound_stays_where_it_is_before_the_watch_shows_it() -> None:
     scene = Scene(gpu_node(), gpu_node())
-    scene.truth.put_pod(live(pod("a", 4)))
+    scene.cache.put_pod(live(pod("a", 4)))
 
     async def story(ask: Ask) -> None:
         body = {"PodName": "a", "PodNamespace": "default", "PodUID": "a"}
@@ -237,14 +237,14 @@ def test_a_pod_that_was_bound_stays_where_it_is_before_the_watch_shows_it() -> N
 
     scene.play(story)
     assert [node for _, node, _ in scene.binder.bound] == ["n0"]
-    assert scene.truth.engine.cluster.where["a"].name == "n0"
+    assert scene.cache.engine.cluster.where["a"].name == "n0"
 
 
 def test_a_pod_that_the_watch_brings_a_moment_later_is_bound() -> None:
     scene = Scene(gpu_node())
 
     async def story(ask: Ask) -> None:
-        asyncio.get_running_loop().call_later(0.2, lambda: scene.truth.put_pod(live(pod("a", 4))))
+        asyncio.get_running_loop().call_later(0.2, lambda: scene.cache.put_pod(live(pod("a", 4))))
         body = {"PodName": "a", "PodNamespace": "default", "PodUID": "a", "Node": "n0"}
         assert (await ask("/extender/bind", body))[1]["Error"] == ""
 
@@ -309,7 +309,7 @@ def test_what_volcano_allocates_is_taken_and_what_it_takes_back_is_free() -> Non
         assert (await ask("/volcano/allocate", {"task": task("a", 7, "n0")}))[1] == {"errorMessage": ""}
         assert (await ask("/volcano/predicate", question))[1]["code"] == 2
         assert (await ask("/volcano/deallocate", {"task": task("a", 7, "n0")}))[1] == {"errorMessage": ""}
-        assert scene.truth.engine.cluster.where == {}
+        assert scene.cache.engine.cluster.where == {}
 
     scene.play(story)
 
@@ -321,12 +321,12 @@ def test_an_allocation_that_is_never_bound_is_forgotten() -> None:
         await ask("/volcano/allocate", {"task": task("a", 7, "n0")})
         scene.now = 59
         scene.extender.expire()
-        assert list(scene.truth.engine.cluster.where) == ["a"]
+        assert list(scene.cache.engine.cluster.where) == ["a"]
         scene.now = 61
         scene.extender.expire()
 
     scene.play(story)
-    assert scene.truth.engine.cluster.where == {}
+    assert scene.cache.engine.cluster.where == {}
 
 
 def test_an_allocation_that_was_bound_stays() -> None:
@@ -334,12 +334,12 @@ def test_an_allocation_that_was_bound_stays() -> None:
 
     async def story(ask: Ask) -> None:
         await ask("/volcano/allocate", {"task": task("a", 7, "n0")})
-        scene.truth.put_pod(live(pod("a", 7), node="n0"))
+        scene.cache.put_pod(live(pod("a", 7), node="n0"))
         scene.now = 1000
         scene.extender.expire()
 
     scene.play(story)
-    assert list(scene.truth.engine.cluster.where) == ["a"]
+    assert list(scene.cache.engine.cluster.where) == ["a"]
 
 
 # Other programs' input

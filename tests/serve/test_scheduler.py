@@ -7,25 +7,25 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from live_pods import complete, live, live_node
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
+from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Bound, Scheduler
-from numaware.serve.truth import Truth
 from numaware.twin.node import Node
 from numaware.workload.scheduling import PodRules, PodTerm, Requirement, Scheduling, Selector
-from small_clusters import gpu_node
-from twin_nodes import pod
+from support.live_pods import complete, live, live_node
+from support.small_clusters import gpu_node
+from support.twin_nodes import pod
 
 
 class FakeActions:
     """Keeps what is done; binds come out as told, the rest succeed."""
 
-    def __init__(self, *outcomes: Bound) -> None:
-        self.outcomes = list(outcomes)
+    def __init__(self, *audit: Bound) -> None:
+        self.audit = list(audit)
         self.bound: list[tuple[str, str]] = []
         self.annotations: dict[str, dict[str, str]] = {}
         self.refused: dict[str, str] = {}
@@ -35,7 +35,7 @@ class FakeActions:
     async def bind(self, pod: LivePod, node: str, annotations: dict[str, str]) -> Bound:
         if self.gate is not None:
             await self.gate.wait()
-        outcome = self.outcomes.pop(0) if self.outcomes else "bound"
+        outcome = self.audit.pop(0) if self.audit else "bound"
         if outcome == "bound":
             self.bound.append((pod.uid, node))
             self.annotations[pod.uid] = annotations
@@ -55,13 +55,13 @@ class Scene:
         self.now = 0.0
         self.actions = actions or FakeActions()
         self.engine = Engine(Cluster(()))
-        self.truth = Truth(self.engine, self.clock)
+        self.cache = ClusterCache(self.engine, self.clock)
         for number, node in enumerate(nodes):
-            self.truth.put_node(live_node(f"n{number}", node))
-            self.truth.put_report(complete(f"n{number}", node))
+            self.cache.put_node(live_node(f"n{number}", node))
+            self.cache.put_report(complete(f"n{number}", node))
         self.sent: list[str] = []
         self.scheduler = Scheduler(
-            self.truth,
+            self.cache,
             self.actions,
             names=("numaware",),
             metrics=Metrics(),
@@ -75,7 +75,7 @@ class Scene:
 
     def arrive(self, *pods: LivePod) -> None:
         for one in pods:
-            self.truth.put_pod(one)
+            self.cache.put_pod(one)
             self.scheduler.pod_changed(one.uid, one)
 
     async def settle(self) -> None:
@@ -203,8 +203,8 @@ def test_a_stuck_pod_is_tried_again_when_a_node_would_take_it_and_not_before() -
         scene.scheduler.nodes_changed(("n1",))
         await scene.settle()
         assert scene.scheduler.queue.count("stuck") == decided == 1
-        scene.truth.put_pod(live(pod("y", 8), node="n0"))
-        scene.scheduler.nodes_changed(scene.truth.drop_pod("y"))
+        scene.cache.put_pod(live(pod("y", 8), node="n0"))
+        scene.scheduler.nodes_changed(scene.cache.drop_pod("y"))
 
     scene.play(story)
     assert scene.actions.bound == [("x", "n0"), ("y", "n0"), ("z", "n0")]
@@ -217,14 +217,14 @@ def test_a_pod_that_must_be_near_another_is_tried_again_when_that_one_comes_wher
     scene = Scene(gpu_node("single-numa-node"), gpu_node("single-numa-node"))
     for name in ("n0", "n1"):
         node = live_node(name, gpu_node("single-numa-node"))
-        scene.truth.put_node(replace(node, labels=(("zone", "z"),)))
+        scene.cache.put_node(replace(node, labels=(("zone", "z"),)))
 
     async def story(scene: Scene) -> None:
         scene.arrive(live(waiting))
         await scene.settle()
         assert list(scene.actions.refused) == ["web"]
         other = replace(pod("db", 8), scheduling=Scheduling(labels=(("app", "db"),)))
-        scene.scheduler.nodes_changed(scene.truth.put_pod(live(other, node="n0")))
+        scene.scheduler.nodes_changed(scene.cache.put_pod(live(other, node="n0")))
 
     scene.play(story)
     assert scene.actions.bound == [("web", "n1")]
@@ -239,8 +239,8 @@ def test_pods_that_ask_for_the_same_follow_each_other_until_one_is_refused() -> 
         scene.arrive(*(live(pod(uid, 4)) for uid in "abc"))
         await scene.settle()
         assert sorted(scene.actions.refused) == ["a", "b", "c"]
-        scene.truth.put_pod(live(pod("y", 8), node="n0"))
-        scene.scheduler.nodes_changed(scene.truth.drop_pod("y"))
+        scene.cache.put_pod(live(pod("y", 8), node="n0"))
+        scene.scheduler.nodes_changed(scene.cache.drop_pod("y"))
 
     scene.play(story)
     assert [uid for uid, _ in scene.actions.bound] == ["x", "y", "a", "b"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from made_results import PODS, result
 from numaware.machine.words import NOTHING
 from numaware.simulate import comparison, headline
 from numaware.simulate.comparison import Measure, Point, Spread, Standing
 from numaware.simulate.result import Result, Run, Sample
+from support.made_results import PODS, result
 
 
 def changed(one: Result, **run: object) -> Result:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab_worlds import cluster, guaranteed, trace
 from numaware.simulate.fgd import Typical
 from numaware.simulate.run import run
 from numaware.workload.pod import Pod
-from twin_nodes import GPU
+from support.lab_worlds import cluster, guaranteed, trace
+from support.twin_nodes import GPU
 
 PODS = [
     guaranteed("cpu", 4),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lab_worlds import cluster, guaranteed, trace
 from numaware.errors import InputError
 from numaware.simulate import journal
 from numaware.simulate.run import run
+from support.lab_worlds import cluster, guaranteed, trace
 
 PODS = trace(guaranteed("a", 2), guaranteed("b", 5), guaranteed("c", 5))
 

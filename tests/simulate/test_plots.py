@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 from defusedxml.ElementTree import fromstring
 
-from made_results import OUTCOMES, result
 from numaware.machine.drawing.shapes import LABEL, Block, text_width
 from numaware.simulate import comparison, plots
 from numaware.simulate.comparison import Point, Spread
 from numaware.simulate.plots import NARROW, WIDE, Bar, Trail
 from numaware.simulate.result import Tile
+from support.made_results import OUTCOMES, result
 
 LONG = "a-policy-with-a-name-of-sixty-three-characters-which-is-the-most"
 

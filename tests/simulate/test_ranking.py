@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab_worlds import cluster, guaranteed
 from numaware.schedule.cluster import Cluster
-from numaware.simulate.chance import source
 from numaware.simulate.clusters import build
 from numaware.simulate.fgd import GradientDescent, Typical
 from numaware.simulate.peers import Kai, Koordinator, SchedulerPlugins, Volcano
+from numaware.simulate.random_source import random_source
 from numaware.simulate.ranking import Ranking, Rule
 from numaware.simulate.totals import BestFit, NodeTotals
 from numaware.workload.pod import Pod
-from twin_nodes import GPU
+from support.lab_worlds import cluster, guaranteed
+from support.twin_nodes import GPU
 
 KINDS = [
     guaranteed("x", 1),
@@ -58,7 +58,7 @@ def test_a_choice_is_the_best_of_all_nodes_asked_anew(
     nodes = build(cluster(4, policy, gpus=4))
     chosen_by = rule(name, nodes)
     order = list(range(4))
-    source(seed, "ties").shuffle(order)
+    random_source(seed, "ties").shuffle(order)
     ties = dict(zip((member.name for member in nodes), order, strict=True))
     ranking = Ranking(nodes, chosen_by, ties)
     placed: list[str] = []

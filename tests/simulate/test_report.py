@@ -11,12 +11,12 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from colour_contrast import contrast
-from made_results import OUTCOMES, everything, result
 from numaware.errors import InputError
 from numaware.simulate.report import render
 from numaware.simulate.report_style import PAGE_TOKENS
 from numaware.simulate.result import Result, Storm
+from support.colour_contrast import contrast
+from support.made_results import OUTCOMES, everything, result
 
 VOID = {"meta", "input"}
 

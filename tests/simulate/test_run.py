@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from lab_worlds import cluster, guaranteed, timeless, trace
 from numaware.errors import InputError
 from numaware.simulate.policies import POLICIES
 from numaware.simulate.run import RECREATIONS, run
 from numaware.simulate.traces import SECOND, FinishEvent, NodeEvent
-from twin_nodes import GI
+from support.lab_worlds import cluster, guaranteed, timeless, trace
+from support.twin_nodes import GI
 
 # On one node of 2 x 8 CPUs: the third finds 3 + 4 CPUs free, enough in all, but on no single NUMA node.
 FULL = trace(*(guaranteed(name, 4) for name in ("a", "b")), guaranteed("c", 5))

@@ -17,7 +17,7 @@ import pytest
 from numaware.errors import InputError
 from numaware.simulate.result import Result
 from numaware.simulate.sweep import Listener, RunError, plan, run_all
-from small_sweeps import bad_input, bug, dies, invented, late_first, places, three
+from support.small_sweeps import bad_input, bug, dies, invented, late_first, places, three
 
 
 def comparable(results: list[Result]) -> bytes:
@@ -110,7 +110,7 @@ def test_an_unknown_policy_is_told_once_with_those_that_are_known() -> None:
 def test_ctrl_c_ends_the_processes_too(tmp_path: Path) -> None:
     program = (
         "from numaware.simulate.sweep import run_all\n"
-        "from small_sweeps import endless, three\n"
+        "from support.small_sweeps import endless, three\n"
         "if __name__ == '__main__':\n"
         f"    run_all(three({str(tmp_path)!r}), workers=2, task=endless)\n"
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from lab_worlds import guaranteed, trace
 from numaware.errors import InputError
 from numaware.simulate.traces import Generator, Shape, TimedPod, Trace, arrivals, asked, joined
-from twin_nodes import GPU
+from support.lab_worlds import guaranteed, trace
+from support.twin_nodes import GPU
 
 MIXED = trace(
     guaranteed("whole", 1, gpu=2), guaranteed("part", 1, share=500), guaranteed("plain", 4), gap=1000

@@ -10,8 +10,8 @@ import pytest
 from numaware.twin.hardware import Hardware
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
-from twin_nodes import GI, GPU, admitted, config, container, machine, pod, pod_of
-from twin_story import told
+from support.twin_nodes import GI, GPU, admitted, config, container, machine, pod, pod_of
+from support.twin_story import told
 
 PAGE = (Path(__file__).parents[2] / "docs" / "kubelet" / "how-the-kubelet-decides.md").read_text()
 EXAMPLES = dict(re.findall(r"^<!-- example: (\S+) -->\n```text\n(.*?)\n```", PAGE, re.MULTILINE | re.DOTALL))

@@ -7,7 +7,7 @@ from numaware.twin.cpu.static import CpuState
 from numaware.twin.equivalence import node_class
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware
 from numaware.twin.node import Node
-from twin_nodes import GI, config, cpus_of, machine, pod
+from support.twin_nodes import GI, config, cpus_of, machine, pod
 
 
 def with_free(node: Node, free: str) -> Node:

@@ -12,7 +12,7 @@ from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node, NodeState
 from numaware.twin.state import cpu, device, memory
 from numaware.twin.state.memory import MemoryBlock, MemoryTable, NodeEntry
-from twin_nodes import GI, GPU, HUGE, admitted, config, machine, pod
+from support.twin_nodes import GI, GPU, HUGE, admitted, config, machine, pod
 
 HARDWARE = machine(hugepages=2 * GI, devices={GPU: {"g0": (0,), "g1": (1,), "g2": (0, 1), "g3": ()}})
 EMPTY = Node.fresh(HARDWARE, config("best-effort", memory=True))

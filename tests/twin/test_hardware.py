@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from numaware.twin.hardware import Hardware, PluginDevice, PluginResource, checked, layout, mask_order, sums
-from twin_nodes import GPU, NIC, machine
+from support.twin_nodes import GPU, NIC, machine
 
 
 def test_a_machine_is_put_in_order_whatever_order_it_is_listed_in() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
-from twin_nodes import GI, GPU, admitted, config, container, machine, pod, pod_of
+from support.twin_nodes import GI, GPU, admitted, config, container, machine, pod, pod_of
 
 TABLE = (Path(__file__).parents[1] / "MATRIX.md").read_text(encoding="utf-8")
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")

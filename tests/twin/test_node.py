@@ -10,7 +10,7 @@ from numaware.twin.files import state_files
 from numaware.twin.hardware import Hardware, PluginDevice, PluginResource
 from numaware.twin.node import Merge, Node
 from numaware.workload.pod import NANO, Container, Pod
-from twin_nodes import (
+from support.twin_nodes import (
     GI,
     GPU,
     HUGE,

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from numaware.cli.console_input import (
     Host,
@@ -20,6 +20,7 @@ from numaware.cli.console_input import (
     serve_until_cancelled,
 )
 from numaware.cli.live_input import Context, Kubeconfig, TlsCert, TlsKey, run_until_signal
+from numaware.cli.options import optional
 from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.config import connect
@@ -28,16 +29,16 @@ from numaware.kube.reviews import Caller, Reviews
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.serve import logs
-from numaware.serve.console.api import Console
+from numaware.serve.cluster_cache import ClusterCache
+from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
-from numaware.serve.console.gates import PATHS, SECONDS_TO_ASK, ClusterGate
-from numaware.serve.console.history.travel import History
-from numaware.serve.console.livecluster import LiveCluster
-from numaware.serve.console.runtime_affinity import RuntimeAffinity
-from numaware.serve.console.volcano import Volcano
+from numaware.serve.console.authentication import PATHS, SECONDS_TO_ASK, ClusterAuthentication
+from numaware.serve.console.history.api import History
+from numaware.serve.console.live_cluster import LiveCluster
+from numaware.serve.console.openfuyao.runtime_affinity import RuntimeAffinity
+from numaware.serve.console.openfuyao.volcano import Volcano
 from numaware.serve.daemons import together
-from numaware.serve.live import Live
-from numaware.serve.truth import Truth
+from numaware.serve.watches import ClusterWatch
 
 app = App(name="console", usage="Usage: numaware console [OPTIONS]")
 
@@ -51,10 +52,7 @@ def console(
     host: Host = "127.0.0.1",
     auth: Annotated[
         Literal["kubernetes"] | None,
-        Parameter(
-            show_default=False,
-            help="Callers send a token of the cluster, and its roles say what each may do.",
-        ),
+        optional("Callers send a token of the cluster, and its roles say what each may do."),
     ] = None,
     token_file: TokenFile = None,
     tls_cert: TlsCert = None,
@@ -112,10 +110,10 @@ async def _serve(
             raise InputError("the cluster", f"cannot be read: {error}") from None
         if auth:
             access = access._replace(gate=await _cluster_gate(client))
-        truth = Truth(Engine(Cluster(())), time.monotonic)
+        cache = ClusterCache(Engine(Cluster(())), time.monotonic)
         parts = (Volcano(client), RuntimeAffinity(client))
-        world = LiveCluster(context or "cluster", truth, time.monotonic, milliseconds(), parts)
-        live = Live(client, truth, (world,), time.monotonic)
+        world = LiveCluster(context or "cluster", cache, time.monotonic, milliseconds(), parts)
+        live = ClusterWatch(client, cache, (world,), time.monotonic)
         history = History(record) if record else None
 
         async def serve() -> None:
@@ -127,7 +125,7 @@ async def _serve(
         await together(live.run(), serve())
 
 
-async def _cluster_gate(client: Client) -> ClusterGate:
+async def _cluster_gate(client: Client) -> ClusterAuthentication:
     """Both questions are asked once now, so that whoever starts it learns that they may not be asked, and not every caller."""
     reviews = Reviews(client, SECONDS_TO_ASK)
     try:
@@ -139,4 +137,4 @@ async def _cluster_gate(client: Client) -> ClusterGate:
             f"the cluster cannot be asked who callers are: {error}",
             hint="kubectl apply -f deploy/rbac/console-auth.yaml lets the console's account ask",
         ) from None
-    return ClusterGate(reviews)
+    return ClusterAuthentication(reviews)

@@ -10,40 +10,30 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
+from numaware.cli.options import option, optional
 from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 
 if TYPE_CHECKING:
-    from numaware.serve.truth import Truth
+    from numaware.serve.cluster_cache import ClusterCache
     from numaware.web import Tls
 
 Kubeconfig = Annotated[
     str | None,
-    Parameter(
-        show_default=False,
-        help="Which kubeconfig; $KUBECONFIG, ~/.kube/config or the pod's own account if not given.",
-    ),
+    optional("Which kubeconfig; $KUBECONFIG, ~/.kube/config or the pod's own account if not given."),
 ]
-Context = Annotated[
-    str | None, Parameter(show_default=False, help="Which context of it; the current one if not given.")
-]
+Context = Annotated[str | None, optional("Which context of it; the current one if not given.")]
 
-TlsCert = Annotated[
-    Path | None, Parameter(show_default=False, help="Serve HTTPS with this certificate (PEM).")
-]
-TlsKey = Annotated[Path | None, Parameter(show_default=False, help="The key of the certificate (PEM).")]
-LogFormat = Annotated[Literal["json", "text"], Parameter(help="How log lines look.")]
-
-AsJson = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
-]
+TlsCert = Annotated[Path | None, optional("Serve HTTPS with this certificate (PEM).")]
+TlsKey = Annotated[Path | None, optional("The key of the certificate (PEM).")]
+LogFormat = Annotated[Literal["json", "text"], option("How log lines look.")]
 
 Language = Annotated[Lang, Parameter(name="--lang", help="The language of the answer: en or zh.")]
 
 T = TypeVar("T")
 
 
-def look_at(kubeconfig: str | None, context: str | None) -> tuple[Truth, list[str]]:
+def look_at(kubeconfig: str | None, context: str | None) -> tuple[ClusterCache, list[str]]:
     """The cluster as it is now, read once, and what of it could not be read."""
     # All of this is needed only by commands that talk to a cluster.
     from numaware.kube.client import Client  # noqa: PLC0415
@@ -51,18 +41,18 @@ def look_at(kubeconfig: str | None, context: str | None) -> tuple[Truth, list[st
     from numaware.kube.errors import ApiError  # noqa: PLC0415
     from numaware.schedule.cluster import Cluster  # noqa: PLC0415
     from numaware.schedule.engine import Engine  # noqa: PLC0415
-    from numaware.serve.live import look  # noqa: PLC0415
-    from numaware.serve.truth import Truth  # noqa: PLC0415
+    from numaware.serve.cluster_cache import ClusterCache  # noqa: PLC0415
+    from numaware.serve.watches import look  # noqa: PLC0415
 
-    async def read() -> tuple[Truth, list[str]]:
-        truth = Truth(Engine(Cluster(()), knows_namespaces=False), lambda: 0.0)
+    async def read() -> tuple[ClusterCache, list[str]]:
+        cache = ClusterCache(Engine(Cluster((), knows_namespaces=False)), lambda: 0.0)
         async with Client(await connect(kubeconfig, context)) as client:
             await client.server_version()
             try:
-                problems = await look(client, truth)
+                problems = await look(client, cache)
             except ApiError as error:
                 raise InputError("the cluster", f"cannot be read: {error}") from None
-        return truth, problems
+        return cache, problems
 
     return asyncio.run(read())
 

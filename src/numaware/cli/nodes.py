@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import AsJson, Context, Kubeconfig, look_at
+from numaware.cli.live_input import Context, Kubeconfig, look_at
+from numaware.cli.options import AsJson
 from numaware.cli.tables import table
 from numaware.errors import InputError
 from numaware.machine.words import printable
 
 if TYPE_CHECKING:
-    from numaware.serve.view import NodeRow, ZoneRow
+    from numaware.serve.listing import NodeRow, ZoneRow
 
 app = App(name="nodes", usage="Usage: numaware nodes [NAME...] [OPTIONS]")
 
@@ -39,10 +40,10 @@ def nodes(
       numaware nodes
       numaware nodes gpu-07 --json
     """
-    truth, problems = look_at(kubeconfig, context)
-    from numaware.serve.view import node_rows  # noqa: PLC0415 - needed only now
+    cache, problems = look_at(kubeconfig, context)
+    from numaware.serve.listing import node_rows  # noqa: PLC0415 - needed only now
 
-    rows = [row for row in node_rows(truth) if not names or row.name in names]
+    rows = [row for row in node_rows(cache) if not names or row.name in names]
     missing = [name for name in names if name not in {row.name for row in rows}]
     if missing:
         raise InputError(printable(missing[0], 80), "the cluster has no such node")
@@ -83,9 +84,9 @@ def _left(zone: ZoneRow, name: str) -> str:
 
 
 def _devices(zone: ZoneRow) -> str:
-    found = [
+    devices = [
         f"{_left(zone, name)} {name.rpartition('/')[2]}"
         for name in zone.capacity
         if "/" in name and zone.capacity[name]
     ]
-    return ", ".join(found) or "-"
+    return ", ".join(devices) or "-"

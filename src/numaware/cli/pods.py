@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import AsJson, Context, Kubeconfig, look_at
+from numaware.cli.live_input import Context, Kubeconfig, look_at
+from numaware.cli.options import AsJson, flag, optional
 from numaware.cli.tables import table
 
 if TYPE_CHECKING:
-    from numaware.serve.view import PodRow
+    from numaware.serve.listing import PodRow
 
 app = App(name="pods", usage="Usage: numaware pods [OPTIONS]")
 
@@ -24,10 +25,8 @@ def pods(
         str | None,
         Parameter(name=["--namespace", "-n"], show_default=False, help="Only pods of this namespace."),
     ] = None,
-    node: Annotated[str | None, Parameter(show_default=False, help="Only pods on this node.")] = None,
-    crossing: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Only pods on more NUMA nodes than they need.")
-    ] = False,
+    node: Annotated[str | None, optional("Only pods on this node.")] = None,
+    crossing: Annotated[bool, flag("Only pods on more NUMA nodes than they need.")] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     as_json: AsJson = False,
@@ -44,12 +43,12 @@ def pods(
       numaware pods -n ml --crossing
       numaware pods --node gpu-07 --json
     """
-    truth, _ = look_at(kubeconfig, context)
-    from numaware.serve.view import pod_rows  # noqa: PLC0415 - needed only now
+    cache, _ = look_at(kubeconfig, context)
+    from numaware.serve.listing import pod_rows  # noqa: PLC0415 - needed only now
 
     rows = [
         row
-        for row in pod_rows(truth)
+        for row in pod_rows(cache)
         if namespace in (None, row.namespace)
         and node in (None, row.node)
         and not (crossing and row.aligned is not False)

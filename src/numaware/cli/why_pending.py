@@ -9,8 +9,11 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import grouped, lines, paragraph
-from numaware.cli.live_input import AsJson, Context, Kubeconfig, Language, look_at, split_name
+from numaware.cli.live_input import Context, Kubeconfig, Language, look_at, split_name
+from numaware.cli.options import AsJson
+from numaware.diagnose.evidence import fit_error
 from numaware.diagnose.finding import Message
+from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import Lang, Words, label, say
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
@@ -19,11 +22,9 @@ from numaware.machine.words import printable
 
 if TYPE_CHECKING:
     from numaware.kube.pods import LivePod
-    from numaware.serve.truth import Truth
+    from numaware.serve.cluster_cache import ClusterCache
 
 app = App(name="why-pending", usage="Usage: numaware why-pending NAMESPACE/NAME [OPTIONS]")
-
-_WIDEST = 120
 
 
 @app.default
@@ -50,8 +51,8 @@ def why_pending(
       numaware why-pending ml/trainer-0
       kubectl numa why-pending ml/trainer-0
     """
-    truth, _ = look_at(kubeconfig, context)
-    live = find(truth, pod)
+    cache, _ = look_at(kubeconfig, context)
+    live = find(cache, pod)
     if live.node:
         where = {"pod": live.full_name, "node": live.node}
         told = {**where, "message": label(Message("pending-placed", where), lang)}
@@ -59,11 +60,11 @@ def why_pending(
         return 0
     from numaware.schedule.message import nearest_miss, refusal  # noqa: PLC0415 - needed only now
 
-    engine = truth.engine
+    engine = cache.engine
     decision = engine.decide(live.pod)
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for member in engine.cluster:
-        groups.setdefault(engine.why_not(member, live.pod), []).append(member.name)
+    groups: dict[tuple[Reason, ...], list[str]] = {}
+    for member, answer in zip(engine.cluster, engine.ask(live.pod), strict=True):
+        groups.setdefault(answer.reasons, []).append(member.name)
     message = (
         Message(
             "pending-taken",
@@ -78,30 +79,27 @@ def why_pending(
         else refusal(decision, len(engine.cluster), nearest_miss(engine, live.pod))
     )
     if as_json:
-        answer = {
+        document = {
             "pod": live.full_name,
             "node": None,
             "wouldGoTo": decision.node,
             "message": say(message, lang),
             "said": live.scheduled.message if live.scheduled else "",
             "nodes": [
-                {
-                    "reasons": [label(Message("reason", {"text": reason}), lang) for reason in reasons],
-                    "nodes": names,
-                }
+                {"reasons": [say(reason, lang) for reason in reasons], "nodes": names}
                 for reasons, names in sorted(groups.items())
             ],
         }
-        sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     else:
         terminal.write(_page(live, message, groups, lang), sys.stdout)
     return int(decision.node is None)
 
 
-def find(truth: Truth, text: str) -> LivePod:
+def find(cache: ClusterCache, text: str) -> LivePod:
     """The pod that a user names."""
     wanted = split_name(text)
-    for live in truth.pods:
+    for live in cache.pods:
         if (live.namespace, live.name) == wanted:
             return live
     raise InputError(
@@ -111,13 +109,17 @@ def find(truth: Truth, text: str) -> LivePod:
     )
 
 
-def _page(live: LivePod, message: Words, groups: dict[tuple[str, ...], list[str]], lang: Lang) -> list[Line]:
-    room = min(terminal.width_of(sys.stdout), _WIDEST)
+def _page(
+    live: LivePod, message: Words, groups: dict[tuple[Reason, ...], list[str]], lang: Lang
+) -> list[Line]:
+    room = terminal.reading_width(sys.stdout)
     page: list[Line] = [*paragraph(say(message, lang), room, style="bold")]
     said = live.scheduled.message if live.scheduled is not None else ""
     if said and said != say(message):
-        told = Message("pending-said", {"message": Message("said", {"text": said})})
-        page += paragraph(label(told, lang), room, hang=2, style="quiet")
+        quote = said if lang == "en" else fit_error.read(said) or said
+        page += paragraph(
+            label(Message("pending-said", {"message": quote}), lang), room, hang=2, style="quiet"
+        )
     page += [(), *grouped(groups, room, lang), ()]
     page += paragraph(label(Message("pending-see", {"pod": live.full_name}), lang), room, style="quiet")
     return page
@@ -127,24 +129,24 @@ def explain_live(
     pod: str, on: tuple[str, ...], kubeconfig: str | None, context: str | None, lang: Lang, *, as_json: bool
 ) -> int:
     """`numaware explain pod`: the kubelet's answer in full, on nodes of the live cluster."""
-    from numaware.diagnose.explanation import explain, to_builtins  # noqa: PLC0415 - needed only now
+    from numaware.diagnose.explain.explanation import explain, to_builtins  # noqa: PLC0415 - needed only now
 
-    truth, _ = look_at(kubeconfig, context)
-    live = find(truth, pod)
-    cluster = truth.engine.cluster
+    cache, _ = look_at(kubeconfig, context)
+    live = find(cache, pod)
+    cluster = cache.engine.cluster
     chosen = on or ((live.node,) if live.node else tuple(cluster.by_name))
     strange = [name for name in chosen if name not in cluster.by_name]
     if strange:
         raise InputError(printable(strange[0], 80), "the cluster has no such node")
     # Seen without the pod itself: what would its kubelet say if it came now?
-    truth.drop_pod(live.uid)
+    cache.drop_pod(live.uid)
     found = [explain(name, cluster.by_name[name].node, live.pod) for name in chosen]
     if as_json:
         sys.stdout.write(
             msgspec.json.encode({"pods": [to_builtins(one, lang=lang) for one in found]}).decode() + "\n"
         )
     else:
-        room = min(terminal.width_of(sys.stdout), _WIDEST)
+        room = terminal.reading_width(sys.stdout)
         page: list[Line] = []
         for one in found:
             page += [*([()] if page else []), *lines(one, room, lang)]

@@ -13,14 +13,15 @@ from typing import Any
 
 import msgspec
 
-from numaware.diagnose.explanation import explain
+from numaware.diagnose.explain.explanation import explain
+from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import say
 from numaware.machine.words import count
 from numaware.schedule.cluster import Member
-from numaware.schedule.knowledge import class_of
+from numaware.schedule.partial_node import class_of
 from numaware.workload.pod import Pod
 
-HELD = "node(s) refused this template before and have not changed since"
+HELD = Reason("held-back")
 
 # Templates and owners that are remembered; the oldest go first.
 _MOST = 4096
@@ -120,7 +121,7 @@ class StormGuard:
         """Whether pods like this one were refused anywhere, so that nodes have to be asked one by one."""
         return bool(self._held) and template_of(pod) in self._held
 
-    def reason(self, pod: Pod, member: Member) -> str | None:
+    def reason(self, pod: Pod, member: Member) -> Reason | None:
         """Why the pod is held off the node, None if it is not."""
         nodes = self._held.get(template_of(pod), {}) if self._held else {}
         if member.name not in nodes:

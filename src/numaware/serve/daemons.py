@@ -25,20 +25,20 @@ from numaware.kube.events import EventWriter
 from numaware.kube.lease import Election, LeadershipLost
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
+from numaware.schedule.gc_tuning import settle
 from numaware.schedule.profile import Profile
-from numaware.schedule.steady import settle
 from numaware.schedule.storm import StormGuard
 from numaware.serve import logs
 from numaware.serve.actions import KubeActions
-from numaware.serve.aftermath import Aftermath
-from numaware.serve.belief import Level
+from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.extender import Extender, Unknown
-from numaware.serve.live import Live
 from numaware.serve.metrics import Metrics
-from numaware.serve.outcomes import Outcomes
+from numaware.serve.node_estimate import Level
+from numaware.serve.outcome_actions import OutcomeActions
+from numaware.serve.prediction_audit import PredictionAudit
 from numaware.serve.queue import State
 from numaware.serve.scheduler import Scheduler
-from numaware.serve.truth import Truth
+from numaware.serve.watches import ClusterWatch
 from numaware.web import Tls, host_and_port, serving, status_routes
 
 _log = structlog.get_logger(__name__)
@@ -82,15 +82,14 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
         metrics = Metrics()
         guard = StormGuard()
         engine = Engine(
-            Cluster(()),
+            Cluster((), knows_namespaces=False),
             options.profile,
             told=True,
             profiles=options.profiles,
             guard=guard,
-            knows_namespaces=False,
         )
-        truth = Truth(engine, time.monotonic)
-        outcomes = Outcomes(engine.cluster, guard, time.monotonic, options.misses)
+        cache = ClusterCache(engine, time.monotonic)
+        audit = PredictionAudit(engine.cluster, guard, time.monotonic, options.misses)
         election = _election(client, options.lease, metrics)
 
         def leads() -> bool:
@@ -99,16 +98,16 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
         async with _events(client, "scheduler") as events:
             actions = KubeActions(client, events)
             scheduler = Scheduler(
-                truth,
+                cache,
                 actions,
                 names=options.names,
                 metrics=metrics,
                 clock=time.monotonic,
                 may_act=leads,
-                on_sent=outcomes.sent,
+                on_sent=audit.sent,
             )
-            aftermath = Aftermath(
-                outcomes,
+            outcome_actions = OutcomeActions(
+                audit,
                 events,
                 metrics,
                 client,
@@ -116,8 +115,8 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
                 clean_up=options.clean_up,
                 leads=leads,
             )
-            live = Live(client, truth, (aftermath, scheduler), time.monotonic, decides=True)
-            metrics.add(_State(truth, live, scheduler))
+            live = ClusterWatch(client, cache, (outcome_actions, scheduler), time.monotonic, decides=True)
+            metrics.add(_State(cache, live, scheduler))
             app = Starlette(routes=[*status_routes(metrics.registry, live.unready)])
 
             async def work() -> None:
@@ -133,7 +132,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
                     await together(
                         live.run(),
                         actions.run(),
-                        aftermath.run(),
+                        outcome_actions.run(),
                         election.lead(work) if election else work(),
                     )
                 except LeadershipLost as lost:
@@ -156,16 +155,16 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
         metrics = Metrics()
         guard = StormGuard()
         engine = Engine(Cluster(()), guard=guard)
-        truth = Truth(engine, time.monotonic)
-        outcomes = Outcomes(engine.cluster, guard, time.monotonic)
+        cache = ClusterCache(engine, time.monotonic)
+        audit = PredictionAudit(engine.cluster, guard, time.monotonic)
         async with _events(client, "extender") as events:
             actions = KubeActions(client, events)
-            extender = Extender(truth, actions, metrics, unknown=options.unknown)
-            aftermath = Aftermath(
-                outcomes, events, metrics, client, names=(), clean_up=False, leads=lambda: True
+            extender = Extender(cache, actions, metrics, unknown=options.unknown)
+            outcome_actions = OutcomeActions(
+                audit, events, metrics, client, names=(), clean_up=False, leads=lambda: True
             )
-            live = Live(client, truth, (aftermath,), time.monotonic)
-            metrics.add(_State(truth, live, None))
+            live = ClusterWatch(client, cache, (outcome_actions,), time.monotonic)
+            metrics.add(_State(cache, live, None))
             app = Starlette(routes=[*status_routes(metrics.registry, live.unready), *extender.routes()])
 
             async def expire() -> None:
@@ -239,20 +238,20 @@ def _instance() -> str:
 class _State(Collector):
     """Numbers that are read off when somebody asks, not counted on the way."""
 
-    def __init__(self, truth: Truth, live: Live, scheduler: Scheduler | None) -> None:
-        self._truth = truth
+    def __init__(self, cache: ClusterCache, live: ClusterWatch, scheduler: Scheduler | None) -> None:
+        self._cache = cache
         self._live = live
         self._scheduler = scheduler
 
     def collect(self) -> Iterable[Metric]:
         known: Counter[str] = Counter(
             knowledge.level
-            for member in self._truth.engine.cluster
-            if (knowledge := self._truth.knowledge(member.name)) is not None
+            for member in self._cache.engine.cluster
+            if (knowledge := self._cache.knowledge(member.name)) is not None
         )
         yield _gauge("numaware_nodes", "Nodes by how well they are known.", "knowledge", known, _LEVELS)
         broken = {
-            "node topology": len(self._truth.problems),
+            "node topology": len(self._cache.problems),
             **{kind: len(one.problems) for kind, one in self._live.reflectors.items()},
         }
         yield _gauge("numaware_unreadable_objects", "What could not be read or used.", "kind", broken, broken)

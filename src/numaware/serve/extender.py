@@ -1,9 +1,9 @@
 """The kubelet's answer for other schedulers: kube-scheduler's extender protocol, and that of Volcano's extender plugin.
 
-Both ask about one pod and some nodes they have already judged by their own rules, so only what they cannot know is
-answered here: whether the kubelet of each node would take the pod, and how good the place would be. kube-scheduler hands
-the bind over too, because only then is a pod on the books before the next one is asked about; Volcano tells when it has
-given a pod a node and when it takes that back.
+Both ask about one pod and some nodes, and hear what everybody hears (`Engine.ask`), but for two things: claims of volumes
+and of devices (DRA) are left to the scheduler that asks, because it judges them itself, and nodes of which nobody can tell
+may pass. kube-scheduler hands the bind over too, because only then is a pod on the books before the next one is asked
+about; Volcano tells when it has given a pod a node and when it takes that back.
 
 A request is another program's input: bounded in size, keys in any case (releases differ), and never a traceback.
 """
@@ -20,14 +20,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from numaware.diagnose.reason import Reason
+from numaware.diagnose.texts import say
 from numaware.kube import pods
 from numaware.kube.decoding import DecodeError
 from numaware.kube.pods import LivePod
+from numaware.schedule.answer import Answer
 from numaware.schedule.engine import Decision
+from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.lines import Lines
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Binder, prediction
-from numaware.serve.truth import Truth, is_unknown
 
 # What is to become of nodes whose answer nobody can know: let the other scheduler decide, or keep pods off.
 Unknown = Literal["pass", "refuse"]
@@ -70,18 +73,18 @@ class _NodeList(msgspec.Struct):
 
 
 class Extender:
-    """Answers from `truth`; `binder` carries binds out."""
+    """Answers from `cluster_cache`; `binder` carries binds out."""
 
     def __init__(
         self,
-        truth: Truth,
+        cache: ClusterCache,
         binder: Binder,
         metrics: Metrics,
         *,
         unknown: Unknown = "pass",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._truth = truth
+        self._cache = cache
         self._binder = binder
         self._metrics = metrics
         self._passes = unknown == "pass"
@@ -110,11 +113,11 @@ class Extender:
         """Give up on promises that were not kept; to be called now and then."""
         now = self._clock()
         for uid, until in list(self._promised.items()):
-            if self._truth.is_bound(uid):
+            if self._cache.is_bound(uid):
                 del self._promised[uid]
             elif until <= now:
                 del self._promised[uid]
-                self._truth.forget(uid)
+                self._cache.forget(uid)
 
     # kube-scheduler
 
@@ -123,12 +126,12 @@ class Extender:
         names, objects = _nodes(fields)
         taken, failed = [], {}
         # Thousands of nodes have a few answers between them.
-        refusals: dict[tuple[str, ...], str] = {}
+        refusals: dict[tuple[Reason, ...], str] = {}
         self._meet(pod)
-        for name, found in zip(names, self._truth.engine.judge(pod.pod, names), strict=True):
-            refusal = refusals.get(found.reasons)
+        for name, answer in zip(names, self._ask(pod, names), strict=True):
+            refusal = refusals.get(answer.reasons)
             if refusal is None:
-                refusal = refusals[found.reasons] = self._refusal(found.reasons)
+                refusal = refusals[answer.reasons] = self._refusal(answer)
             if refusal:
                 failed[name] = refusal
             else:
@@ -159,7 +162,7 @@ class Extender:
     async def _heard_of(self, uid: str) -> LivePod | None:
         """The pod; the other scheduler may have heard of it a moment earlier, and would wait longer to ask again."""
         for _ in range(_LOOKS):
-            pod = self._truth.pod(uid)
+            pod = self._cache.pod(uid)
             if pod is not None:
                 return pod
             await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
@@ -181,38 +184,38 @@ class Extender:
 
     async def _bind_once(self, pod: LivePod, node: str) -> str:
         # One that was bound a moment ago may not be seen to be so yet; to move it on the books would free what it holds.
-        where = pod.node or self._truth.place_of(pod.uid)
+        where = pod.node or self._cache.place_of(pod.uid)
         if where:
             return "" if where == node else f"pod {pod.full_name} is on {where} already"
         blind, problem = self._assume(pod, node)
         if problem:
             return problem
         async with self._lines.turn(node):
-            annotations = {} if blind else prediction(self._truth, pod, node)
+            annotations = {} if blind else prediction(self._cache, pod, node)
             bound = "failed" if annotations is None else await self._binder.bind(pod, node, annotations)
         if bound == "bound":
             return ""
-        self._truth.forget(pod.uid)
+        self._cache.forget(pod.uid)
         return f"pod {pod.full_name} could not be bound to {node}: {bound}"
 
     def _assume(self, pod: LivePod, node: str) -> tuple[bool, str]:
         """Put the pod on the books: whether nothing is known of its place there, and why it cannot be put there."""
-        (found,) = self._truth.engine.judge(pod.pod, [node])
-        if self._refusal(found.reasons):
-            return False, f"node {node} would refuse the pod by now: {', '.join(found.reasons)}"
-        if found.reasons:
-            self._truth.assume_blindly(pod, node)
+        (answer,) = self._ask(pod, [node])
+        if self._refusal(answer):
+            return False, f"node {node} would refuse the pod by now: {_listed(answer)}"
+        if not answer.admitted:
+            self._cache.assume_blindly(pod, node)
             return True, ""
-        verdict = self._truth.assume(pod, Decision(pod.pod, node, found.score, found.hints, found.share))
-        return False, verdict.message
+        self._cache.assume(pod, Decision(pod.pod, node, answer.score, answer.hints, answer.share))
+        return False, ""
 
     # Volcano
 
     async def _predicate(self, fields: _Fields) -> Any:
         pod, node = _task(fields)[0], _named(fields, "node")
         self._meet(pod)
-        (found,) = self._truth.engine.judge(pod.pod, [node])
-        refusal = self._refusal(found.reasons)
+        (answer,) = self._ask(pod, [node])
+        refusal = self._refusal(answer)
         return {"status": refusal, "code": _UNSCHEDULABLE if refusal else 0}
 
     async def _volcano_prioritize(self, fields: _Fields) -> Any:
@@ -232,7 +235,7 @@ class Extender:
     async def _deallocate(self, fields: _Fields) -> Any:
         pod, _ = _task(fields)
         if self._promised.pop(pod.uid, None) is not None:
-            self._truth.forget(pod.uid)
+            self._cache.forget(pod.uid)
         return {"errorMessage": ""}
 
     # What they share
@@ -243,23 +246,26 @@ class Extender:
             if len(self._met) >= _MOST_MET:
                 del self._met[next(iter(self._met))]
             self._met[pod.uid] = None
-            self._truth.engine.learn(pod.pod)
+            self._cache.engine.learn(pod.pod)
 
-    def _refusal(self, reasons: tuple[str, ...]) -> str:
+    def _ask(self, pod: LivePod, names: list[str]) -> list[Answer]:
+        """What the nodes say to the pod without its claims: whoever asks judges those."""
+        own = msgspec.structs.replace(pod.pod.scheduling, claims=(), resource_claims=())
+        return self._cache.engine.ask(msgspec.structs.replace(pod.pod, scheduling=own), names)
+
+    def _refusal(self, answer: Answer) -> str:
         """Why a node is not to be had, in words; empty if it takes the pod, or nobody can tell and that is let pass."""
-        if not reasons or (self._passes and is_unknown(reasons)):
+        if answer.admitted or (self._passes and answer.is_unknown):
             return ""
-        return f"numaware: {', '.join(reasons)}"
+        return f"numaware: {_listed(answer)}"
 
     def _scores(self, pod: LivePod, names: list[str], best: int) -> dict[str, int]:
         """Scores from 0 to `best`, which only the best places get; a place that is refused gets none."""
-        found = [
-            -1 if answer.reasons else answer.score for answer in self._truth.engine.judge(pod.pod, names)
-        ]
-        fitting = {score for score in found if score >= 0}
+        scores = [-1 if answer.reasons else answer.score for answer in self._ask(pod, names)]
+        fitting = {score for score in scores if score >= 0}
         low, high = min(fitting, default=0), max(fitting, default=0)
         points = {score: best * (score - low) // (high - low) if high > low else best for score in fitting}
-        return {name: points.get(score, 0) for name, score in zip(names, found, strict=True)}
+        return {name: points.get(score, 0) for name, score in zip(names, scores, strict=True)}
 
     def _route(self, path: str, verb: Callable[[_Fields], Awaitable[Any]]) -> Route:
         async def answer(request: Request) -> Response:
@@ -275,6 +281,10 @@ class Extender:
             return Response(told, status, media_type="application/json")
 
         return Route(path, answer, methods=["POST"])
+
+
+def _listed(answer: Answer) -> str:
+    return ", ".join(map(say, answer.reasons))
 
 
 async def _fields(request: Request) -> _Fields:

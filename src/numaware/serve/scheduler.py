@@ -17,15 +17,15 @@ from typing import Literal, NamedTuple, NoReturn, Protocol
 from numaware.diagnose.texts import say
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
-from numaware.schedule.engine import GATED, Decision
-from numaware.schedule.knowledge import foreseen
+from numaware.schedule.engine import Decision
 from numaware.schedule.message import nearest_miss, refusal
-from numaware.serve.belief import Belief
+from numaware.schedule.partial_node import foreseen
+from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.crew import Crew
 from numaware.serve.lines import CALLS
 from numaware.serve.metrics import Metrics
+from numaware.serve.node_estimate import NodeEstimate
 from numaware.serve.queue import Queue, group_of
-from numaware.serve.truth import Truth
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import PodRules
@@ -66,7 +66,7 @@ class _Sent(NamedTuple):
 
     live: LivePod
     annotations: dict[str, str] | None
-    belief: Belief | None
+    estimate: NodeEstimate | None
 
 
 class Scheduler:
@@ -78,7 +78,7 @@ class Scheduler:
 
     def __init__(
         self,
-        truth: Truth,
+        cache: ClusterCache,
         actions: Actions,
         *,
         names: Collection[str],
@@ -87,7 +87,7 @@ class Scheduler:
         may_act: Callable[[], bool] = lambda: True,
         on_sent: Callable[[str, Node], None] = lambda _uid, _before: None,
     ) -> None:
-        self.truth = truth
+        self.cache = cache
         self.queue = Queue()
         self._actions = actions
         self._names = frozenset(names)
@@ -110,7 +110,7 @@ class Scheduler:
         if pod is not None and self._is_ours(pod):
             if uid not in self._pods:
                 # A pod that waits says what is coming, before anything is decided.
-                self.truth.engine.learn(pod.pod)
+                self.cache.engine.learn(pod.pod)
             self._pods[uid] = pod
             self.queue.put(pod.pod, self._clock())
             self._news.set()
@@ -119,13 +119,12 @@ class Scheduler:
 
     def nodes_changed(self, names: Collection[str]) -> None:
         """Nodes took or lost something: pods that one of them would take now are tried again."""
-        members = [
-            member for name in names if (member := self.truth.engine.cluster.by_name.get(name)) is not None
-        ]
-        if members:
-            why_not = self.truth.engine.why_not
+        known = [name for name in names if name in self.cache.engine.cluster.by_name]
+        if known:
             self.queue.wake(
-                lambda pod: _heeds_others(pod) or any(not why_not(member, pod) for member in members)
+                lambda pod: (
+                    _heeds_others(pod) or any(answer.admitted for answer in self.cache.engine.ask(pod, known))
+                )
             )
             self._news.set()
 
@@ -173,26 +172,23 @@ class Scheduler:
     def _schedule(self, live: LivePod) -> bool:
         """One decision; whether a call follows from it."""
         began = self._clock()
-        decision = self.truth.engine.decide(live.pod)
+        decision = self.cache.engine.decide(live.pod)
         self._metrics.decision.observe(self._clock() - began)
         if decision.node is None:
             self._refuse(live, decision)
             return False
         node = decision.node
-        before = self.truth.engine.cluster.by_name[node].node
-        if not self.truth.assume(live, decision).admitted:
-            # A decision that does not hold a moment later is a mistake of ours: try again rather than trust it.
-            self._failed(live.uid)
-            return False
+        before = self.cache.engine.cluster.by_name[node].node
+        self.cache.assume(live, decision)
         self.queue.placed(live.uid)
         self._on_sent(live.uid, before)
-        self._crew.give(node, _Sent(live, prediction(self.truth, live, node), self.truth.belief(node)))
+        self._crew.give(node, _Sent(live, prediction(self.cache, live, node), self.cache.estimate(node)))
         return True
 
     async def _bind(self, node: str, sent: _Sent) -> None:
         live, annotations = sent.live, sent.annotations
-        if self.truth.belief(node) is not sent.belief:
-            annotations = prediction(self.truth, live, node)
+        if self.cache.estimate(node) is not sent.estimate:
+            annotations = prediction(self.cache, live, node)
         if annotations is None or not self._may_act():
             bound: Bound = "failed"
         else:
@@ -203,7 +199,7 @@ class Scheduler:
             self._bound.append((live, node))
             self._news.set()
             return
-        self.nodes_changed(self.truth.forget(live.uid))
+        self.nodes_changed(self.cache.forget(live.uid))
         if bound == "failed":
             self._failed(live.uid)
         else:
@@ -231,16 +227,15 @@ class Scheduler:
     def _refuse(self, live: LivePod, decision: Decision) -> None:
         self._metrics.attempts.labels("unschedulable").inc()
         self.queue.refused(live.uid, self._clock())
-        message = self._words(decision)
         # A gate is the user's own "not yet": the API server has already said so on the pod.
-        if message != GATED:
-            self._actions.unschedulable(live, message)
+        if not live.pod.scheduling.gates:
+            self._actions.unschedulable(live, self._words(decision))
 
     def _words(self, decision: Decision) -> str:
-        cluster = self.truth.engine.cluster
+        cluster = self.cache.engine.cluster
         key = group_of(decision.pod)
         if self._refusal[:2] != (key, cluster.serial):
-            nearest = nearest_miss(self.truth.engine, decision.pod)
+            nearest = nearest_miss(self.cache.engine, decision.pod)
             self._refusal = key, cluster.serial, say(refusal(decision, len(cluster), nearest))
         return self._refusal[2]
 
@@ -250,9 +245,9 @@ def _heeds_others(pod: Pod) -> bool:
     return bool(pod.scheduling.spread) or pod.scheduling.pods != _NO_RULES
 
 
-def prediction(truth: Truth, live: LivePod, node: str) -> dict[str, str] | None:
+def prediction(cache: ClusterCache, live: LivePod, node: str) -> dict[str, str] | None:
     """What to write on an assumed pod; None if its place is not what it was when it was decided, and is none any more."""
-    member = truth.engine.cluster.where.get(live.uid)
+    member = cache.engine.cluster.where.get(live.uid)
     if member is None or member.name != node or live.uid in member.load.astray:
         return None
     placement = foreseen(member.node, live.pod)

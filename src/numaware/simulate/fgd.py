@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from numaware.schedule.cluster import Member
-from numaware.schedule.facts import pod_requests
+from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource, numa_rooms
 from numaware.schedule.shares import Share, wanted_share
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource, zones
 from numaware.simulate.ranking import Judgement, PlainRule
 from numaware.workload.pod import Pod
 
@@ -106,4 +106,4 @@ class GradientDescent(PlainRule):
 
 def left_of(member: Member) -> Gpus:
     """What is left of all GPUs of a node."""
-    return tuple(sorted(left for zone in zones(member.node, member.load.shares) for left in zone.gpus))
+    return tuple(sorted(left for zone in numa_rooms(member.node, member.load.shares) for left in zone.gpus))

@@ -8,11 +8,11 @@ from typing import NamedTuple, Protocol
 
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Decision, Engine
-from numaware.schedule.facts import NodeFacts
-from numaware.schedule.zones import gpu_resource
-from numaware.simulate.chance import source
+from numaware.schedule.node_facts import NodeFacts
+from numaware.schedule.room import gpu_resource
 from numaware.simulate.fgd import GradientDescent, Typical
 from numaware.simulate.peers import Kai, Koordinator, SchedulerPlugins, Volcano
+from numaware.simulate.random_source import random_source
 from numaware.simulate.ranking import Choice, Ranking, Rule
 from numaware.simulate.totals import BestFit, Chance, NodeTotals
 from numaware.twin.node import Verdict
@@ -57,10 +57,10 @@ class Ours:
         return self.engine.bind(self._last)
 
     def release(self, uid: str) -> None:
-        self.engine.release(uid)
+        self.engine.cluster.release(uid)
 
     def describe(self, facts: NodeFacts) -> None:
-        self.engine.put(facts)
+        self.engine.cluster.put(facts)
 
 
 class Setting(NamedTuple):
@@ -71,7 +71,7 @@ class Setting(NamedTuple):
     seed: int
 
     def chance(self, purpose: str) -> Random:
-        return source(self.seed, purpose)
+        return random_source(self.seed, purpose)
 
 
 def _ranking(rule: Callable[[Setting], Rule]) -> Callable[[Setting], Policy]:

@@ -21,16 +21,19 @@ from typing import NamedTuple
 
 import msgspec
 
+from numaware.diagnose.reason import Reason
+from numaware.diagnose.texts import Words, say
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
-from numaware.schedule.facts import pod_requests
-from numaware.schedule.kinds import Kind, kind_of
+from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.simulate.clusters import ClusterSpec, build
-from numaware.simulate.measure import Meter, fewest_nodes, numa_nodes, percent
+from numaware.simulate.measure import Meter, numa_nodes, percent
 from numaware.simulate.policies import POLICIES, Setting
 from numaware.simulate.result import Result, Run, Sample, Storm, Tile
 from numaware.simulate.traces import SECOND, Arrival, FinishEvent, NodeEvent, Trace, arrivals, asked
+from numaware.twin.account import fewest_nodes_for
 from numaware.workload.pod import Pod
 
 RECREATIONS = 10
@@ -116,7 +119,7 @@ class _Lab:
         self.waiting: dict[str, _Pod] = {}
         self.running: dict[str, _Stay] = {}
         self.finished: list[_Stay] = []
-        self.hindered: dict[str, str] = {}
+        self.hindered: dict[str, Words] = {}
         self.refusals: Counter[str] = Counter()
         self.refused_where: Counter[tuple[str, str, str]] = Counter()
         self.waits = self.longest = self.admissions = 0
@@ -186,7 +189,7 @@ class _Lab:
             if self.policy.lags and not self.flushing:
                 self.flushing = True
                 self._at(now + _FLUSH_EVERY, _COMES, _Flush())
-            self.hindered[uid] = choice.reasons[0][0] if choice.reasons else "no nodes"
+            self.hindered[uid] = choice.reasons[0][0] if choice.reasons else Reason("no-nodes")
             return False
         if verdict.admitted:
             self._admitted(pending, self.cluster.by_name[choice.node], now)
@@ -203,7 +206,9 @@ class _Lab:
         self.hindered.pop(pod.uid, None)
         self.meter.add(pod, 1)
         spread = numa_nodes(member, pod).bit_count()
-        stay = _Stay(pending, member.name, spread, fewest_nodes(member.node, pod) if spread > 1 else spread)
+        stay = _Stay(
+            pending, member.name, spread, fewest_nodes_for(member.node, pod) if spread > 1 else spread
+        )
         self.running[pod.uid] = stay
         self.admissions += 1
         self.waits += now - pending.since
@@ -310,7 +315,7 @@ class _Lab:
                 device_allocated_percent=devices,
                 stranded_percent=sample.stranded_percent,
                 decisions_per_second=round(self.decisions / self.spent, 1) if self.spent else 0.0,
-                unplaced_by_reason=_counted(Counter(self.hindered.values())),
+                unplaced_by_reason=_counted(Counter(map(say, self.hindered.values()))),
             ),
             cluster=self.spec.name,
             trace=self.trace.name,

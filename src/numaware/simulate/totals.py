@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.facts import pod_requests
+from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource, numa_rooms
 from numaware.schedule.shares import Share
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource, zones
 from numaware.simulate.ranking import Judgement, PlainRule
 from numaware.workload.pod import Pod
 
@@ -81,7 +81,7 @@ class Chance(PlainRule):
         self.chance = chance
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:  # noqa: ARG002 - any pod
-        parts = zones(member.node, member.load.shares)
+        parts = numa_rooms(member.node, member.load.shares)
         alike = [parts[share.zone].gpus.count(share.left) if share else 1 for share in ways]
         return Judgement(0, self.chance.choices(ways, alike)[0])
 

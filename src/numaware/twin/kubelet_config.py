@@ -72,26 +72,26 @@ def of_documents(
 ) -> KubeletConfigFile:
     """The same for a file whose text has been read already."""
     minor = _minor(version, source)
-    found = [part for node in given for part in _parts(node, source, minor)]
-    if not found:
+    parts = [part for node in given for part in _parts(node, source, minor)]
+    if not parts:
         hint = "expected kind KubeletConfiguration, a fragment of it, or a wrapper such as OpenShift's KubeletConfig"
         raise InputError(source, NO_CONFIGURATION, hint=hint)
     settings = Settings()
     problems: list[Problem] = []
     over = Settings()
-    for part in found:
+    for part in parts:
         problems.extend(part.notes)
         if part.is_flags:
             over = over.overridden(part.settings)
         else:
             settings = settings.patched(part.settings)
-    if sum(not (part.is_flags or part.is_base) for part in found) > 1:
+    if sum(not (part.is_flags or part.is_base) for part in parts) > 1:
         problems.append(
             Problem("note", "", "several kubelet configurations in one file: later ones change earlier ones")
         )
     settings = settings.overridden(over).overridden(flags or Settings())
     file = of_settings(settings, version, tuple(problems))
-    laid_over = any(part.laid_over for part in found) or all(part.is_flags for part in found)
+    laid_over = any(part.laid_over for part in parts) or all(part.is_flags for part in parts)
     return msgspec.structs.replace(file, laid_over=laid_over)
 
 
@@ -160,15 +160,15 @@ def _pieces(node: Node, source: str, minor: int) -> Iterator[_Part]:
 def _kind_cluster(node: Node, source: str, minor: int) -> Iterator[_Part]:
     nodes = [node, *node.get("nodes").items]
     patches = [patch for holder in nodes for patch in holder.get("kubeadmConfigPatches").items]
-    found = [part for patch in patches for part in _embedded(patch, source, minor)]
-    if found:
+    parts = [part for patch in patches for part in _embedded(patch, source, minor)]
+    if parts:
         yield _Part(Settings(eviction_hard=_KIND_EVICTION), is_base=True)
-        yield from found
+        yield from parts
 
 
 def _configuration(node: Node, source: str, minor: int, notes: tuple[Problem, ...]) -> _Part:
-    settings, found = kubelet_fields.decode(node, source, minor)
-    return _Part(settings, (*notes, *found))
+    settings, unused = kubelet_fields.decode(node, source, minor)
+    return _Part(settings, (*notes, *unused))
 
 
 def _looks_like_a_fragment(node: Node) -> bool:

@@ -127,26 +127,26 @@ def parse_topology_options(options: Options, version: str, gates: Gates) -> Topo
 
 
 def _cpu_unavailable(name: str, value: str, minor: int, gates: Gates) -> str:
-    found = stage(CPU_STAGES, name, minor)
-    if found is None and minor == 22:
+    maturity = stage(CPU_STAGES, name, minor)
+    if maturity is None and minor == 22:
         return f"unsupported cpumanager option: {quoted(name)} ({value})"
-    if found is None:
+    if maturity is None:
         return f"unknown CPU Manager Policy option: {quoted(name)}"
-    if _closed(f"CPUManagerPolicy{found.title()}Options", minor, gates):
-        return f"CPU Manager Policy {found.title()}-level Options not enabled, but option {quoted(name)} provided"
+    if _closed(f"CPUManagerPolicy{maturity.title()}Options", minor, gates):
+        return f"CPU Manager Policy {maturity.title()}-level Options not enabled, but option {quoted(name)} provided"
     return ""
 
 
 def _topology_unavailable(name: str, minor: int, gates: Gates) -> str:
-    found = stage(TOPOLOGY_STAGES, name, minor)
-    if found is None:
+    maturity = stage(TOPOLOGY_STAGES, name, minor)
+    if maturity is None:
         return f"unknown Topology Manager Policy option: {quoted(name)}"
-    if not _closed(f"TopologyManagerPolicy{found.title()}Options", minor, gates):
+    if not _closed(f"TopologyManagerPolicy{maturity.title()}Options", minor, gates):
         return ""
     group = (
-        f"topology manager policy {found}-level options"
+        f"topology manager policy {maturity}-level options"
         if minor >= 33
-        else f"Topology Manager Policy {found.title()}-level Options"
+        else f"Topology Manager Policy {maturity.title()}-level Options"
     )
     return f"{group} not enabled, but option {quoted(name)} provided"
 

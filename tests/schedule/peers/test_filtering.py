@@ -5,7 +5,7 @@ import pytest
 from numaware.schedule.peers.filtering import SUCCESS, Status, filter_node
 from numaware.schedule.peers.zones import Policy, Scope
 from numaware.workload.pod import Pod
-from peer_nodes import GPU, Amounts, burstable, guaranteed, pod, topology, zone
+from support.peer_nodes import GPU, Amounts, burstable, guaranteed, pod, topology, zone
 
 REPORTED = frozenset({"cpu", "memory", GPU, "hugepages-2Mi"})
 SMALL: Amounts = {"cpu": 2, "memory": "1Gi"}

@@ -5,7 +5,7 @@ import pytest
 from numaware.schedule.peers.kai import place, score
 from numaware.schedule.peers.placement import REFUSED, UNJUDGED
 from numaware.schedule.peers.zones import Policy
-from peer_nodes import GPU, amounts, burstable, guaranteed, pod, topology, zone
+from support.peer_nodes import GPU, amounts, burstable, guaranteed, pod, topology, zone
 
 FULL = {"cpu": 8, "memory": 8, GPU: 2}
 HALF = {"cpu": 4, "memory": 8, GPU: 1}

@@ -6,7 +6,7 @@ from numaware.schedule.peers import kai
 from numaware.schedule.peers.koordinator import place, score
 from numaware.schedule.peers.placement import REFUSED, UNJUDGED
 from numaware.schedule.peers.zones import Policy
-from peer_nodes import GPU, amounts, guaranteed, pod, topology, zone
+from support.peer_nodes import GPU, amounts, guaranteed, pod, topology, zone
 
 FULL = {"cpu": 8, "memory": 8}
 HALF_USED = (zone(0, {"cpu": 4, "memory": 8}, FULL), zone(1, {"cpu": 4, "memory": 8}, FULL))

@@ -5,7 +5,7 @@ import pytest
 from numaware.schedule.peers.score import Strategy, score_node
 from numaware.schedule.peers.zones import Policy, Topology
 from numaware.workload.pod import Pod
-from peer_nodes import GPU, guaranteed, pod, topology, zone
+from support.peer_nodes import GPU, guaranteed, pod, topology, zone
 
 LEAST = Strategy("LeastNUMANodes")
 FOUR = {"cpu": 4, "memory": 4}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from numaware.schedule.peers.filtering import SUCCESS, filter_node
 from numaware.schedule.peers.over_reserve import assume
-from peer_nodes import GPU, amounts, burstable, guaranteed, pod, topology, zone
+from support.peer_nodes import GPU, amounts, burstable, guaranteed, pod, topology, zone
 
 REPORTED = frozenset({"cpu", "memory", GPU})
 NODE = topology(zone(0, {"cpu": 4, "memory": 8, GPU: 1}), zone(1, {"cpu": 4, "memory": 8}))

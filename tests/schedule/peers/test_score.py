@@ -7,7 +7,7 @@ import pytest
 from numaware.schedule.peers.score import STRATEGIES, Strategy, StrategyType, score_node
 from numaware.schedule.peers.zones import Policy
 from numaware.workload.pod import Container, Pod
-from peer_nodes import GPU, burstable, guaranteed, pod, topology, zone
+from support.peer_nodes import GPU, burstable, guaranteed, pod, topology, zone
 
 ASK = pod(guaranteed({"cpu": 2, "memory": "1Gi"}))
 # Least: cpu 75, memory 75 -> 75 and cpu 50, memory 50 -> 50.

@@ -5,7 +5,7 @@ import pytest
 from numaware.machine.cpuset import CpuSet, list_form
 from numaware.schedule.peers.volcano import Fit, NumaInfo, Task, bind, predicate, scores
 from numaware.schedule.peers.volcano_cpus import Cpu, machine, take
-from peer_nodes import burstable, guaranteed, pod
+from support.peer_nodes import burstable, guaranteed, pod
 
 
 def node(

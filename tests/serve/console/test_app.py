@@ -11,11 +11,11 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from console_world import console
 from numaware.errors import InputError
 from numaware.serve.console.app import Access, serving_console
-from numaware.serve.console.gates import TokenGate
+from numaware.serve.console.authentication import TokenAuthentication
 from numaware.web import Tls
+from support.console_world import console
 
 SECRET = str(uuid.UUID(int=13))
 EVERYWHERE = ("0.0.0.0:0", "[::]:0", ":0")
@@ -56,7 +56,7 @@ def test_beyond_loopback_without_a_gate_it_does_not_start(address: str, tls: Tls
 
 
 def test_beyond_loopback_it_answers_to_any_name_and_only_with_a_token() -> None:
-    access = Access(EVERYWHERE[0], TokenGate(SECRET))
+    access = Access(EVERYWHERE[0], TokenAuthentication(SECRET))
     bearer = {"authorization": f"Bearer {SECRET}", "host": "numa.example"}
     assert status_of(access, "/api/v1/cluster", {"host": "numa.example"}) == ("http", 401)
     assert status_of(access, "/api/v1/cluster", bearer) == ("http", 200)
@@ -64,9 +64,9 @@ def test_beyond_loopback_it_answers_to_any_name_and_only_with_a_token() -> None:
 
 def test_that_tokens_would_travel_in_the_clear_is_said(tls: Tls) -> None:
     for access, lines in (
-        (Access(EVERYWHERE[0], TokenGate(SECRET)), 1),
-        (Access(EVERYWHERE[0], TokenGate(SECRET), tls=tls), 0),
-        (Access("127.0.0.1:0", TokenGate(SECRET)), 0),
+        (Access(EVERYWHERE[0], TokenAuthentication(SECRET)), 1),
+        (Access(EVERYWHERE[0], TokenAuthentication(SECRET), tls=tls), 0),
+        (Access("127.0.0.1:0", TokenAuthentication(SECRET)), 0),
     ):
         with capture_logs() as logged:
             status_of(access, "/healthz")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from colour_contrast import contrast
+from support.colour_contrast import contrast
 
 TOKENS = (Path(__file__).parents[3] / "web" / "src" / "tokens.css").read_text(encoding="utf-8")
 GROUNDS = ("bg", "surface", "surface-2")

@@ -8,13 +8,14 @@ import uuid
 import pytest
 from starlette.routing import Route
 
-from console_world import client, console, shared_console
 from numaware.kube.reviews import Caller
-from numaware.serve.console import guards, site, stream
+from numaware.serve.console import middleware, site
+from numaware.serve.console.api import stream
+from numaware.serve.console.api.problems import ProblemError
 from numaware.serve.console.app import application
-from numaware.serve.console.gates import PATHS, ClusterGate, TokenGate
-from numaware.serve.console.guards import Ask
-from numaware.serve.console.problems import ProblemError
+from numaware.serve.console.authentication import PATHS, ClusterAuthentication, TokenAuthentication
+from numaware.serve.console.middleware import Ask
+from support.console_world import client, console, shared_console
 
 SECRET = str(uuid.UUID(int=12))
 BEARER = {"authorization": f"Bearer {SECRET}"}
@@ -48,19 +49,19 @@ def test_the_table_of_routes_is_not_empty_and_all_of_it_can_be_walked() -> None:
 @pytest.mark.parametrize(("method", "path"), GUARDED)
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}], ids=["no token", "wrong token"])
 def test_without_a_token_every_door_is_shut(method: str, path: str, headers: dict[str, str]) -> None:
-    answer = client(gate=TokenGate(SECRET)).request(method, path, headers=headers)
+    answer = client(gate=TokenAuthentication(SECRET)).request(method, path, headers=headers)
     assert answer.status_code == 401
     assert answer.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/api", "/api/v2/nodes", "/healthz/", "/healthz/x", "/assets/"])
 def test_so_is_every_wall(path: str) -> None:
-    assert client(gate=TokenGate(SECRET)).get(path).status_code == 401
+    assert client(gate=TokenAuthentication(SECRET)).get(path).status_code == 401
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(OPEN))
 def test_what_is_open_tells_nothing_of_the_cluster(method: str, path: str) -> None:
-    answer = client(gate=TokenGate(SECRET)).request(method, path)
+    answer = client(gate=TokenAuthentication(SECRET)).request(method, path)
     assert answer.status_code == 200
     kinds = ("text/html", "text/javascript", "text/css", "image/svg+xml")
     assert answer.headers["content-type"].startswith(kinds) or answer.content == b'{"status":"ok"}'
@@ -68,7 +69,7 @@ def test_what_is_open_tells_nothing_of_the_cluster(method: str, path: str) -> No
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_only_reading_is_open(method: str) -> None:
-    assert client(gate=TokenGate(SECRET)).request(method, "/overview").status_code == 401
+    assert client(gate=TokenAuthentication(SECRET)).request(method, "/overview").status_code == 401
 
 
 class FakeViewer:
@@ -90,7 +91,7 @@ class FakeViewer:
 @pytest.mark.parametrize(("method", "path"), GUARDED)
 def test_with_the_wrong_verb_every_door_is_shut(method: str, path: str) -> None:
     others = {"get", "post", "put"} - {method.lower()}
-    answer = client(gate=ClusterGate(FakeViewer(*others))).request(method, path, headers=BEARER)
+    answer = client(gate=ClusterAuthentication(FakeViewer(*others))).request(method, path, headers=BEARER)
     assert answer.status_code == 403
     assert answer.json()["detail"] == f"eve may not {method.lower()} {PATHS}{path}"
 
@@ -98,13 +99,15 @@ def test_with_the_wrong_verb_every_door_is_shut(method: str, path: str) -> None:
 @pytest.mark.parametrize(("method", "path"), [door for door in GUARDED if door != ("GET", EVENTS)])
 def test_with_the_right_one_it_opens(method: str, path: str) -> None:
     found = console(nodes=2) if method != "GET" else shared_console()
-    answer = client(found, gate=ClusterGate(FakeViewer(method.lower()))).request(method, path, headers=BEARER)
+    answer = client(found, gate=ClusterAuthentication(FakeViewer(method.lower()))).request(
+        method, path, headers=BEARER
+    )
     assert answer.status_code not in (401, 403, 500, 503)
 
 
 @pytest.mark.parametrize(("method", "path"), [door for door in GUARDED if door[0] != "GET"])
 def test_no_door_takes_more_than_it_can_carry(method: str, path: str) -> None:
-    length = guards.MOST_UPLOAD if "diagnose" in path else guards.MOST_BYTES
+    length = middleware.MOST_UPLOAD if "diagnose" in path else middleware.MOST_BYTES
     answer = client().request(method, path, content=b"{}", headers={"content-length": str(length + 1)})
     assert answer.status_code == 413
 
@@ -128,18 +131,18 @@ class FakeDoorkeeper:
 
 def test_a_stream_ends_when_its_reader_may_not_read_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "_BEAT_SECONDS", 0.01)
-    monkeypatch.setattr(guards, "_SECONDS_OF_TRUST", 0)
-    keeper = FakeDoorkeeper(5)
-    answer = client(console(nodes=2), gate=keeper).get(EVENTS, headers={"accept": "text/event-stream"})
+    monkeypatch.setattr(middleware, "_SECONDS_OF_TRUST", 0)
+    writer = FakeDoorkeeper(5)
+    answer = client(console(nodes=2), gate=writer).get(EVENTS, headers={"accept": "text/event-stream"})
     assert answer.status_code == 200
     # Once at the door, and once before each event.
     assert [line.split()[1] for line in answer.text.splitlines()[::3]] == ["hello", "beat", "beat", "beat"]
-    assert keeper.left == -1
+    assert writer.left == -1
 
 
 def test_a_reader_is_not_looked_at_for_every_event(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "_BEAT_SECONDS", 0.001)
-    monkeypatch.setattr(guards, "_SECONDS_OF_TRUST", 1)
+    monkeypatch.setattr(middleware, "_SECONDS_OF_TRUST", 1)
     keeper = FakeDoorkeeper(2)
     answer = client(console(nodes=2), gate=keeper).get(EVENTS, headers={"accept": "text/event-stream"})
     assert answer.text.count("event: ") > 3

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
-from console_world import console
 from numaware.serve.console.app import application
+from support.console_world import console
 
 # It calls from a host of its own choice.
 APP = application(console(nodes=6), names=frozenset())

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from console_world import client
 from numaware.serve.console.site import STATIC
+from support.console_world import client
 
 WEB = Path(__file__).parents[3] / "web"
 SOURCES = (

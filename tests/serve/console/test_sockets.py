@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from console_server import RunningConsole, running
-from console_world import console
-from fake_prometheus import fake_prometheus
 from numaware import web
-from numaware.serve.console import guards
+from numaware.serve.console import middleware
 from numaware.serve.console.app import Access
-from numaware.serve.console.prometheus import PATH
+from numaware.serve.console.openfuyao.prometheus import PATH
+from support.console_server import RunningConsole, running
+from support.console_world import console
+from support.fake_prometheus import fake_prometheus
 
 SLOW = 200
 # Long enough for all of them to come and others to be answered meanwhile, on a machine that has more to do.
@@ -32,7 +32,7 @@ BODY = (
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningConsole]:
     """A console with little patience."""
     monkeypatch.setattr(web, "_SECONDS_FOR_HEAD", PATIENCE)
-    monkeypatch.setattr(guards, "_SECONDS_FOR_BODY", PATIENCE)
+    monkeypatch.setattr(middleware, "_SECONDS_FOR_BODY", PATIENCE)
     with running(lambda: console(nodes=2)) as found:
         yield found
 

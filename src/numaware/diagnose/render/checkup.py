@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from numaware.diagnose.checkup import STATUSES, Check, Status
+from numaware.diagnose.doctor.check import STATUSES, Check, Status
 from numaware.diagnose.finding import Message, is_trouble
 from numaware.diagnose.finding import worst_first as by_severity
 from numaware.diagnose.render.json import to_builtins

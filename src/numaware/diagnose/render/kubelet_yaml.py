@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from numaware.diagnose.finding import Message
-from numaware.diagnose.recommend import Recommendation
+from numaware.diagnose.recommend.configuration import Recommendation
 from numaware.diagnose.texts import Lang, label
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.quantity import Quantity

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 from numaware.diagnose.finding import Finding, Message
+from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts.template import MissingFactError, Specs, fill
 from numaware.diagnose.texts.text import Text
 
@@ -14,7 +15,7 @@ Lang = Literal["en", "zh"]
 LANGUAGES: tuple[Lang, ...] = get_args(Lang)
 
 # A sentence of ours, or a quote: what a kubelet or a scheduler said stays in its own words.
-Words = Message | str
+Words = Message | Reason | str
 
 _MODULES: dict[Lang, str] = {"en": "english", "zh": "chinese"}
 
@@ -30,6 +31,7 @@ class Told(NamedTuple):
 class _Language(Protocol):
     TEXTS: Mapping[str, Text]  # code, or code/variant
     LABELS: Mapping[str, str]  # what stands beneath a marked line, and the fixed words of the renderers
+    REASONS: Mapping[str, str]  # by the code of a reason
     SPECS: Specs
 
 
@@ -58,15 +60,21 @@ def label(message: Message | str, lang: Lang = "en") -> str:
 
 
 def say(words: Words, lang: Lang = "en") -> str:
-    """A message in a language; what somebody else said is quoted as it is."""
-    return words if isinstance(words, str) else label(words, lang)
+    """A message or a reason in a language; what somebody else said is quoted as it is."""
+    match words:
+        case str():
+            return words
+        case Reason():
+            language = _language(lang)
+            return fill(language.REASONS[words.code], worded(words.named_facts, lang), language.SPECS)
+    return label(words, lang)
 
 
 def worded(value: Any, lang: Lang = "en") -> Any:
-    """Facts as plain JSON values: every message among them is told."""
+    """Facts as plain JSON values: every message and reason among them is told."""
     match value:
-        case Message():
-            return label(value, lang)
+        case Message() | Reason():
+            return say(value, lang)
         case dict():
             return {key: worded(one, lang) for key, one in value.items()}
         case list() | tuple():

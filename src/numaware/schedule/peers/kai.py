@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from numaware.schedule.peers.placement import REFUSED, UNJUDGED, Placement, gathered, subsets
+from numaware.schedule.peers.placement import REFUSED, UNJUDGED, PeerPlacement, gathered, subsets
 from numaware.schedule.peers.requests import pod_request
 from numaware.schedule.peers.zones import Policy, Topology, Zone
 from numaware.workload.pod import NANO, Pod, Resources, amount
@@ -33,7 +33,7 @@ class _Books(NamedTuple):
         )
 
 
-def place(topology: Topology, pod: Pod, *, ignored: frozenset[str] = frozenset()) -> Placement:
+def place(topology: Topology, pod: Pod, *, ignored: frozenset[str] = frozenset()) -> PeerPlacement:
     """Whether KAI would send the pod there, and which zones it would expect the kubelet to use.
 
     `ignored` is the administrator's `ignoreList`: resources whose kubelet manager is switched off.
@@ -56,10 +56,10 @@ def place(topology: Topology, pod: Pod, *, ignored: frozenset[str] = frozenset()
             return UNJUDGED if policy == "best-effort" else REFUSED
         if stays:
             _take(books, chosen, wanted, taken)
-    return Placement(admitted=True, zones=gathered(taken))
+    return PeerPlacement(admitted=True, zones=gathered(taken))
 
 
-def score(placement: Placement) -> int:
+def score(placement: PeerPlacement) -> int:
     """100 for one zone, 50 for two, and so on; 0 where the pod fits no zones or the rule has no say."""
     return 100 // placement.span if placement.span else 0
 

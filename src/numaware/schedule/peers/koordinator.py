@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from numaware.machine.cpuset import iter_bits
-from numaware.schedule.peers.placement import REFUSED, UNJUDGED, Placement, gathered
+from numaware.schedule.peers.placement import REFUSED, UNJUDGED, PeerPlacement, gathered
 from numaware.schedule.peers.requests import pod_request
 from numaware.schedule.peers.zones import Policy, Topology, Zone
 from numaware.twin.hardware import mask_order, sums
@@ -31,7 +31,7 @@ class _Hinted(NamedTuple):
     hints: Hints
 
 
-def place(topology: Topology, pod: Pod) -> Placement:
+def place(topology: Topology, pod: Pod) -> PeerPlacement:
     """Whether Koordinator would send the pod there, and how it would split it over the zones."""
     zones, policy = tuple(sorted(topology.zones, key=lambda zone: zone.id)), topology.manager.policy
     if policy == "none" or not zones:
@@ -52,10 +52,10 @@ def place(topology: Topology, pod: Pod) -> Placement:
     for one in hinted:
         if not _split(chosen, one.name, one.wanted, taken):
             return REFUSED
-    return Placement(admitted=True, zones=gathered(taken))
+    return PeerPlacement(admitted=True, zones=gathered(taken))
 
 
-def score(topology: Topology, placement: Placement) -> int:
+def score(topology: Topology, placement: PeerPlacement) -> int:
     """How empty the zones used would be left (LeastAllocated, equal weights): their true load after placement."""
     given = dict(placement.zones)
     used = [zone for zone in topology.zones if zone.id in given]

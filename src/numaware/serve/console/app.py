@@ -15,11 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from numaware.errors import InputError
-from numaware.serve.console import fuyao, prometheus, site
-from numaware.serve.console.api import Console
-from numaware.serve.console.guards import LOOPBACK, Gate, Guard, Rate
-from numaware.serve.console.operations import Call, Operation, openapi, packed, route
-from numaware.serve.console.problems import ProblemError, answer
+from numaware.serve.console import site
+from numaware.serve.console.api.operations import Call, Operation, openapi, packed, route
+from numaware.serve.console.api.problems import ProblemError, answer
+from numaware.serve.console.api.routes import Console
+from numaware.serve.console.middleware import LOOPBACK, Authentication, Guard, Rate
+from numaware.serve.console.openfuyao import endpoints, prometheus
 from numaware.web import Tls, host_and_port, serving
 
 _log = structlog.get_logger(__name__)
@@ -31,7 +32,7 @@ class Access(NamedTuple):
     """Where the console is served, the gate that callers have to pass, the Prometheus it may ask, and its certificate."""
 
     address: str
-    gate: Gate | None = None
+    gate: Authentication | None = None
     prometheus: str | None = None
     tls: Tls | None = None
 
@@ -40,7 +41,7 @@ def application(
     console: Console,
     *,
     names: frozenset[str] = LOOPBACK,
-    gate: Gate | None = None,
+    gate: Authentication | None = None,
     metrics: str | None = None,
 ) -> Starlette:
     """The ASGI application; `names` are the hosts it answers to, empty for all; `metrics` is a Prometheus."""
@@ -66,7 +67,7 @@ def application(
         routes=[
             *(route(operation) for operation in operations),
             route(Operation("GET", "/openapi.json", "This document", described, dict)),
-            *fuyao.routes(console),
+            *endpoints.routes(console),
             *prometheus.routes(metrics),
             *page,
         ],

@@ -13,9 +13,9 @@ from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
-from numaware.serve.console.census import pool_of
-from numaware.serve.console.shape import Policy, Scope
-from numaware.serve.console.words import retold
+from numaware.serve.console.views.pod_shape import Policy, Scope
+from numaware.serve.console.views.wall_model import pool_of
+from numaware.serve.console.views.words import retold
 from numaware.serve.console.world import Change, Status, Switch, SwitchError, World
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.node import Node

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from numaware.serve.console.problems import ProblemError
+from numaware.serve.console.api.problems import ProblemError
 
 STATIC = Path(__file__).with_name("static")
 _TYPES = {

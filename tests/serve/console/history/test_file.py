@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from console_world import NOW
 from numaware.errors import InputError
 from numaware.serve.console.history.file import DAY, HOUR, HistoryFile, inflate
-from recorded_world import lab, recording
+from support.console_world import NOW
+from support.recorded_world import lab, recording
 
 MINUTE = 60_000
 
@@ -143,7 +143,7 @@ def test_a_file_never_grows_beyond_its_bound_and_keeps_the_latest(tmp_path: Path
         for step in range(500):
             recorded.look(NOW - HOUR + step * 7_000)
             assert path.stat().st_size <= bound
-        assert not recorded.history.keeper.problem
+        assert not recorded.history.writer.problem
         span = recorded.kept_spans()[-1]
         assert NOW - HOUR < span["fromMs"] < span["toMs"]
         # What happened an hour ago is not told any more, but what is, is.

@@ -18,7 +18,7 @@ from numaware.diagnose.texts.chinese import (
 )
 from numaware.diagnose.texts.chinese.words import SPECS as WORDS
 
-__all__ = ["LABELS", "SPECS", "TEXTS"]
+__all__ = ["LABELS", "REASONS", "SPECS", "TEXTS"]
 
 LABELS = {
     **labels.LABELS,
@@ -28,6 +28,7 @@ LABELS = {
     **scheduling.LABELS,
     **views.LABELS,
 }
+REASONS = scheduling.REASONS
 SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS, **quoting.SPECS}
 TEXTS = {
     **refusals.TEXTS,

@@ -116,6 +116,12 @@ TEXTS: Mapping[str, Text] = {
         "{message:sentence}",
         ("{field}: {near}", "可用的值：{allowed:or}"),
     ),
+    "unknown-policy/platform": Text(
+        'kubelet 无法启动：策略 "{given}" 在 {platform} 上不可用',
+        "{message:sentence}kubelet 认识这个策略，但它是为另一种操作系统准备的：内存管理器在 Windows 上有 BestEffort，在其他系统上有 "
+        "Static。",
+        ("memoryManagerPolicy: None", "或者为系统预留内存并使用：\nmemoryManagerPolicy: Static"),
+    ),
     "unknown-policy-option": Text(
         'kubelet 无法启动：未知的策略选项 "{option}"',
         "[[这个版本的 kubelet 不认识 {manager} 的策略选项 {option}。]]{message:sentence}",
@@ -141,10 +147,23 @@ TEXTS: Mapping[str, Text] = {
         "{message:sentence}它的插槽比 NUMA 节点多。",
         ("从 cpuManagerPolicyOptions 中去掉 align-by-socket",),
     ),
+    "incompatible-policy-options/no-distances": Text(
+        "kubelet 无法启动：prefer-closest-numa-nodes 不适合这台机器",
+        "{message:sentence}该选项按 NUMA 节点之间的距离选择节点，而这台机器没有给出全部距离。",
+        (
+            "从 topologyManagerPolicyOptions 中去掉 prefer-closest-numa-nodes",
+            "看看内核知道哪些距离；在虚拟机里把距离透传进来：\ncat /sys/devices/system/node/node*/distance",
+        ),
+    ),
     "kubelet-configuration-invalid": Text(
         "kubelet 无法启动：{path} 无效",
         "{message:sentence}",
         ("{fix}",),
+    ),
+    "kubelet-configuration-invalid/gate": Text(
+        "kubelet 无法启动：{path} 无效",
+        "{message:sentence}特性门控随版本增减：特性成熟后先被锁定，然后被移除。",
+        ("从 featureGates 中去掉 {gate}",),
     ),
     "not-a-kubelet-configuration": Text(
         "{file} 不是 KubeletConfiguration",

@@ -17,7 +17,7 @@ from numaware.diagnose.texts.english import (
 )
 from numaware.diagnose.texts.english.words import SPECS as WORDS
 
-__all__ = ["LABELS", "SPECS", "TEXTS"]
+__all__ = ["LABELS", "REASONS", "SPECS", "TEXTS"]
 
 LABELS = {
     **labels.LABELS,
@@ -27,5 +27,6 @@ LABELS = {
     **scheduling.LABELS,
     **views.LABELS,
 }
+REASONS = scheduling.REASONS
 SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS}
 TEXTS = {**refusals.TEXTS, **startup.TEXTS, **advice.TEXTS, **fine.TEXTS, **lint.TEXTS, **doctor.TEXTS}

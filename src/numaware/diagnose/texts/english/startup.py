@@ -127,6 +127,15 @@ TEXTS: Mapping[str, Text] = {
         "{message:sentence}",
         ("{field}: {near}", "use one of: {allowed:or}"),
     ),
+    "unknown-policy/platform": Text(
+        'the kubelet does not start: policy "{given}" is not there on {platform}',
+        "{message:sentence} Kubelets know the policy, but it was made for another operating system: the Memory Manager has "
+        "BestEffort on Windows, and Static elsewhere.",
+        (
+            "memoryManagerPolicy: None",
+            "or, with memory reserved for the system:\nmemoryManagerPolicy: Static",
+        ),
+    ),
     "unknown-policy-option": Text(
         'the kubelet does not start: unknown policy option "{option}"',
         "[[A kubelet of this version does not know the {manager} policy option {option}. ]]{message:sentence}",
@@ -155,10 +164,27 @@ TEXTS: Mapping[str, Text] = {
         "{message:sentence} It has more sockets than NUMA nodes.",
         ("remove align-by-socket from cpuManagerPolicyOptions",),
     ),
+    "incompatible-policy-options/no-distances": Text(
+        "the kubelet does not start: prefer-closest-numa-nodes does not fit this machine",
+        "{message:sentence} The option chooses NUMA nodes by the distances between them, and the machine does not tell all "
+        "of these.",
+        (
+            "remove prefer-closest-numa-nodes from topologyManagerPolicyOptions",
+            (
+                "see what the kernel knows, and in a virtual machine pass the distances through:\n"
+                "cat /sys/devices/system/node/node*/distance"
+            ),
+        ),
+    ),
     "kubelet-configuration-invalid": Text(
         "the kubelet does not start: {path} is not valid",
         "{message:sentence}",
         ("{fix}",),
+    ),
+    "kubelet-configuration-invalid/gate": Text(
+        "the kubelet does not start: {path} is not valid",
+        "{message:sentence} Gates come and go with the releases: what is finished is locked, and then gone.",
+        ("remove {gate} from featureGates",),
     ),
     "not-a-kubelet-configuration": Text(
         "{file} is not a KubeletConfiguration",

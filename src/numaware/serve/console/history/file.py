@@ -26,7 +26,8 @@ MOST_BYTES = 1 << 30
 RENEWED_EVERY = DAY
 
 _OURS = 0x4E554D41
-_VERSION = 1
+# 2: a kubelet's configuration and state as `twin/node_codec.py` writes them.
+_VERSION = 2
 _MAGIC = b"SQLite format 3\x00"
 _PAGE = 4096
 _MOST_RAW = 256 << 20

@@ -8,24 +8,22 @@ the two functions that find it are made is the file's business.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
+from numaware.schedule.candidate_twins import CandidateTwin, candidate_twins
 from numaware.schedule.cluster import Load
-from numaware.schedule.counts import Counts
-from numaware.schedule.facts import NodeFacts
-from numaware.schedule.guesses import Guess, guesses
-from numaware.schedule.knowledge import PartialNode
 from numaware.schedule.ledger import ContainerPart, Placement, ZonePart
+from numaware.schedule.node_facts import NodeFacts
+from numaware.schedule.partial_node import PartialNode
+from numaware.schedule.published_counts import Counts
 from numaware.serve.console.world import Change, Event, Happening, Source, Story, Switch, Waiting
-from numaware.twin.config import KubeletConfig
-from numaware.twin.cpu.static import CpuState
-from numaware.twin.device.manager import DeviceState
 from numaware.twin.hardware import Hardware
 from numaware.twin.kubelet import Kubelet, start
-from numaware.twin.memory.static import Block, MemoryState, NodeMemory
-from numaware.twin.node import Node, NodeState
+from numaware.twin.node import Node
+from numaware.twin.node_codec import ConfigText, EncodedState
 from numaware.workload.demand import Amounts
 from numaware.workload.pod import Pod
 
@@ -34,7 +32,7 @@ class Ground(msgspec.Struct, frozen=True, array_like=True):
     """A machine and its kubelet's settings."""
 
     hardware: Hardware
-    config: KubeletConfig
+    config: ConfigText
 
 
 class Heard(NamedTuple):
@@ -103,28 +101,15 @@ class _Waits(msgspec.Struct, frozen=True, array_like=True):
     message: str
 
 
-class _Books(msgspec.Struct, frozen=True, array_like=True):
-    """What the managers remember. `file` is None where it says what `devices` says."""
-
-    cpus: CpuState
-    memory: tuple[NodeMemory, ...]
-    blocks: dict[str, dict[str, tuple[Block, ...]]]
-    memory_reuse: tuple[str, tuple[tuple[int, str, int], ...]]
-    devices: dict[str, dict[str, dict[str, int]]]
-    file: dict[str, dict[str, dict[str, int]]] | None
-    taken: dict[str, int]
-    device_reuse: tuple[str, Mapping[str, int]]
-
-
 class _Node(msgspec.Struct, frozen=True, array_like=True):
-    """A node that is known by counts has those and the books of every guess, any other its ground and one book."""
+    """A node that is known by counts has those and the state of every candidate twin, any other its ground and one state."""
 
     facts: NodeFacts
     heard: Heard
     ground: int | None
     counts: Counts | None
     exact: bool
-    books: tuple[_Books, ...]
+    states: tuple[EncodedState, ...]
     pods: tuple[_Pod, ...]
     used: dict[str, int]
     shares: dict[int, int]
@@ -180,9 +165,9 @@ class Packer:
                 None if partial else self._ground(node.kubelet),
                 node.counts if isinstance(node, PartialNode) else None,
                 node.exact if isinstance(node, PartialNode) else True,
-                tuple(_books(guess.node.state) for guess in node.guesses)
+                tuple(EncodedState.of(candidate.node.state) for candidate in node.candidate_twins)
                 if isinstance(node, PartialNode)
-                else (_books(node.state),),
+                else (EncodedState.of(node.state),),
                 tuple(
                     self._pod(uid, pod, moment.letters.get(uid), moment.stories.get(uid))
                     for uid, pod in node.state.pods.items()
@@ -207,7 +192,7 @@ class Packer:
         return _Pod(uid, pod.name, pod.namespace, number, letter, _packed_story(story) if story else None)
 
     def _ground(self, kubelet: Kubelet) -> int:
-        return self._number_of(msgspec.json.encode(Ground(kubelet.hardware, kubelet.config)))
+        return self._number_of(_encoded_ground(kubelet))
 
 
 class Unpacker:
@@ -243,15 +228,15 @@ class Unpacker:
 
     def _node(self, found: _Node, pods: dict[str, Pod]) -> Node:
         if found.counts is not None:
-            made = guesses(found.counts)
+            made = candidate_twins(found.counts)
             after = tuple(
-                Guess(guess.assumed, Node(guess.node.kubelet, _state(books, pods)))
-                for guess, books in zip(made, found.books, strict=True)
+                CandidateTwin(candidate.assumed, Node(candidate.node.kubelet, state.state(pods)))
+                for candidate, state in zip(made, found.states, strict=True)
             )
             return PartialNode(found.counts, after, exact=found.exact)
-        if found.ground is None or len(found.books) != 1:
+        if found.ground is None or len(found.states) != 1:
             raise ValueError("a node without its machine")
-        return Node(self._kubelet(found.ground), _state(found.books[0], pods))
+        return Node(self._kubelet(found.ground), found.states[0].state(pods))
 
     def _pod(self, one: _Pod) -> Pod:
         template = self._templates.get(one.template)
@@ -267,12 +252,17 @@ class Unpacker:
             if len(self._kubelets) >= _MOST_KUBELETS:
                 self._kubelets.clear()
             ground = _GROUND.decode(self._value_of(number))
-            known = self._kubelets[number] = start(ground.hardware, ground.config)
+            known = self._kubelets[number] = start(ground.hardware, ground.config.configuration())
         return known
 
 
 _MOST_TEMPLATES = 50_000
 _MOST_KUBELETS = 5_000
+
+
+@lru_cache(maxsize=_MOST_KUBELETS)
+def _encoded_ground(kubelet: Kubelet) -> bytes:
+    return msgspec.json.encode(Ground(kubelet.hardware, ConfigText.of(kubelet.config)))
 
 
 def _packed_story(story: Story) -> _Story:
@@ -302,35 +292,4 @@ def _placement(place: _Place | None) -> Placement | None:
     zones, containers = place
     return Placement(
         tuple(ZonePart(*zone) for zone in zones), tuple(ContainerPart(*one) for one in containers)
-    )
-
-
-def _books(state: NodeState) -> _Books:
-    cpu, memory, device = state.cpu, state.memory, state.device
-    uid, again = memory.reuse
-    return _Books(
-        cpu,
-        memory.nodes,
-        memory.blocks,
-        (uid, tuple((nodes, kind, size) for (nodes, kind), size in again.items())),
-        device.owned,
-        # Written like this because the order in which pods came is part of both.
-        None if list(device.file.items()) == list(device.owned.items()) else device.file,
-        device.taken,
-        device.reuse,
-    )
-
-
-def _state(books: _Books, pods: dict[str, Pod]) -> NodeState:
-    uid, again = books.memory_reuse
-    return NodeState(
-        books.cpus,
-        MemoryState(books.memory, books.blocks, (uid, {(nodes, kind): size for nodes, kind, size in again})),
-        DeviceState(
-            books.devices,
-            books.devices if books.file is None else books.file,
-            books.taken,
-            books.device_reuse,
-        ),
-        pods,
     )

@@ -1,0 +1,323 @@
+"""A cluster examined: its components, the policies of its node pools, and whether what is published of nodes is true.
+
+The view is a plain value that somebody else fetched, so that the checks are the same for every source.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from numaware.diagnose.doctor.check import Check, checked, unknown, worst_first
+from numaware.diagnose.finding import Evidence, Finding, Message, Severity, Subject, finding
+from numaware.diagnose.rules.lint import World, lint
+from numaware.errors import InputError
+from numaware.machine.words import printable
+from numaware.twin.config import DEFAULT_VERSION
+from numaware.twin.rules import rules_for
+
+_MOST = 12
+_ROLE = "node-role.kubernetes.io/"
+_POOL_LABELS = (
+    "numaware.io/pool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "karpenter.sh/nodepool",
+    "kubernetes.azure.com/agentpool",
+    "doks.digitalocean.com/node-pool",
+    "node.kubernetes.io/instance-type",
+)
+# How many minor versions a kubelet may be behind the API server.
+_SKEW = 3
+
+
+class ClusterNode(NamedTuple):
+    """One node as the API server has it; `pool` is what its provider calls the group it belongs to."""
+
+    name: str
+    pool: str
+    ready: bool
+    kubelet: str
+
+
+class NodeTopology(NamedTuple):
+    """What is published of one node: by whom, its policy and scope; `current` is None where nothing tells."""
+
+    node: str
+    publisher: str
+    policy: str
+    scope: str
+    current: bool | None
+    problem: str = ""
+
+
+class Component(NamedTuple):
+    """The pods of one component: how many there are, how many are ready, and which versions run."""
+
+    name: str
+    pods: int
+    ready: int
+    versions: tuple[str, ...]
+    nodes: frozenset[str] = frozenset()
+
+
+class ClusterView(NamedTuple):
+    """All that is looked at. `topologies` is None where the cluster does not know such objects."""
+
+    name: str
+    version: str
+    nodes: tuple[ClusterNode, ...]
+    topologies: tuple[NodeTopology, ...] | None
+    components: tuple[Component, ...]
+    configs: tuple[tuple[str, bytes], ...] | None
+    own_version: str
+
+
+def examine_cluster(view: ClusterView) -> tuple[Check, ...]:
+    """All checks, the worst first."""
+    return tuple(
+        worst_first(
+            [
+                _kubelets(view),
+                _agent(view),
+                _scheduler(view),
+                *_plugins(view),
+                *_topologies(view),
+                *_pools(view),
+                _configs(view),
+            ]
+        )
+    )
+
+
+# Components
+
+
+def _kubelets(view: ClusterView) -> Check:
+    versions = Counter(node.kubelet for node in view.nodes)
+    facts = {
+        "server": view.version,
+        "versions": [f"{count}x {version}" for version, count in sorted(versions.items())],
+    }
+    return checked("kubelets", Message("doctor-kubelets", facts), _kubelet_findings(view))
+
+
+def _kubelet_findings(view: ClusterView) -> Iterator[Finding]:
+    down = [node.name for node in view.nodes if not node.ready]
+    if down:
+        yield _about("nodes-not-ready", {"nodes": down[:_MOST], "count": len(down)})
+    server = _minor(view.version)
+    old = [
+        node.name
+        for node in view.nodes
+        if server is not None and (minor := _minor(node.kubelet)) is not None and minor < server - _SKEW
+    ]
+    if old:
+        yield _about(
+            "component-old",
+            {
+                "component": "kubelet",
+                "nodes": old[:_MOST],
+                "count": len(old),
+                "wanted": f"v1.{(server or 0) - _SKEW}",
+            },
+            "kubelet",
+        )
+
+
+def _minor(version: str) -> int | None:
+    try:
+        return rules_for(version).minor
+    except ValueError:
+        return None
+
+
+def _agent(view: ClusterView) -> Check:
+    agent = _component(view, "numaware-agent")
+    others = sorted({one.publisher for one in view.topologies or () if one.publisher != "numaware"})
+    if agent is None:
+        seen = Message("doctor-no-agent", {"others": others} if others else {})
+        if others:
+            return unknown("agent", seen)
+        return checked("agent", seen, [_about("component-missing", {"component": "numaware-agent"}, "agent")])
+    facts = {"ready": agent.ready, "pods": agent.pods, "versions": list(agent.versions)}
+    return checked("agent", Message("doctor-component", facts), _agent_findings(view, agent))
+
+
+def _agent_findings(view: ClusterView, agent: Component) -> Iterator[Finding]:
+    without = [node.name for node in view.nodes if node.ready and node.name not in agent.nodes]
+    if without:
+        yield _about(
+            "component-missing",
+            {"component": agent.name, "nodes": without[:_MOST], "count": len(without)},
+            "on-nodes",
+        )
+    yield from _unready(agent)
+    yield from _old(agent, view.own_version)
+
+
+def _scheduler(view: ClusterView) -> Check:
+    found = _component(view, "numaware-scheduler") or _component(view, "numaware-extender")
+    if found is None:
+        return unknown("scheduler", Message("doctor-no-scheduler"))
+    facts = {"ready": found.ready, "pods": found.pods, "versions": list(found.versions)}
+    findings = [*_unready(found), *_old(found, view.own_version)]
+    return checked("scheduler", Message("doctor-component", facts), findings)
+
+
+def _plugins(view: ClusterView) -> Iterator[Check]:
+    plugins = [one for one in view.components if "device-plugin" in one.name]
+    if plugins:
+        shown = [f"{printable(one.name, 80)} {one.ready}/{one.pods}" for one in plugins[:_MOST]]
+        findings = [found for one in plugins[:_MOST] for found in _unready(one)]
+        yield checked("device-plugins", Message("doctor-cluster-plugins", {"plugins": shown}), findings)
+
+
+def _component(view: ClusterView, name: str) -> Component | None:
+    return next((one for one in view.components if one.name == name), None)
+
+
+def _unready(component: Component) -> Iterator[Finding]:
+    if component.ready < component.pods:
+        facts = {"component": printable(component.name, 80), "ready": component.ready, "pods": component.pods}
+        severity: Severity = "warning" if component.ready else "error"
+        yield _about("component-not-ready", facts, severity=severity)
+
+
+def _old(component: Component, wanted: str) -> Iterator[Finding]:
+    behind = [one for one in component.versions if _numbers(one) and _numbers(one) < _numbers(wanted)]
+    if behind:
+        facts = {"component": component.name, "versions": behind[:_MOST], "wanted": wanted}
+        yield _about("component-old", facts)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """`v0.1.0-dirty` as (0, 1, 0); empty where it is no version."""
+    parts = version.lstrip("v").partition("-")[0].split(".")
+    return (
+        tuple(int(part) for part in parts)
+        if all(part.isdecimal() and len(part) < 9 for part in parts)
+        else ()
+    )
+
+
+# What is published of nodes
+
+
+def _topologies(view: ClusterView) -> Iterator[Check]:
+    if view.topologies is None:
+        yield checked(
+            "topology-objects",
+            Message("doctor-no-topology-kind"),
+            [_about("component-missing", {"component": "NodeResourceTopology"}, "kind")],
+        )
+        return
+    publishers = Counter(one.publisher for one in view.topologies)
+    shown = [f"{count}x {publisher}" for publisher, count in sorted(publishers.items())] or ["0"]
+    known = {one.node for one in view.topologies}
+    findings = []
+    without = [node.name for node in view.nodes if node.name not in known]
+    if without:
+        findings.append(_about("nodes-without-topology", {"nodes": without[:_MOST], "count": len(without)}))
+    broken = [one for one in view.topologies if one.problem]
+    findings += [
+        _about("topology-unusable", {"node": one.node, "publisher": one.publisher, "message": one.problem})
+        for one in broken[:_MOST]
+    ]
+    yield checked("topology-objects", Message("doctor-topologies", {"publishers": shown}), findings)
+    yield _freshness(view)
+
+
+def _freshness(view: ClusterView) -> Check:
+    names = {node.name for node in view.nodes}
+    told = [one for one in view.topologies or () if one.node in names and not one.problem]
+    stale = [one.node for one in told if one.current is False]
+    gone = sorted({one.node for one in view.topologies or () if one.node not in names})
+    findings = []
+    if stale:
+        findings.append(_about("topology-stale", {"nodes": stale[:_MOST], "count": len(stale)}))
+    if gone:
+        facts = {"nodes": gone[:_MOST], "count": len(gone)}
+        findings.append(_about("topology-stale", facts, "gone", severity="info"))
+    current = sum(one.current is True for one in told)
+    seen = Message("doctor-fresh", {"current": current, "count": len(told)})
+    if told and not findings and not current:
+        return unknown("topology-fresh", Message("doctor-fresh-unknown"))
+    return checked("topology-fresh", seen, findings)
+
+
+# Policies
+
+
+def _pools(view: ClusterView) -> Iterator[Check]:
+    """One check for each pool: its nodes should be alike."""
+    by_node = {one.node: one for one in view.topologies or () if not one.problem}
+    pools: dict[str, Counter[str]] = {}
+    for node in view.nodes:
+        told = by_node.get(node.name)
+        policy = f"{told.policy or '?'}/{told.scope or '?'}" if told else "?"
+        pools.setdefault(node.pool, Counter())[policy] += 1
+    lines = [
+        f"{printable(pool, 60) or '-'}: {', '.join(f'{count}x {policy}' for policy, count in sorted(seen.items()))}"
+        for pool, seen in sorted(pools.items())[:_MOST]
+    ]
+    findings = [
+        _about("policies-differ", {"pool": printable(pool, 60), "policies": known})
+        for pool, seen in sorted(pools.items())
+        if pool and len(known := sorted(policy for policy in seen if policy != "?")) > 1
+    ]
+    if lines:
+        yield checked("policies", Message("doctor-pools", {"pools": lines}), findings)
+
+
+def _configs(view: ClusterView) -> Check:
+    """The configurations that kubelets themselves report, judged as lint does; equal findings are told once."""
+    if not view.configs:
+        return unknown("kubelet-configs", Message("doctor-no-configz"))
+    versions = {node.name: node.kubelet for node in view.nodes}
+    found: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
+    for node, data in view.configs:
+        for one in _config_findings(node, data, versions.get(node, DEFAULT_VERSION)):
+            if one.severity != "info":
+                found.setdefault((one.code, str(sorted(one.facts.items(), key=str))), (one, []))[1].append(
+                    node
+                )
+    findings = [
+        finding(
+            one.code,
+            Subject("Kubelet", name=nodes[0], node=nodes[0]),
+            {**one.facts, "nodes": nodes[:_MOST]},
+            [Evidence(f"configz of {nodes[0]}")],
+            confidence=one.confidence,
+            severity=one.severity,
+            variant=one.variant,
+        )
+        for one, nodes in found.values()
+    ]
+    return checked("kubelet-configs", Message("doctor-configz", {"count": len(view.configs)}), findings)
+
+
+def _config_findings(node: str, data: bytes, version: str) -> list[Finding]:
+    # A kubelet that answers runs with what it answers: a version that nobody knows is taken for today's.
+    known = version if _minor(version) is not None else DEFAULT_VERSION
+    try:
+        return lint(data, f"configz of {node}", World(version=known)).findings
+    except InputError:
+        return []
+
+
+def _about(
+    code: str, facts: Mapping[str, object], variant: str = "", *, severity: Severity | None = None
+) -> Finding:
+    return finding(code, Subject("Cluster"), facts, [Evidence("cluster")], variant=variant, severity=severity)
+
+
+def pool_of(labels: Sequence[tuple[str, str]]) -> str:
+    """The group of machines that a provider or an administrator put a node into; empty if nothing says."""
+    known = dict(labels)
+    for label in _POOL_LABELS:
+        if known.get(label):
+            return known[label]
+    roles = sorted(name.removeprefix(_ROLE) for name in known if name.startswith(_ROLE) and name != _ROLE)
+    return ",".join(roles)

@@ -1,0 +1,66 @@
+"""All evidence that was handed in, read but not yet judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Generic, NamedTuple, TypeVar
+
+from numaware.diagnose.evidence.attempts import Attempt
+from numaware.diagnose.evidence.logs.journal import Journal
+from numaware.diagnose.finding import Finding
+from numaware.machine.topology import Machine
+from numaware.twin.settings import Settings
+from numaware.twin.state.verify import Checkpoint
+from numaware.workload.manifest import Workload
+
+_Content = TypeVar("_Content")
+
+
+class Piece(NamedTuple, Generic[_Content]):
+    """What one file holds."""
+
+    file: str
+    content: _Content
+
+
+class StateFile(NamedTuple):
+    """A state file as the kubelet reads it, and as bytes for the twin."""
+
+    name: str
+    data: bytes
+    checkpoint: Checkpoint
+
+
+class Reported(NamedTuple):
+    """A node's topology object: nano-units available by NUMA node and resource, and the NUMA node of each CPU."""
+
+    node: str
+    policy: str = ""
+    scope: str = ""
+    zones: Mapping[int, Mapping[str, int]] = MappingProxyType({})
+    numa_of_cpus: Mapping[int, int] = MappingProxyType({})
+
+
+@dataclass
+class Bundle:
+    """Everything by kind. `findings` are those that a file gives by itself."""
+
+    journal: Journal = field(default_factory=Journal)
+    attempts: list[Attempt] = field(default_factory=list)
+    settings: list[Piece[Settings]] = field(default_factory=list)
+    states: list[Piece[StateFile]] = field(default_factory=list)
+    machines: list[Piece[Machine]] = field(default_factory=list)
+    reports: list[Piece[Reported]] = field(default_factory=list)
+    workloads: list[Piece[Workload]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    files: list[tuple[str, str]] = field(default_factory=list)
+
+
+def about(pieces: Sequence[Piece[_Content]], node: str) -> Piece[_Content] | None:
+    """The piece that is about a node: one kept under its name, or the only one there is."""
+    named = [piece for piece in pieces if node and node in piece.file]
+    if len(named) == 1:
+        return named[0]
+    return pieces[0] if len(pieces) == 1 else None

@@ -1,0 +1,174 @@
+"""The sentences in which kubelets refuse pods, and what each of them means.
+
+Events, pod statuses and logs of all releases quote the same error texts, however they are wrapped ("Allocate failed due
+to ..., which is unexpected", "Pod was rejected: ..."). A sentence is recognised by a part that only it has; what is not
+in this table is not guessed at.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from numaware.diagnose.evidence.meaning import Meaning, first_of, fixed, quoting, table
+from numaware.machine.quantity import Quantity
+
+AFFINITY = "TopologyAffinityError"
+SMT = "SMTAlignmentError"
+UNEXPECTED = "UnexpectedAdmissionError"
+
+
+def refusal(message: str, reason: str = "") -> Meaning | None:
+    """Why a pod was refused, from the message of an event, a status or an error; None where nothing says that it was."""
+    found = first_of(_REFUSALS, message)
+    if found is not None:
+        return found
+    if reason == AFFINITY:
+        return Meaning("topology-affinity-error", "event-only")
+    if reason == "OutOfcpu":
+        return Meaning("out-of-cpu")
+    if reason.startswith("OutOf") and reason != "OutOfDisk":
+        resource = reason.removeprefix("OutOf")
+        return Meaning("out-of-resource", "", {"resource": resource, "reason": reason})
+    if reason in (UNEXPECTED, SMT):
+        return Meaning("admission-error", "", {"reason": reason, "message": message or reason})
+    return None
+
+
+_NAME = r"[A-Za-z0-9][\w./-]{0,316}"
+
+
+def _smt_odd(match: re.Match[str]) -> Meaning:
+    requested, threads = int(match[1]), int(match[2])
+    below = requested // threads * threads if threads else 0
+    facts = {
+        "requested": requested,
+        "threads": threads,
+        "fewer": below,
+        "more": below + threads,
+        "option": "full-pcpus-only",
+    }
+    # KUBELET: until 1.31 the same words were used when no whole core was left at all.
+    if threads and requested % threads == 0:
+        return Meaning("smt-alignment-error", "no-cores-left", {**facts, "available": 0})
+    return Meaning("smt-alignment-error", "", facts)
+
+
+def _smt_short(match: re.Match[str]) -> Meaning:
+    available, requested, threads = (int(match[group]) for group in (1, 2, 3))
+    facts = {"available": available, "requested": requested, "threads": threads, "option": "full-pcpus-only"}
+    return Meaning("smt-alignment-error", "no-cores-left", facts)
+
+
+def _cpus(match: re.Match[str]) -> Meaning:
+    facts: dict[str, Any] = {"reason": UNEXPECTED}
+    if match[1]:
+        facts |= {"requested": int(match[1]), "available": int(match[2])}
+    return Meaning("not-enough-exclusive-cpus", "", facts)
+
+
+def _node_resource(match: re.Match[str]) -> Meaning:
+    resource, requested, used, capacity = match.groups()
+    numbers = {"requested": requested, "used": used, "capacity": capacity}
+    if resource == "cpu":
+        return Meaning(
+            "out-of-cpu",
+            "",
+            {name: _thousandths(value) for name, value in numbers.items()} | {"reason": "OutOfcpu"},
+        )
+    amounts = {name: int(value) for name, value in numbers.items()}
+    return Meaning("out-of-resource", "", {**amounts, "resource": resource, "reason": f"OutOf{resource}"})
+
+
+def _thousandths(text: str) -> str:
+    return str(Quantity(int(text) * 10**6))
+
+
+def _devices(match: re.Match[str]) -> Meaning:
+    facts = {"resource": match[1], "requested": int(match[2]), "available": int(match[3])}
+    return Meaning("devices-unavailable", "", facts)
+
+
+def _shared(match: re.Match[str]) -> Meaning:
+    asked, most = match[1], int(match[2])
+    facts = {"asked": asked, "most": most, "resource": asked.partition(":")[0], "shared": True}
+    return Meaning("device-plugin-refused", "", facts)
+
+
+def _rpc(match: re.Match[str]) -> Meaning:
+    call = match.groupdict().get("call") or "Allocate"
+    error = _unwrapped(match["error"])
+    return Meaning("device-plugin-error", "", {"call": call, "error": error})
+
+
+def _unwrapped(text: str) -> str:
+    return text.strip().removesuffix(", which is unexpected").removesuffix(", which is unexpected.").strip()
+
+
+def _other(match: re.Match[str]) -> Meaning:
+    return Meaning("admission-error", "", {"reason": UNEXPECTED, "message": match[0]})
+
+
+# More telling sentences first: some are quoted inside others.
+_REFUSALS = table(
+    (r"SMT Alignment Error: requested (\d{1,9}) cpus not multiple cpus per core = (\d{1,9})", _smt_odd),
+    (
+        (
+            r"SMT Alignment Error: not enough free physical CPUs: available physical CPUs = (\d{1,9}), "
+            r"requested CPUs = (\d{1,9}), CPUs per core = (\d{1,9})"
+        ),
+        _smt_short,
+    ),
+    (
+        r"not enough cpus available to satisfy request(?:: requested=(\d{1,9}), available=(\d{1,9}))?",
+        _cpus,
+    ),
+    (
+        rf"no healthy devices present; cannot allocate unhealthy devices ({_NAME})",
+        lambda match: Meaning("devices-unhealthy", "", {"resource": match[1]}),
+    ),
+    (
+        rf"previously allocated devices are no longer healthy; cannot allocate unhealthy devices ({_NAME})",
+        lambda match: Meaning("devices-unhealthy", "held", {"resource": match[1]}),
+    ),
+    (
+        rf"requested number of devices unavailable for ({_NAME})\. Requested: (\d{{1,9}}), Available: (\d{{1,9}})",
+        _devices,
+    ),
+    (
+        rf"(?:can't|cannot) allocate unregistered device ({_NAME})",
+        lambda match: Meaning("devices-unavailable", "unregistered", {"resource": match[1]}),
+    ),
+    (
+        r"request for '([^']{1,400})' too large: maximum request size for shared resources is (\d{1,9})",
+        _shared,
+    ),
+    (r"device plugin (?P<call>\w{1,60}) rpc failed with err: (?P<error>[^\n]{1,2000})", _rpc),
+    (r"Allocate failed due to (?P<error>rpc error: [^\n]{1,2000})", _rpc),
+    (
+        (
+            r"(?P<error>(?:unknown Device Plugin|endpoint not found in cache for a registered resource:|no containers return in "
+            r"allocation response)[^\n]{1,400})"
+        ),
+        _rpc,
+    ),
+    (
+        (
+            r"\[memorymanager\] (?:failed to (?:get the default NUMA affinity|find the (?:default|extended) preferred hint|"
+            r"find NUMA nodes to extend)|preferred hint violates NUMA node allocation)[^\n]{0,120}"
+        ),
+        quoting("not-enough-memory-on-nodes"),
+    ),
+    (
+        (
+            rf"Node didn't have enough resource: ({_NAME}), requested: (\d{{1,19}}), used: (\d{{1,19}}), "
+            r"capacity: (\d{1,19})"
+        ),
+        _node_resource,
+    ),
+    (
+        r"Resources cannot be allocated with Topology locality",
+        fixed("topology-affinity-error", "event-only"),
+    ),
+    (r"(?:Allocate|Update plugin resources) failed due to [^\n]{1,2000}?, which is unexpected", _other),
+)

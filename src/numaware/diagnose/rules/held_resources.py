@@ -1,0 +1,54 @@
+"""What a pod holds by the state files, beside what a log says about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from numaware.diagnose.evidence.bundle import Bundle
+from numaware.diagnose.finding import Evidence, Finding
+from numaware.twin.state.cpu import CpuCheckpoint
+from numaware.twin.state.device import DeviceCheckpoint
+
+_ADMITTED = ("unaligned-under-best-effort", "cpu-spread-over-nodes-under-best-effort", "aligned")
+
+
+def with_held(bundle: Bundle, found: Finding) -> Finding:
+    """A finding about an admitted pod, with the CPUs and devices it was given; a pod that holds them was admitted."""
+    uid = found.subject.uid
+    if found.code not in _ADMITTED or not uid:
+        return found
+    facts: dict[str, Any] = {}
+    files: list[str] = []
+    for piece in bundle.states:
+        checkpoint = piece.content.checkpoint
+        if isinstance(checkpoint, CpuCheckpoint) and uid in checkpoint.entries:
+            files.append(piece.file)
+            facts.setdefault("cpus", ",".join(checkpoint.entries[uid].values()))
+        elif isinstance(checkpoint, DeviceCheckpoint):
+            devices = _devices(checkpoint, uid)
+            if devices:
+                files.append(piece.file)
+                facts["devices"] = devices
+    if not facts:
+        return found
+    nodes = {int(node) for counts in facts.get("devices", {}).values() for node in counts if node != "-1"}
+    if nodes and found.code == "unaligned-under-best-effort":
+        facts["nodes"] = sorted(nodes | set(found.facts.get("nodes", ())))
+    return msgspec.structs.replace(
+        found,
+        confidence="certain",
+        facts={**facts, **found.facts, **({"nodes": facts["nodes"]} if "nodes" in facts else {})},
+        evidence=(*found.evidence, *(Evidence(file) for file in files)),
+    )
+
+
+def _devices(checkpoint: DeviceCheckpoint, uid: str) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for entry in checkpoint.entries:
+        if entry.pod_uid == uid:
+            for node, ids in sorted(entry.devices.items()):
+                held = counts.setdefault(entry.resource, {})
+                held[str(node)] = held.get(str(node), 0) + len(ids)
+    return counts

@@ -1,0 +1,73 @@
+"""Findings about a kubelet as a whole: that it does not start, lost a device plugin, or runs as it should."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from numaware.diagnose.evidence import log_evidence
+from numaware.diagnose.evidence.logs.journal import NodeLog
+from numaware.diagnose.finding import Finding, Message, Subject, finding
+from numaware.machine.quantity import Quantity
+
+# Devices that sit on the bus of a NUMA node; of others (fuse, kvm, shares) nobody expects one.
+_NEAR_A_NODE = re.compile(r"gpu|npu|ascend|tpu|rdma|roce|hca|sriov|nic\b", re.IGNORECASE)
+
+
+def node_findings(log: NodeLog) -> Iterator[Finding]:
+    """What one kubelet's log says of it."""
+    subject = Subject("Kubelet", name=log.node, node=log.node)
+    for meaning, seen, count in log.failures.values():
+        facts: dict[str, Any] = {**meaning.facts, "count": count if count > 1 else None}
+        if meaning.code == "memory-manager-reserved-memory-mismatch":
+            facts["example"] = _split(facts)
+        if meaning.code == "too-many-numa-nodes":
+            facts["policy"] = log.facts.get("policy")
+        evidence = [log_evidence.line(seen, log_evidence.quoted(seen, meaning.quote), Message("stopped"))]
+        yield finding(meaning.code, subject, facts, evidence, variant=meaning.variant)
+    for resource, seen in log.lost_plugins.items():
+        yield finding(
+            "device-plugin-error",
+            subject,
+            {"resource": resource, "error": seen.message or None, "call": "ListAndWatch"},
+            [log_evidence.line(seen, resource)],
+            severity="warning",
+            confidence="likely",
+            variant="gone",
+        )
+    for resource, seen in log.without_topology.items():
+        if _NEAR_A_NODE.search(resource):
+            evidence = [log_evidence.line(seen, resource)]
+            facts = {"resource": resource, "nodes": [log.node] if log.node else None}
+            yield finding("devices-without-topology", subject, facts, evidence, confidence="likely")
+    if not log.failures:
+        yield from _started(log, subject)
+
+
+def _started(log: NodeLog, subject: Subject) -> Iterator[Finding]:
+    policies = {manager: str(seen.facts.get("policy", "")) for manager, seen in log.started.items()}
+    lines = dict(log.started)
+    if log.facts.get("policy"):
+        policies["Topology Manager"] = str(log.facts["policy"])
+        lines["Topology Manager"] = log.fact_lines["policy"]
+    managers = [{"manager": manager, "policy": policy} for manager, policy in policies.items() if policy]
+    if managers:
+        facts = {
+            "managers": managers,
+            "policy": log.facts.get("policy"),
+            "reserved": log.facts.get("reserved"),
+            "version": log.facts.get("version"),
+        }
+        evidence = [log_evidence.line(seen, str(seen.facts.get("policy", ""))) for seen in lines.values()]
+        yield finding("healthy", subject, facts, evidence, variant="started")
+
+
+def _split(facts: dict[str, Any]) -> str | None:
+    """A reservation of the right sum on NUMA node 0, to begin with."""
+    try:
+        wanted = Quantity.parse(str(facts["wanted"]))
+    except (KeyError, ValueError):
+        return None
+    kind = facts.get("resource", "memory")
+    return f'reservedMemory:\n- numaNode: 0\n  limits:\n    {kind}: "{wanted}"'

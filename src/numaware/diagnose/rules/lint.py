@@ -1,0 +1,209 @@
+"""Manifests and kubelet configurations before they are applied: all that is wrong with a file.
+
+One analysis for every command that is handed such a file. A file may hold several documents, and both kinds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from numaware.diagnose.evidence.source_text import Written
+from numaware.diagnose.finding import Finding, Subject, finding, worst_first
+from numaware.diagnose.rules.config_check import Bench
+from numaware.diagnose.rules.kubelet_config import kubelet_findings
+from numaware.diagnose.rules.manifests import pod_findings, problem_findings
+from numaware.diagnose.rules.node_kinds import NodeKind, fitting_findings
+from numaware.errors import InputError
+from numaware.machine.words import printable
+from numaware.twin import flags as kubelet_flags
+from numaware.twin import kubelet_config
+from numaware.twin.config import DEFAULT_VERSION
+from numaware.twin.hardware import Hardware
+from numaware.twin.kubelet_config import KubeletConfigFile
+from numaware.workload import manifest
+from numaware.workload.yamlfile import Node, documents
+
+Kind = Literal[
+    "manifest", "kubelet configuration", "manifest and kubelet configuration", "kubelet flags", "other"
+]
+
+# Pieces in the wrong place told one by one.
+_MOST_MISPLACED = 20
+# The settings by which a file is known to be meant for a kubelet, whatever it is.
+_TELLING = (
+    "cpuManagerPolicy",
+    "cpuManagerPolicyOptions",
+    "memoryManagerPolicy",
+    "reservedMemory",
+    "reservedSystemCPUs",
+    "topologyManagerPolicy",
+    "topologyManagerPolicyOptions",
+    "topologyManagerScope",
+)
+# What manuals write into their examples: <1> after a value, explained below, and three dots for what they leave out.
+_MARK = re.compile(r"[ \t](?:<[0-9]{1,2}>[ \t]*)+\Z|[ \t]+(?:\.\.\.|\N{HORIZONTAL ELLIPSIS})[ \t]*\Z")
+_FLAG = re.compile(
+    rb"--(?:(?:cpu|memory|topology)-manager-(?:policy|scope)|reserved-(?:cpus|memory)|(?:kube|system)-reserved)[=\s-]"
+)
+_PLACE = re.compile(r"(?: \(text at line (?P<block>\d+)\))?:(?P<line>\d+)\Z")
+
+
+class World(NamedTuple):
+    """What is known besides the file: the kubelet's version, its machine, the kinds of nodes of a cluster."""
+
+    version: str = DEFAULT_VERSION
+    hardware: Hardware | None = None
+    cluster: str = ""
+    nodes: tuple[NodeKind, ...] = ()
+
+
+FILE_ALONE = World()
+
+
+class Linted(NamedTuple):
+    """What a file is, and what was found in it, the worst first."""
+
+    kind: Kind
+    findings: list[Finding]
+    config: KubeletConfigFile | None = None
+
+
+def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
+    """A file of either kind; `InputError` where its text cannot be read at all."""
+    marks = list(_marks(data, source))
+    data = _without_marks(data, source) if marks else data
+    try:
+        found = documents(data, source)
+    except InputError:
+        if not _FLAG.search(data):
+            raise
+        found = []
+    if _FLAG.search(data) and not any(node.mapping for node in found):
+        return Linted("kubelet flags", findings_of_kubelet_flags(data, source, world))
+    written = Written(data, source)
+    pods = manifest.scan_documents(found, source)
+    config, about = _config_findings(found, written, world)
+    has_config = config is not None or bool(about)
+    findings = [*marks, *about]
+    has_pods = bool(pods.workloads or pods.problems)
+    if has_pods:
+        findings += _pod_findings(pods, written, world)
+    if not has_config and not has_pods:
+        findings += islice(_misplaced(found, written), _MOST_MISPLACED)
+    kind: Kind = "other"
+    if has_config:
+        kind = "manifest and kubelet configuration" if has_pods else "kubelet configuration"
+    elif has_pods:
+        kind = "manifest"
+    return Linted(kind, worst_first(findings), config)
+
+
+def findings_of_kubelet_flags(data: bytes, source: str, world: World = FILE_ALONE) -> list[Finding]:
+    """All about the kubelet's flags in a text: kubelet.env, a systemd unit, a command line."""
+    written = Written(data, source)
+    subject = Subject("Kubelet", name=source)
+    try:
+        settings = kubelet_flags.read(data.decode(errors="replace"), source)
+    except InputError as error:
+        return [_refused(subject, written, error)]
+    file = kubelet_config.of_settings(settings, world.version)
+    # Flags are laid over a file that may say the rest.
+    file = msgspec.structs.replace(file, laid_over=True)
+    return worst_first(kubelet_findings(Bench(file, written, subject, world.hardware)))
+
+
+# Kubelet configurations
+
+
+def _config_findings(
+    found: list[Node], written: Written, world: World
+) -> tuple[KubeletConfigFile | None, list[Finding]]:
+    """The configuration, unless the kubelet cannot even decode it, and what is wrong with it; neither if there is none."""
+    source = written.file
+    names = [node.get("metadata", "name").text or "" for node in found]
+    subject = Subject("KubeletConfiguration", name=printable(next(filter(None, names), source), 160))
+    try:
+        file = kubelet_config.of_documents(found, source, world.version)
+    except InputError as error:
+        none = error.problem == kubelet_config.NO_CONFIGURATION
+        return None, [] if none else [_refused(subject, written, error)]
+    return file, kubelet_findings(Bench(file, written, subject, world.hardware))
+
+
+def _refused(subject: Subject, written: Written, error: InputError) -> Finding:
+    """A value that the kubelet's decoder does not take, at the line that the error names."""
+    place = _PLACE.search(error.source)
+    line = int(place["line"]) + int(place["block"] or 0) if place else 0
+    text = written.lines[line - 1].strip() if 0 < line <= len(written.lines) else ""
+    field = text.partition(":")[0].strip("\"'- ")
+    facts = {
+        "path": printable(field, 80) or error.source,
+        "message": printable(error.problem, 600),
+        "fix": printable(error.hint, 200) or None,
+    }
+    evidence = [written.at(line)] if line else [written.whole()]
+    return finding("kubelet-configuration-invalid", subject, facts, evidence)
+
+
+def _misplaced(found: list[Node], written: Written) -> Iterator[Finding]:
+    """Settings of the managers in a file that no kubelet reads."""
+    for node in found:
+        if node.get("kind").value is not None or node.get("apiVersion").value is not None:
+            continue
+        for key, child in node.mapping.items():
+            settings = [name for name in child.mapping if name in _TELLING]
+            if settings:
+                values = {name: child.get(name) for name in settings}
+                facts = {
+                    "file": written.file,
+                    "under": printable(key, 80),
+                    "settings": settings,
+                    "yaml": "\n".join(
+                        f"{name}: {printable(value.text, 80)}" for name, value in values.items() if value.text
+                    ),
+                }
+                evidence = [written.field(key, name) for name in settings]
+                yield finding(
+                    "not-a-kubelet-configuration", Subject("File", name=written.file), facts, evidence
+                )
+
+
+def _marks(data: bytes, source: str) -> Iterator[Finding]:
+    """Marks of a manual, which are no part of the file."""
+    if not any(name.encode() in data for name in (*_TELLING, "kubeletConfig", "containers")):
+        return
+    written = Written(data, source)
+    found = {number: line.split()[-1] for number, line in enumerate(written.lines, 1) if _is_marked(line)}
+    if found:
+        evidence = [written.at(line, mark) for line, mark in islice(found.items(), 8)]
+        facts = {"lines": list(found)[:100], "marks": sorted({mark[:40] for mark in found.values()})[:5]}
+        yield finding("marks-of-a-manual", Subject("File", name=source), facts, evidence)
+
+
+def _is_marked(line: str) -> bool:
+    text = line.rstrip()
+    if text.endswith(">"):
+        return _MARK.search(line) is not None
+    return text != line.strip() and text.strip() in ("...", "\N{HORIZONTAL ELLIPSIS}")
+
+
+def _without_marks(data: bytes, source: str) -> bytes:
+    lines = Written(data, source).lines
+    return "\n".join(_MARK.sub("", line) if _is_marked(line) else line for line in lines).encode()
+
+
+# Manifests
+
+
+def _pod_findings(found: manifest.Manifest, written: Written, world: World) -> list[Finding]:
+    findings = [*problem_findings(found.problems, written)]
+    for workload in found.workloads:
+        findings += pod_findings(workload, written)
+        if world.nodes:
+            findings += fitting_findings(workload, written, world.cluster, world.nodes)
+    return findings

@@ -1,0 +1,240 @@
+"""What is wrong with the pods of a manifest, wherever they run: what the API server refuses, and what is not pinned.
+
+The kubelet pins and aligns only Guaranteed pods with whole CPUs, and says nothing about all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from numaware.diagnose.evidence.source_text import Written
+from numaware.diagnose.finding import Evidence, Finding, Message, Severity, Subject, finding
+from numaware.machine.quantity import Quantity
+from numaware.machine.words import printable
+from numaware.workload.demand import is_memory
+from numaware.workload.manifest import Workload
+from numaware.workload.pod import NANO, Container, Pod, amount, milli, units
+from numaware.workload.problem import Problem
+from numaware.workload.qos import qos_class
+from numaware.workload.requirements import is_extended
+
+_DID_YOU_MEAN = re.compile(r"did you mean (.+)\?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_NAME = 253
+_NEAR = 300
+# Containers of one pod told one by one.
+_MOST = 20
+
+
+def subject_of(workload: Workload) -> Subject:
+    """Who a finding on these pods is about: the owner, since that is what a person edits."""
+    name = f"{workload.name}/{workload.group}" if workload.group else workload.name
+    return Subject(workload.kind, workload.namespace, printable(name, 160))
+
+
+def problem_findings(problems: tuple[Problem, ...], written: Written) -> Iterator[Finding]:
+    """What the API server refuses, and the fields that it drops without a word."""
+    subject = Subject("File", name=written.file)
+    for problem in problems[:_MOST]:
+        if _is_filled_in_later(written, problem.line):
+            continue
+        facts: dict[str, Any] = {"path": problem.path, "message": problem.text}
+        where = [written.at(problem.line)]
+        near = _DID_YOU_MEAN.search(problem.text)
+        if problem.severity == "error" or "is not a name the API server takes" in problem.text:
+            yield finding("manifest-invalid", subject, facts, where)
+        elif near:
+            yield finding("ignored-field", subject, {**facts, "near": near[1]}, where, variant="manifest")
+        elif "fractional byte value" in problem.text:
+            yield finding("memory-in-fractions-of-a-byte", subject, facts, where)
+
+
+def _is_filled_in_later(written: Written, line: int) -> bool:
+    """Whether the line is a template's: what stands there is not what the API server will see."""
+    text = written.lines[line - 1] if 0 < line <= len(written.lines) else ""
+    return "${" in text or "{{" in text
+
+
+def pod_findings(workload: Workload, written: Written) -> Iterator[Finding]:
+    """All about the pods of one template."""
+    yield from _name(workload, written)
+    pod = workload.pod
+    qos = qos_class(pod)
+    if qos != "Guaranteed":
+        yield _not_guaranteed(workload, written, qos)
+    elif pod.pod_level:
+        subject = subject_of(workload)
+        place = [written.at(workload.line_of(f"{workload.spec_path}.resources"))]
+        yield finding("pod-level-resources-not-pinned", subject, {"qos": qos}, place)
+    else:
+        yield from _fractional(workload, written)
+    yield from _larger_init(workload, written)
+
+
+def _name(workload: Workload, written: Written) -> Iterator[Finding]:
+    if workload.name == "unnamed" or (
+        len(workload.name) <= _LONGEST_NAME and _SUBDOMAIN.fullmatch(workload.name.rstrip("-"))
+    ):
+        return
+    facts = {
+        "path": "metadata.name",
+        "message": f'Invalid value: "{printable(workload.name, 80)}": a lowercase RFC 1123 subdomain must consist of '
+        "lower case letters, digits, '-' and '.', and start and end with a letter or digit",
+    }
+    yield finding("manifest-invalid", subject_of(workload), facts, [_name_line(workload, written)])
+
+
+def _name_line(workload: Workload, written: Written) -> Evidence:
+    """The line of the name, which stands near the spec, before or after it."""
+    spec = workload.line_of(workload.spec_path)
+    for number in range(max(1, spec - _NEAR), min(len(written.lines), spec + _NEAR) + 1):
+        line = written.lines[number - 1]
+        if workload.name in line and "ame" in line:
+            return written.at(number, workload.name)
+    return written.at(spec)
+
+
+# Guaranteed or not
+
+
+def _not_guaranteed(workload: Workload, written: Written, qos: str) -> Finding:
+    pod = workload.pod
+    gaps = list(_gaps(workload))
+    missing = [{"container": name, "missing": what} for name, what, _, _ in gaps[:_MOST]]
+    facts = {
+        "qos": qos,
+        "missing": Message("gaps", {"gaps": missing}) if missing else None,
+        "containers": missing,
+        "yaml": _guaranteed_yaml(pod),
+    }
+    evidence = [
+        written.at(line, key=resource, label=what)
+        for _, what, line, resource in sorted(gaps[:4], key=lambda gap: gap[2])
+        if line
+    ]
+    severity: Severity = "warning" if workload.topology_policy or _wants_its_own(pod) else "info"
+    return finding(
+        "not-guaranteed", subject_of(workload), facts, evidence or [written.whole()], severity=severity
+    )
+
+
+def _gaps(workload: Workload) -> Iterator[tuple[str, Message, int, str]]:
+    """What keeps each container from counting as Guaranteed: (container, what, line, resource)."""
+    spec = workload.spec_path
+    pod = workload.pod
+    for field, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
+        for index, container in enumerate(containers):
+            path = f"{spec}.{field}[{index}]"
+            around = workload.line_of(f"{path}.resources") or workload.line_of(path)
+            for resource in ("cpu", "memory"):
+                limit, request = amount(container.limits, resource), amount(container.requests, resource)
+                if not limit:
+                    yield container.name, Message("gap-no-limit", {"resource": resource}), around, ""
+                elif request != limit:
+                    line = workload.line_of(f"{path}.resources.requests[{resource}]") or around
+                    amounts = {"request": _told(resource, request), "limit": _told(resource, limit)}
+                    what = Message("gap-below", {"resource": resource, **amounts})
+                    yield container.name, what, line, resource
+
+
+def _wants_its_own(pod: Pod) -> bool:
+    """Whether the author cares: devices, huge pages, whole CPUs, or a limit set apart from its request."""
+    for container in pod.in_order:
+        asked = {**dict(container.requests), **dict(container.limits)}
+        if any(is_extended(name) or (is_memory(name) and name != "memory") for name in asked):
+            return True
+        cpu = max(amount(container.requests, "cpu"), amount(container.limits, "cpu"))
+        if cpu >= NANO and milli(cpu) % 1000 == 0:
+            return True
+        for resource in ("cpu", "memory"):
+            request, limit = amount(container.requests, resource), amount(container.limits, resource)
+            if request and limit and request != limit:
+                return True
+    return False
+
+
+def _guaranteed_yaml(pod: Pod) -> str:
+    """The resources of the first container that is in the way, made equal and whole."""
+    container = next((one for one in pod.in_order if not _is_guaranteed(one)), pod.containers[0])
+    cpu = max(amount(container.requests, "cpu"), amount(container.limits, "cpu"))
+    memory = max(amount(container.requests, "memory"), amount(container.limits, "memory"))
+    lines = [f'cpu: "{units(cpu) or 1}"', f"memory: {_told('memory', memory) if memory else '1Gi'}"]
+    both = "\n".join(
+        f"    {field}:\n" + "\n".join(f"      {line}" for line in lines) for field in ("requests", "limits")
+    )
+    return f"- name: {printable(container.name, 63)}\n  resources:\n{both}"
+
+
+def _is_guaranteed(container: Container) -> bool:
+    return all(
+        amount(container.limits, name) and amount(container.limits, name) == amount(container.requests, name)
+        for name in ("cpu", "memory")
+    )
+
+
+def _fractional(workload: Workload, written: Written) -> Iterator[Finding]:
+    """In a Guaranteed pod, the containers that run on the shared CPUs all the same."""
+    pod = workload.pod
+    found = 0
+    for field, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
+        for index, container in enumerate(containers):
+            cpu = milli(amount(container.requests, "cpu"))
+            if cpu % 1000 == 0 or found == _MOST:
+                continue
+            found += 1
+            path = f"{workload.spec_path}.{field}[{index}].resources"
+            line = workload.line_of(f"{path}.requests[cpu]") or workload.line_of(f"{path}.limits[cpu]")
+            facts = {
+                "container": container.name,
+                "cpu": _told("cpu", amount(container.requests, "cpu")),
+                "whole": -(-cpu // 1000),
+                "milliCpu": cpu,
+            }
+            label = Message("not-whole", {"whole": -(-cpu // 1000)})
+            yield finding(
+                "fractional-cpu-not-pinned",
+                subject_of(workload),
+                facts,
+                [written.at(line or workload.line_of(path), key="cpu", label=label)],
+            )
+
+
+# Init containers
+
+
+def _larger_init(workload: Workload, written: Written) -> Iterator[Finding]:
+    """Init containers that ask for more than all that runs after them."""
+    pod = workload.pod
+    pinned = qos_class(pod) == "Guaranteed" and not pod.pod_level
+    staying = [*pod.containers, *(one for one in pod.init_containers if one.restartable)]
+    for index, init in enumerate(pod.init_containers[:_MOST]):
+        if init.restartable:
+            continue
+        for resource, nano in init.requests:
+            later = sum(amount(container.requests, resource) for container in staying)
+            if nano <= later:
+                continue
+            path = f"{workload.spec_path}.initContainers[{index}].resources"
+            line = workload.line_of(f"{path}.requests[{resource}]") or workload.line_of(
+                f"{path}.limits[{resource}]"
+            )
+            facts = {
+                "init": init.name,
+                "resource": resource,
+                "initAmount": _told(resource, nano),
+                "appAmount": _told(resource, later),
+            }
+            yield finding(
+                "init-larger-than-app",
+                subject_of(workload),
+                facts,
+                [written.at(line or workload.line_of(path), key=resource)],
+                variant="" if pinned else "shared",
+            )
+
+
+def _told(resource: str, nano: int) -> str:
+    """An amount as it would be written in a manifest."""
+    return str(Quantity(nano, "binary" if is_memory(resource) else "decimal"))

@@ -1,0 +1,441 @@
+"""The cluster as far as anybody can know it, kept up event by event and handed to the engine.
+
+Nodes, pods and topology reports come by different ways and in any order. Each event concerns one node; what that node is
+then believed to be (`node_estimate.py`) is a report, and on top of it whatever happened that the report does not count yet: pods
+that came are admitted as their kubelet will, pods that went are released, in the order of the events. A pod that is
+assumed to be bound is on top like any other, until a report shows it.
+
+A pod that a report shows holds what it holds, whether or not the API server has told of it; one that the API server says
+has ended or is gone holds nothing, because its kubelet lets go of it before it takes another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from numaware.kube.nodes import LiveNode
+from numaware.kube.pods import LivePod
+from numaware.kube.topology.report import Report
+from numaware.schedule.engine import Decision, Engine
+from numaware.serve.node_estimate import Held, Level, NodeEstimate, Told, estimate_node, facts_of
+from numaware.twin.errors import KubeletPanic
+from numaware.twin.node import Node
+from numaware.workload.scheduling import Labels
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+# How far publishers that do not say whom they have counted may lag: NFD looks once a minute.
+SETTLE_SECONDS = 90.0
+
+
+class Knowledge(NamedTuple):
+    """How a node is known: by whom, since when, whether all of its pods are accounted for, and what is wrong.
+
+    `waiting` are pods that no report shows yet, `astray` those of which nobody knows what they hold.
+    """
+
+    level: Level
+    source: str
+    generation: int | None
+    reported_at: float | None
+    current: bool
+    waiting: tuple[str, ...]
+    astray: tuple[str, ...]
+    problem: str
+
+
+class _Place:
+    """All that was told of one node."""
+
+    __slots__ = ("estimate", "held", "live", "told")
+
+    def __init__(self) -> None:
+        self.live: LiveNode | None = None
+        # By the kind of object: NodeResourceTopology first, because it tells more.
+        self.told: dict[str, Told] = {}
+        self.held: dict[str, Held] = {}
+        self.estimate: NodeEstimate | None = None
+
+    @property
+    def reports(self) -> list[Told]:
+        return [told for _, told in sorted(self.told.items())]
+
+    @property
+    def empty(self) -> bool:
+        return self.live is None and not self.told and not self.held
+
+
+class _Event(NamedTuple):
+    """A pod came, or (`gone`) went."""
+
+    order: int
+    held: Held
+    gone: bool
+
+
+class ClusterCache:
+    """Feeds `engine`. Every method that takes news returns the names of the nodes that are not as they were."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], float], *, settle: float = SETTLE_SECONDS) -> None:
+        self.engine = engine
+        self._clock = clock
+        self._settle = settle
+        self._places: dict[str, _Place] = {}
+        self._pods: dict[str, LivePod] = {}
+        self._on: dict[str, str] = {}
+        self._order = 0
+        self._settling: dict[str, float] = {}
+        self._paused = False
+        # Nodes that news has come of since the pause.
+        self._stale: set[str] = set()
+
+    # News
+
+    def put_node(self, live: LiveNode) -> set[str]:
+        """A node is new, or its description is."""
+        place = self._place(live.name)
+        before, place.live = place.live, live
+        member = self.engine.cluster.by_name.get(live.name)
+        if before is None or member is None or _matters(before, live):
+            return self._rebuild(live.name)
+        facts = facts_of(live, place.reports)
+        if facts == member.facts:
+            return set()
+        self.engine.cluster.put(facts)
+        return {live.name}
+
+    def drop_node(self, name: str) -> set[str]:
+        """A node is gone. Its pods are remembered: it may come back."""
+        place = self._place(name)
+        place.live = place.estimate = None
+        self._rebuild(name)
+        if name not in self.engine.cluster.by_name:
+            return set()
+        self.engine.cluster.drop(name)
+        return {name}
+
+    def put_report(self, report: Report) -> set[str]:
+        """A topology object is new, or says something else; one of each kind counts."""
+        self._place(report.node).told[_kind(report)] = Told(report, self._clock())
+        return self._rebuild(report.node)
+
+    def drop_report(self, report: Report) -> set[str]:
+        """A topology object is gone."""
+        if self._place(report.node).told.pop(_kind(report), None) is None:
+            return set()
+        return self._rebuild(report.node)
+
+    def put_pod(self, live: LivePod) -> set[str]:
+        """A pod is new, or something about it is."""
+        self._pods[live.uid] = live
+        name = self._on.get(live.uid)
+        if not live.node:
+            # Not bound yet: what is assumed of it stays assumed.
+            return set()
+        if not live.holds:
+            return self._ended(live) if name is not None else set()
+        changed: set[str] = set()
+        if name is not None and name != live.node:
+            # It was assumed to go elsewhere and never came there.
+            changed = self._never_was(live.uid)
+        if live.uid in self._on:
+            return changed | self._described(live)
+        return changed | self._came(live)
+
+    def drop_pod(self, uid: str) -> set[str]:
+        """A pod is gone."""
+        self._pods.pop(uid, None)
+        name = self._on.get(uid)
+        if name is None:
+            return set()
+        return self._went(uid) if self._places[name].held[uid].confirmed else self._never_was(uid)
+
+    def put_namespace(self, name: str, labels: Labels | None) -> set[str]:
+        """A namespace is new, has other labels, or is gone (None)."""
+        return self._if_rules_differ(self.engine.cluster.placed_pods.set_namespace(name, labels))
+
+    def know_namespaces(self) -> set[str]:
+        """Every namespace there is has been told of."""
+        return self._if_rules_differ(self.engine.cluster.placed_pods.know_namespaces())
+
+    def _if_rules_differ(self, differ: bool) -> set[str]:
+        """Rules about other pods may open or close any node."""
+        return set(self.engine.cluster.by_name) if differ else set()
+
+    def refresh(self) -> set[str]:
+        """Time has passed: what reports without a fingerprint must have counted by now, they have."""
+        now = self._clock()
+        due = [name for name, when in self._settling.items() if when <= now]
+        return {changed for name in due for changed in self._rebuild(name)}
+
+    def pause(self) -> None:
+        """Much is coming at once (all objects are listed): take it in, and leave the engine as it is until `resume`."""
+        self._paused = True
+
+    def resume(self) -> set[str]:
+        """Everything has come. Lists have no order, so pods that came with them are taken in the order of their binding."""
+        self._paused = False
+        stale, self._stale = self._stale, set()
+        for name in stale & self._places.keys():
+            held = sorted((one for one in self._places[name].held.values() if one.gone is None), key=_binding)
+            for order, one in zip(sorted(one.came for one in held), held, strict=True):
+                one.came = order
+        return {changed for name in sorted(stale & self._places.keys()) for changed in self._rebuild(name)}
+
+    # Acting
+
+    def assume(self, live: LivePod, decision: Decision) -> None:
+        """The pod is about to be bound as was just decided; from now on it is on its node."""
+        self.engine.reserve(decision)
+        if decision.node is not None:
+            self._note(live, decision.node, confirmed=False)
+
+    def assume_blindly(self, live: LivePod, node: str) -> None:
+        """The pod is about to be bound to a node where nobody can tell what it will get."""
+        self._note(live, node, confirmed=False)
+        if node in self.engine.cluster.by_name:
+            self.engine.cluster.place(live.pod, node)
+
+    def forget(self, uid: str) -> set[str]:
+        """The pod was not bound after all; unless the API server says that it was."""
+        name = self._on.get(uid)
+        if name is None or self._places[name].held[uid].confirmed:
+            return set()
+        return self._never_was(uid)
+
+    # Asking
+
+    def pod(self, uid: str) -> LivePod | None:
+        """A pod as the API server last told of it."""
+        return self._pods.get(uid)
+
+    @property
+    def pods(self) -> Iterable[LivePod]:
+        """All pods that the API server has told of."""
+        return self._pods.values()
+
+    def is_bound(self, uid: str) -> bool:
+        """Whether the API server has said that the pod has a node."""
+        live = self._pods.get(uid)
+        return live is not None and bool(live.node)
+
+    def estimate(self, name: str) -> NodeEstimate | None:
+        """What a node was last worked out to be. While it is the same object, what a pod was given there is its own."""
+        place = self._places.get(name)
+        return place.estimate if place is not None else None
+
+    def place_of(self, uid: str) -> str:
+        """The node that the pod is on, or was sent to and nobody has denied it since; empty if there is none."""
+        return self._on.get(uid, "")
+
+    def knowledge(self, name: str) -> Knowledge | None:
+        """How a node is known; None if the API server has no such node."""
+        place = self._places.get(name)
+        if place is None or place.estimate is None:
+            return None
+        estimate = place.estimate
+        used = [told for told in place.reports if told.report.publisher == estimate.source]
+        complete = used[0].report.complete if used else None
+        alive = [uid for uid, held in place.held.items() if held.gone is None]
+        member = self.engine.cluster.by_name[name]
+        return Knowledge(
+            level=estimate.level,
+            source=estimate.source,
+            generation=complete.generation if complete else None,
+            reported_at=used[0].at if used else None,
+            current=estimate.current,
+            waiting=tuple(sorted(uid for uid in alive if uid not in estimate.counted)),
+            astray=tuple(sorted(member.load.astray)),
+            problem=estimate.problem,
+        )
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """What is wrong with what was told, by node."""
+        return {
+            name: place.estimate.problem
+            for name, place in sorted(self._places.items())
+            if place.estimate is not None and place.estimate.problem
+        }
+
+    # Pods
+
+    def _note(self, live: LivePod, name: str, *, confirmed: bool) -> None:
+        self._order += 1
+        self._place(name).held[live.uid] = Held(live, self._order, self._clock(), confirmed=confirmed)
+        self._on[live.uid] = name
+
+    def _came(self, live: LivePod) -> set[str]:
+        name = live.node
+        self._note(live, name, confirmed=True)
+        estimate = self._places[name].estimate
+        if estimate is None or estimate.level != "complete" or live.uid in estimate.counted or self._paused:
+            return self._rebuild(name)
+        self.engine.cluster.place(live.pod, name)
+        return {name}
+
+    def _described(self, live: LivePod) -> set[str]:
+        """A pod on its node is confirmed, or described anew."""
+        name = live.node
+        held = self._places[name].held[live.uid]
+        before, held.live, held.confirmed = held.live, live, True
+        if before.pod == live.pod or self._places[name].estimate is None or self._paused:
+            return set()
+        if before.pod.shape != live.pod.shape:
+            return self._rebuild(name)
+        self.engine.cluster.place(live.pod, name)
+        return {name}
+
+    def _went(self, uid: str) -> set[str]:
+        name = self._on.pop(uid)
+        place = self._places[name]
+        self._order += 1
+        held = place.held[uid]
+        held.gone, held.gone_at = self._order, self._clock()
+        if place.estimate is None or not place.estimate.current or self._paused:
+            return self._rebuild(name)
+        self._prune(place, place.estimate.counted)
+        self.engine.cluster.release(uid)
+        return {name}
+
+    def _ended(self, live: LivePod) -> set[str]:
+        """A pod that its kubelet refused never held anything: those that came after it found its place free."""
+        place = self._places[self._on[live.uid]]
+        counted = place.estimate is not None and live.uid in place.estimate.counted
+        return self._never_was(live.uid) if live.refused and not counted else self._went(live.uid)
+
+    def _never_was(self, uid: str) -> set[str]:
+        name = self._on.pop(uid)
+        del self._places[name].held[uid]
+        return self._rebuild(name)
+
+    # Nodes
+
+    def _place(self, name: str) -> _Place:
+        return self._places.setdefault(name, _Place())
+
+    def _tidy(self, name: str) -> None:
+        if self._places[name].empty:
+            del self._places[name]
+
+    def _rebuild(self, name: str) -> set[str]:
+        """Work out anew what is believed of the node, and tell the engine unless it has it so already."""
+        place = self._places[name]
+        if self._paused:
+            self._stale.add(name)
+            return set()
+        if place.live is None:
+            self._prune(place, frozenset())
+            self._settling.pop(name, None)
+            if any(held.gone is not None for held in place.held.values()):
+                self._settling[name] = self._clock() + self._settle
+            self._tidy(name)
+            return set()
+        place.estimate = estimate = estimate_node(
+            place.live, place.reports, place.held, self._clock(), self._settle
+        )
+        if estimate.settles is None:
+            self._settling.pop(name, None)
+        else:
+            self._settling[name] = estimate.settles
+        self._prune(place, estimate.counted)
+        node, left = _after(estimate.node, _events(place.held, estimate.counted))
+        facts = facts_of(place.live, place.reports)
+        member = self.engine.cluster.by_name.get(name)
+        if member and not left and not member.load.astray and _same(member.node, node):
+            if facts == member.facts:
+                return set()
+            self.engine.cluster.put(facts)
+            return {name}
+        self.engine.cluster.put(facts, node)
+        for event in left:
+            if event.gone:
+                self.engine.cluster.release(event.held.live.uid)
+            else:
+                self.engine.cluster.place(event.held.live.pod, name)
+        return {name}
+
+    def _prune(self, place: _Place, counted: frozenset[str]) -> None:
+        """Forget pods that are long gone; a report that is older than their end may still come and show them."""
+        long_ago = self._clock() - self._settle
+        waiting = _waiting(place.held, counted)
+        for uid, held in list(place.held.items()):
+            over = held.gone is not None and held.gone_at <= long_ago and uid not in counted
+            if over and not _was_beside(held, waiting):
+                del place.held[uid]
+
+
+def _binding(held: Held) -> tuple[bool, datetime, datetime, str]:
+    """When a pod was bound, as far as its conditions tell, and when it was made; pods not bound yet come last."""
+    live = held.live
+    since = live.scheduled.last_transition_time if live.scheduled else None
+    return not held.confirmed, since or _LONG_AGO, live.created or _LONG_AGO, live.uid
+
+
+def _kind(report: Report) -> str:
+    return "Numatopology" if report.publisher == "volcano" else "NodeResourceTopology"
+
+
+def _matters(before: LiveNode, after: LiveNode) -> bool:
+    """Whether what is believed of a node depends on what has changed in its description."""
+    return (before.uid, before.allocatable, before.capacity, before.kubelet_version) != (
+        after.uid,
+        after.allocatable,
+        after.capacity,
+        after.kubelet_version,
+    )
+
+
+def _waiting(held: Mapping[str, Held], counted: frozenset[str]) -> list[int]:
+    """When the pods came that are there and not counted yet."""
+    return [one.came for uid, one in held.items() if one.gone is None and uid not in counted]
+
+
+def _was_beside(held: Held, waiting: Iterable[int]) -> bool:
+    """Whether a pod that is gone was still there when one of these came, and so decided about its place."""
+    return held.gone is not None and any(held.came < came < held.gone for came in waiting)
+
+
+def _events(held: Mapping[str, Held], counted: frozenset[str]) -> list[_Event]:
+    """What happened on the node that is not counted, in order, as far as it still shows."""
+    waiting = _waiting(held, counted)
+    events = []
+    for uid, one in held.items():
+        if uid not in counted and (one.gone is None or _was_beside(one, waiting)):
+            events.append(_Event(one.came, one, gone=False))
+        elif uid not in counted:
+            continue
+        if one.gone is not None:
+            events.append(_Event(one.gone, one, gone=True))
+    return sorted(events, key=lambda event: event.order)
+
+
+def _after(node: Node, events: list[_Event]) -> tuple[Node, list[_Event]]:
+    """The node after these events, up to the first pod that its kubelet would not take; and what is left."""
+    for index, event in enumerate(events):
+        if event.gone:
+            node = node.release(event.held.live.uid)
+            continue
+        try:
+            verdict = node.admit(event.held.live.pod)
+        except KubeletPanic:
+            return node, events[index:]
+        if not verdict.admitted:
+            return node, events[index:]
+        node = verdict.node
+    return node, []
+
+
+def _same(one: Node, other: Node) -> bool:
+    """Whether two twins are alike in every answer and every pod's holdings; what a report confirms needs no new engine."""
+    mine, theirs = one.state, other.state
+    return (
+        type(one) is type(other) is Node
+        and one.kubelet is other.kubelet
+        and mine.pods == theirs.pods
+        and (mine.cpu.shared, mine.cpu.owned, mine.cpu.pending)
+        == (theirs.cpu.shared, theirs.cpu.owned, theirs.cpu.pending)
+        and (mine.memory.nodes, mine.memory.blocks) == (theirs.memory.nodes, theirs.memory.blocks)
+        and (mine.device.owned, mine.device.taken) == (theirs.device.owned, theirs.device.taken)
+    )

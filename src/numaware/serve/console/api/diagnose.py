@@ -1,0 +1,70 @@
+"""Evidence that somebody dropped on the page: one file, or a tar archive of several."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+from typing import IO, Any
+
+import msgspec
+
+from numaware.diagnose.evidence.bundle import Bundle
+from numaware.diagnose.evidence.intake import take
+from numaware.diagnose.render.json import to_builtins
+from numaware.diagnose.rules.diagnosis import findings
+from numaware.diagnose.texts import Lang
+from numaware.errors import InputError
+from numaware.machine.words import printable
+
+_MOST_FILES = 2000
+# Of all files together, unpacked.
+_MOST_BYTES = 512 << 20
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """A file, and what it was taken for."""
+
+    file: str
+    kind: str
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What `numaware diagnose --json` would write."""
+
+    findings: tuple[dict[str, Any], ...]
+    files: tuple[Evidence, ...]
+
+
+def diagnosed(data: bytes, name: str, lang: Lang) -> Diagnosis:
+    """The findings; what cannot be read as an archive is one file."""
+    bundle = Bundle()
+    for file, stream in _files(data, name):
+        take(bundle, file, stream)
+    return Diagnosis(
+        tuple(to_builtins(finding, lang) for finding in findings(bundle)),
+        tuple(Evidence(file, kind) for file, kind in bundle.files),
+    )
+
+
+def _files(data: bytes, name: str) -> Iterator[tuple[str, IO[bytes]]]:
+    try:
+        archive = tarfile.open(fileobj=io.BytesIO(data))  # noqa: SIM115 - closed below; what is no archive is a file
+    except (tarfile.TarError, EOFError, OSError):
+        yield printable(name, 200), io.BytesIO(data)
+        return
+    total = 0
+    with archive:
+        try:
+            for count, member in enumerate(archive):
+                if count >= _MOST_FILES:
+                    raise InputError(printable(name), f"holds more than {_MOST_FILES} files")
+                stream = archive.extractfile(member) if member.isfile() else None
+                if stream is None:
+                    continue
+                total += member.size
+                if total > _MOST_BYTES:
+                    raise InputError(printable(name), f"holds more than {_MOST_BYTES >> 20} MiB")
+                yield printable(member.name, 200), stream
+        except (tarfile.TarError, EOFError, OSError) as error:
+            raise InputError(printable(name), f"is a broken archive: {printable(str(error))}") from None

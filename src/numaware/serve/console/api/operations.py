@@ -1,0 +1,224 @@
+"""The API as a list of operations: from one description both the routes and the OpenAPI document are made.
+
+An operation says what it takes (path, query, body) and what it gives as msgspec types. What does not fit the types is
+answered with 400 before anybody works on it; what is given is encoded, tagged and compressed here.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from numaware import __version__
+from numaware.diagnose.texts import Lang
+from numaware.errors import InputError
+from numaware.serve.console.api.problems import MEDIA_TYPE, Problem, ProblemError
+from numaware.serve.console.views.words import language_of
+
+Method = Literal["GET", "POST", "PUT"]
+_SMALLEST_ZIP = 1024
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """No query."""
+
+
+class Call(NamedTuple):
+    """One call, decoded: path parameters, query, body, and the request for whoever needs more."""
+
+    path: dict[str, str]
+    query: Any
+    body: Any
+    request: Request
+
+    @property
+    def lang(self) -> Lang:
+        """The language in which sentences are told."""
+        return language_of(self.request.headers)
+
+
+Handler = Callable[[Call], Awaitable[Any]]
+
+
+class Operation(NamedTuple):
+    """One thing that can be asked. `raw` bodies are handed over as they come; a Response is sent as it is."""
+
+    method: Method
+    path: str
+    summary: str
+    handler: Handler
+    gives: Any
+    query: type[msgspec.Struct] = Nothing
+    body: Any = None
+    raw: str = ""
+    tag: str = "console"
+    # What a reader gets who accepts text/event-stream.
+    streams: Any = None
+    missing: tuple[int, ...] = ()
+
+
+class Packed(NamedTuple):
+    """An answer that is kept encoded, with the tag that tells whether it is still the same."""
+
+    data: bytes
+    zipped: bytes
+    tag: str
+
+
+def packed(value: Any) -> Packed:
+    """A value as it is sent."""
+    data = msgspec.json.encode(value)
+    zipped = gzip.compress(data, 1, mtime=0) if len(data) >= _SMALLEST_ZIP else b""
+    return Packed(data, zipped, f'"{hashlib.blake2b(data, digest_size=12).hexdigest()}"')
+
+
+def route(operation: Operation) -> Route:
+    """The operation as a route of Starlette."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            call = Call(
+                request.path_params, _query(operation, request), await _body(operation, request), request
+            )
+            found = await operation.handler(call)
+        except InputError as error:
+            raise ProblemError(422, f"{error.source}: {error.problem}", error.hint) from None
+        if isinstance(found, Response):
+            return found
+        # What was does not change, so whoever asked once need not ask again for a while.
+        kept = "private, max-age=3600" if getattr(call.query, "at", None) else "no-cache"
+        return _answer(request, found if isinstance(found, Packed) else packed(found), kept)
+
+    return Route(operation.path, endpoint, methods=[operation.method])
+
+
+def _query(operation: Operation, request: Request) -> Any:
+    given = dict(request.query_params)
+    if len(given) < len(request.query_params.multi_items()):
+        raise ProblemError(400, "a query parameter is there twice")
+    known = {field.encode_name for field in msgspec.structs.fields(operation.query)}
+    strange = sorted(given.keys() - known)
+    if strange:
+        raise ProblemError(400, f"there is no query parameter {strange[0][:40]!r}")
+    try:
+        return msgspec.convert(given, operation.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProblemError(400, f"query: {error}") from None
+
+
+async def _body(operation: Operation, request: Request) -> Any:
+    if operation.raw:
+        return await request.body()
+    if operation.body is None:
+        return None
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise ProblemError(415, "the body has to be application/json")
+    try:
+        return msgspec.json.decode(await request.body(), type=operation.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ProblemError(400, f"body: {error}") from None
+
+
+def _answer(request: Request, found: Packed, kept: str) -> Response:
+    headers = {"etag": found.tag, "cache-control": kept, "vary": "accept-encoding, accept-language"}
+    if request.method in ("GET", "HEAD") and found.tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if found.zipped and "gzip" in request.headers.get("accept-encoding", ""):
+        headers["content-encoding"] = "gzip"
+        return Response(found.zipped, media_type="application/json", headers=headers)
+    return Response(found.data, media_type="application/json", headers=headers)
+
+
+# The document
+
+_LANGUAGE = {
+    "name": "Accept-Language",
+    "in": "header",
+    "required": False,
+    "description": "en or zh: the language of sentences. What kubelets, schedulers and API servers said is quoted.",
+    "schema": {"type": "string"},
+}
+
+
+def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of the operations."""
+    fields = [msgspec.structs.fields(operation.query) for operation in operations]
+    types = [
+        Problem,
+        *(
+            kind
+            for operation in operations
+            for kind in (operation.gives, operation.body, operation.streams)
+            if kind
+        ),
+        *(field.type for group in fields for field in group),
+    ]
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    schema_of = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
+    paths: dict[str, dict[str, Any]] = {}
+    for operation, group in zip(operations, fields, strict=True):
+        described = _described(operation, group, schema_of)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = described
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "numaware console",
+            "version": __version__,
+            "description": "Every NUMA node of a cluster: what is free, who holds what, what a kubelet would say and why.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "parameters": {"language": _LANGUAGE},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _described(
+    operation: Operation, fields: Sequence[msgspec.structs.FieldInfo], schema_of: dict[int, Any]
+) -> dict[str, Any]:
+    problem = {"description": "Problem", "content": {MEDIA_TYPE: {"schema": schema_of[id(Problem)]}}}
+    statuses = {"400", "401", "403", "408", "413", "421", "422", "429", "503", *map(str, operation.missing)}
+    content = {"application/json": {"schema": schema_of[id(operation.gives)]}}
+    if operation.streams is not None:
+        content["text/event-stream"] = {"schema": schema_of[id(operation.streams)]}
+    described: dict[str, Any] = {
+        "summary": operation.summary,
+        "operationId": f"{operation.method.lower()}_{re.sub(r'[^a-z0-9]+', '_', operation.path.lower()).strip('_')}",
+        "tags": [operation.tag],
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+            for name in re.findall(r"\{(\w+)", operation.path)
+        ]
+        + [
+            {
+                "name": field.encode_name,
+                "in": "query",
+                "required": field.required,
+                "schema": schema_of[id(field.type)],
+            }
+            for field in fields
+        ]
+        + [{"$ref": "#/components/parameters/language"}],
+        "responses": {"200": {"description": "The answer", "content": content}},
+    }
+    if operation.body is not None:
+        statuses.add("415")
+        taken = {"application/json": {"schema": schema_of[id(operation.body)]}}
+        described["requestBody"] = {"required": True, "content": taken}
+    elif operation.raw:
+        taken = {operation.raw: {"schema": {"type": "string", "format": "binary"}}}
+        described["requestBody"] = {"required": True, "content": taken}
+    described["responses"] |= dict.fromkeys(sorted(statuses), problem)
+    return described

@@ -1,0 +1,493 @@
+"""Everything the page shows, as operations: `/api/v1/…`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from starlette.responses import StreamingResponse
+
+from numaware.diagnose.texts import Lang
+from numaware.errors import InputError
+from numaware.machine.words import printable
+from numaware.schedule.cluster import Member
+from numaware.serve.console import policies as switching
+from numaware.serve.console.api.diagnose import Diagnosis, diagnosed
+from numaware.serve.console.api.operations import Call, Operation, Packed
+from numaware.serve.console.api.problems import ProblemError
+from numaware.serve.console.api.queries import (
+    AtQuery,
+    DiagnoseQuery,
+    EventPage,
+    EventQuery,
+    ExplainQuery,
+    Health,
+    HistoryQuery,
+    MonitorQuery,
+    NodePage,
+    NodeQuery,
+    Paging,
+    PodPage,
+    PodQuery,
+    Question,
+    Room,
+    ShapeQuery,
+    Wall,
+)
+from numaware.serve.console.api.simulation import Simulation, Simulations, SimulationWish, Simulator
+from numaware.serve.console.api.simulation import in_words as simulation_in_words
+from numaware.serve.console.api.stream import Changed, Stream, TooManyReadersError
+from numaware.serve.console.history.api import History, Kept, not_kept
+from numaware.serve.console.middleware import caller_of
+from numaware.serve.console.views import node, pods
+from numaware.serve.console.views.explain import Explained, explained
+from numaware.serve.console.views.judging import under
+from numaware.serve.console.views.node import NodeView
+from numaware.serve.console.views.pod_shape import Rules, Shape, pod_of, workload_of
+from numaware.serve.console.views.pods import PodView
+from numaware.serve.console.views.recorder import Recorder, Series
+from numaware.serve.console.views.snapshot_view import SnapshotView
+from numaware.serve.console.views.wall_model import Numbers, pool_of
+from numaware.serve.console.views.whatif import (
+    NodeAnswer,
+    WhatIf,
+    asked,
+    headroom,
+    reasons_of,
+    rooms,
+    tally,
+    told,
+)
+from numaware.serve.console.views.words import retold
+from numaware.serve.console.world import SwitchError, World
+from numaware.workload.pod import Pod
+
+# Explanations worked out at the same time, on threads of their own.
+_AT_ONCE = 4
+
+
+class Console:
+    """A world, looked at. `clock` tells the time in milliseconds since 1970."""
+
+    def __init__(self, world: World, clock: Callable[[], int], history: History | None = None) -> None:
+        self.world = world
+        self.clock = clock
+        self.now = SnapshotView(world)
+        self.wall_model = self.now.wall_model
+        self.history = history
+        self.recorder = Recorder(self.wall_model)
+        self.stream = Stream(self.wall_model)
+        self.simulator = Simulator(world.cluster)
+        self._busy = asyncio.Semaphore(_AT_ONCE)
+
+    def look(self) -> None:
+        """Let time pass, write down what is, and tell those who listen."""
+        self.world.advance(self.clock())
+        self.write_down()
+        self.stream.publish()
+
+    def write_down(self, *, wait: bool = False) -> None:
+        """For charts, and where history is kept, for whoever comes back; see `Keeper.look` for `wait`."""
+        self.recorder.record()
+        if self.history is not None:
+            self.history.writer.look(self.wall_model, self.now.letters, self.recorder, wait=wait)
+
+    async def _snapshot(self, at: datetime | None) -> SnapshotView:
+        """What is asked about: now, or a moment that is over."""
+        if at is None:
+            return self.now
+        if self.history is None:
+            raise not_kept()
+        return await self.history.snapshot(at)
+
+    # Lists
+
+    async def healthz(self, _: Call) -> Health:
+        return Health("ok")
+
+    async def cluster(self, call: Call) -> Numbers:
+        snapshot = await self._snapshot(call.query.at)
+        return snapshot.wall_model.numbers(_shape(call.query))
+
+    async def wall(self, call: Call) -> Packed:
+        snapshot = await self._snapshot(call.query.at)
+        return snapshot.wall(_shape(call.query))
+
+    async def nodes(self, call: Call) -> NodePage:
+        query: NodeQuery = call.query
+        snapshot = await self._snapshot(query.at)
+        snapshot.wall_model.refresh()
+        wanted = query.q.lower()
+        members = snapshot.world.cluster.members
+        found = [member for member in members if _matches(member, wanted)] if wanted else members
+        page, last = _page(found, query, lambda member: member.name)
+        refusals = snapshot.wall_model.refusals()
+        items = tuple(node.summary_of(snapshot.wall_model, member, refusals) for member in page)
+        return NodePage(items, len(found), last)
+
+    async def node(self, call: Call) -> NodeView:
+        snapshot = await self._snapshot(call.query.at)
+        snapshot.wall_model.refresh()
+        return node.view_of(snapshot.wall_model, snapshot.letters, snapshot.member(call.path["name"]))
+
+    async def pods(self, call: Call) -> PodPage:
+        query: PodQuery = call.query
+        snapshot = await self._snapshot(query.at)
+        wanted = query.q.lower()
+        found = sorted(
+            (
+                pod
+                for pod in pods.summaries(snapshot.wall_model)
+                if wanted in f"{pod.namespace}/{pod.name}"
+                and query.node in ("", pod.node)
+                and query.phase in ("", pod.phase)
+            ),
+            key=lambda pod: (pod.namespace, pod.name),
+        )
+        page, last = _page(found, query, lambda pod: f"{pod.namespace}/{pod.name}")
+        lang = call.lang
+        return PodPage(tuple(pods.in_words(pod, lang) for pod in page), len(found), last)
+
+    async def pod(self, call: Call) -> PodView:
+        snapshot = await self._snapshot(call.query.at)
+        pod, member = snapshot.pod(call.path["namespace"], call.path["name"])
+        found = pods.view_of(snapshot.wall_model, pod, member)
+        return msgspec.structs.replace(found, summary=pods.in_words(found.summary, call.lang))
+
+    # Questions
+
+    async def explain_get(self, call: Call) -> Explained:
+        query: ExplainQuery = call.query
+        shape = Shape(query.cpu, query.memory, query.gpu, query.gpu_resource)
+        question = Question(shape, "", query.pod, query.node, query.policy, query.scope)
+        return await self._explain(question, await self._snapshot(query.at), call.lang)
+
+    async def explain_post(self, call: Call) -> Explained:
+        return await self._explain(call.body, await self._snapshot(call.query.at), call.lang)
+
+    async def _explain(self, question: Question, snapshot: SnapshotView, lang: Lang) -> Explained:
+        pod, _, path = _asked(question, snapshot)
+        member = snapshot.member(question.node)
+        node = under(member.node, Rules(question.policy, question.scope))
+        if node is None:
+            raise InputError("policy", f"the kubelet of {member.name} would not start with it")
+        async with self._busy:
+            return await asyncio.to_thread(explained, member.name, node, pod, path, lang)
+
+    async def whatif(self, call: Call) -> WhatIf:
+        question: Question = call.body
+        lang = call.lang
+        snapshot = await self._snapshot(call.query.at)
+        pod, _, _ = _asked(question, snapshot)
+        rules = Rules(question.policy, question.scope)
+        snapshot.wall_model.refresh()
+        judged = snapshot.wall_model.judge.judge(pod, rules=rules)
+        answers = []
+        for member, found in zip(snapshot.world.cluster, judged, strict=True):
+            config = member.node.kubelet.config
+            answers.append(
+                NodeAnswer(
+                    member.name,
+                    found.verdict,
+                    rules.policy or config.topology_policy,
+                    rules.scope or config.topology_scope,
+                    found.numa,
+                    reasons_of(found, lang),
+                    found.stranded,
+                    snapshot.wall_model.strips(member.name),
+                )
+            )
+        return WhatIf(
+            asked(pod), told(judged, lang), tally(judged), tuple(answers), snapshot.wall_model.serial
+        )
+
+    async def headroom(self, call: Call) -> Room:
+        snapshot = await self._snapshot(call.query.at)
+        shape = _shape(call.query)
+        numbers = snapshot.wall_model.numbers(shape)
+        found_rooms = rooms(snapshot.world.cluster, snapshot.wall_model.judged(shape))
+        async with self._busy:
+            found = await asyncio.to_thread(headroom, found_rooms, pod_of(shape))
+        return Room(found, numbers.largest)
+
+    # Live, past and policies
+
+    async def events(self, call: Call) -> Any:
+        query: EventQuery = call.query
+        snapshot = await self._snapshot(query.at)
+        if snapshot is not self.now or "text/event-stream" not in call.request.headers.get("accept", ""):
+            recent, lang = list(snapshot.world.events)[: -query.limit - 1 : -1], call.lang
+            return EventPage(tuple(pods.event_in_words(event, lang) for event in recent))
+        try:
+            lines = self.stream.subscribe(_shape(query))
+        except TooManyReadersError:
+            raise ProblemError(429, "too many readers listen already", headers={"retry-after": "5"}) from None
+        return StreamingResponse(
+            lines,
+            media_type="text/event-stream",
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+        )
+
+    async def monitoring(self, call: Call) -> Series:
+        """The last hours are at hand; what goes back further is in the file, where there is one."""
+        query: MonitorQuery = call.query
+        snapshot = await self._snapshot(query.at)
+        if query.node:
+            snapshot.member(query.node)
+        self.recorder.record()
+        span, end = query.minutes * 60_000, snapshot.world.now
+        if self.history is None:
+            return self.recorder.series(query.node, span)
+        kept_from = await self.history.kept_from()
+        if snapshot is not self.now or (kept_from and end - span < self.recorder.kept_from(query.node)):
+            return await self.history.series(query.node, end - span, end)
+        found = self.recorder.series(query.node, span)
+        return msgspec.structs.replace(found, kept_from_ms=min(found.kept_from_ms, kept_from or end))
+
+    async def kept(self, call: Call) -> Kept:
+        query: HistoryQuery = call.query
+        if self.history is None:
+            return Kept()
+        found = await self.history.kept(query.around, query.node)
+        return msgspec.structs.replace(found, problem=retold(found.problem, call.lang))
+
+    async def policies(self, call: Call) -> switching.Policies:
+        snapshot = await self._snapshot(call.query.at)
+        return switching.in_words(await switching.policies_of(snapshot.world), call.lang)
+
+    async def switch(self, call: Call) -> switching.SwitchAnswer:
+        wish: switching.SwitchWish = call.body
+        switch = await switching.find(self.world, call.path["id"])
+        if switch is None:
+            raise ProblemError(404, f"there is no switch {printable(call.path['id'], 40)!r}")
+        if switch.missing:
+            raise ProblemError(409, switch.missing)
+        try:
+            if wish.dry_run:
+                return switching.preview(self.world, switch, wish)
+            return await switching.move(self.world, switch, wish, caller_of(call.request))
+        except SwitchError as error:
+            raise ProblemError(409, str(error)) from None
+
+    async def try_policy(self, call: Call) -> switching.PolicyAnswer:
+        async with self._busy:
+            return switching.tried_in_words(switching.try_policy(self.world, call.body), call.lang)
+
+    async def diagnose(self, call: Call) -> Diagnosis:
+        query: DiagnoseQuery = call.query
+        async with self._busy:
+            return await asyncio.to_thread(diagnosed, call.body, query.file, query.lang or call.lang)
+
+    async def simulations(self, call: Call) -> Simulations:
+        found = self.simulator.listed()
+        items = tuple(simulation_in_words(one, call.lang) for one in found.items)
+        return msgspec.structs.replace(found, items=items)
+
+    async def simulation(self, call: Call) -> Simulation:
+        number = call.path["id"]
+        found = self.simulator.known.get(int(number)) if number.isascii() and number.isdigit() else None
+        if found is None:
+            raise ProblemError(404, f"there is no comparison {printable(number, 20)!r}")
+        return simulation_in_words(found, call.lang)
+
+    async def simulate(self, call: Call) -> Simulation:
+        return self.simulator.start(call.body)
+
+    def operations(self) -> Sequence[Operation]:
+        """The whole API; `/openapi.json` describes exactly these."""
+        v1 = "/api/v1"
+        return (
+            Operation("GET", "/healthz", "Whether the process answers", self.healthz, Health, tag="process"),
+            Operation(
+                "GET",
+                f"{v1}/cluster",
+                "The headline numbers for a shape of pod",
+                self.cluster,
+                Numbers,
+                ShapeQuery,
+                missing=(404,),
+            ),
+            Operation(
+                "GET",
+                f"{v1}/wall",
+                "All nodes, packed, with their verdict on a shape",
+                self.wall,
+                Wall,
+                ShapeQuery,
+                missing=(404,),
+            ),
+            Operation(
+                "GET", f"{v1}/nodes", "Nodes, page by page", self.nodes, NodePage, NodeQuery, missing=(404,)
+            ),
+            Operation(
+                "GET",
+                f"{v1}/nodes/{{name}}",
+                "One node in full",
+                self.node,
+                NodeView,
+                AtQuery,
+                missing=(404,),
+            ),
+            Operation(
+                "GET", f"{v1}/pods", "Pods, page by page", self.pods, PodPage, PodQuery, missing=(404,)
+            ),
+            Operation(
+                "GET",
+                f"{v1}/pods/{{namespace}}/{{name}}",
+                "One pod in full",
+                self.pod,
+                PodView,
+                AtQuery,
+                missing=(404,),
+            ),
+            Operation(
+                "GET",
+                f"{v1}/explain",
+                "Why a node would take or refuse a pod",
+                self.explain_get,
+                Explained,
+                ExplainQuery,
+                missing=(404,),
+            ),
+            Operation(
+                "POST",
+                f"{v1}/explain",
+                "The same for a manifest",
+                self.explain_post,
+                Explained,
+                AtQuery,
+                body=Question,
+                missing=(404,),
+            ),
+            Operation(
+                "POST",
+                f"{v1}/whatif",
+                "What every node says to a pod",
+                self.whatif,
+                WhatIf,
+                AtQuery,
+                body=Question,
+                missing=(404,),
+            ),
+            Operation(
+                "GET",
+                f"{v1}/headroom",
+                "How many more pods of a shape would be admitted",
+                self.headroom,
+                Room,
+                ShapeQuery,
+                missing=(404,),
+            ),
+            Operation(
+                "GET",
+                f"{v1}/events",
+                "What happened; a stream of changes for text/event-stream",
+                self.events,
+                EventPage,
+                EventQuery,
+                streams=Changed,
+                missing=(404,),
+            ),
+            Operation(
+                "GET",
+                f"{v1}/monitoring",
+                "What was recorded of the cluster and of a node",
+                self.monitoring,
+                Series,
+                MonitorQuery,
+                missing=(404,),
+            ),
+            Operation(
+                "GET",
+                f"{v1}/history",
+                "What is kept of the past, and when something changed",
+                self.kept,
+                Kept,
+                HistoryQuery,
+                missing=(404,),
+            ),
+            Operation(
+                "GET",
+                f"{v1}/policies",
+                "Switches, pools and history",
+                self.policies,
+                switching.Policies,
+                AtQuery,
+                missing=(404,),
+            ),
+            Operation(
+                "PUT",
+                f"{v1}/policies/{{id}}",
+                "Move a switch, or see what that would change",
+                self.switch,
+                switching.SwitchAnswer,
+                body=switching.SwitchWish,
+                missing=(404, 409),
+            ),
+            Operation(
+                "POST",
+                f"{v1}/policies/kubelet",
+                "What another kubelet policy would mean for a pool",
+                self.try_policy,
+                switching.PolicyAnswer,
+                body=switching.PolicyWish,
+            ),
+            Operation(
+                "POST",
+                f"{v1}/diagnose",
+                "What logs, states, configurations and manifests tell",
+                self.diagnose,
+                Diagnosis,
+                DiagnoseQuery,
+                raw="application/octet-stream",
+            ),
+            Operation(
+                "GET",
+                f"{v1}/simulate",
+                "Comparisons of schedulers, the latest first",
+                self.simulations,
+                Simulations,
+            ),
+            Operation(
+                "POST",
+                f"{v1}/simulate",
+                "Compare schedulers on these machines",
+                self.simulate,
+                Simulation,
+                body=SimulationWish,
+            ),
+            Operation(
+                "GET", f"{v1}/simulate/{{id}}", "One comparison", self.simulation, Simulation, missing=(404,)
+            ),
+        )
+
+
+def _asked(question: Question, snapshot: SnapshotView) -> tuple[Pod, Member | None, str]:
+    """The pod in question, the node it is on already, and where its spec stands in the manifest."""
+    if question.pod:
+        namespace, _, name = question.pod.partition("/")
+        return *snapshot.pod(namespace, name), "spec"
+    if question.manifest:
+        workload = workload_of(question.manifest)
+        return workload.pod, None, workload.spec_path
+    return pod_of(question.shape or Shape()), None, "spec"
+
+
+def _shape(query: Shape) -> Shape:
+    """A query without what is not part of the shape, so that equal shapes share their answers."""
+    return Shape(query.cpu, query.memory, query.gpu, query.gpu_resource)
+
+
+def _matches(member: Member, wanted: str) -> bool:
+    policy = member.facts.topology_policy or ""
+    return any(wanted in text.lower() for text in (member.name, pool_of(member), policy))
+
+
+def _page(found: list[Any], paging: Paging, name: Callable[[Any], str]) -> tuple[list[Any], str]:
+    """One page, and the name to go on after; items have to be in order of name."""
+    rest = [one for one in found if name(one) > paging.after] if paging.after else found
+    page = rest[: paging.limit]
+    return page, name(page[-1]) if len(rest) > len(page) else ""

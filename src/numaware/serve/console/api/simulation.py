@@ -1,0 +1,163 @@
+"""Runs of the lab that somebody asked for: one at a time, in a process of their own, so that the page stays quick."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Annotated, Literal
+
+import msgspec
+
+from numaware.diagnose.texts import Lang
+from numaware.errors import InputError
+from numaware.schedule.cluster import Cluster
+from numaware.serve.console.lab.pod_churn import JOBS, pod_of
+from numaware.serve.console.views.words import retold
+from numaware.simulate.clusters import ClusterSpec, NodeSpec
+from numaware.simulate.policies import POLICIES
+from numaware.simulate.result import Result
+from numaware.simulate.run import run
+from numaware.simulate.traces import SECOND, Generator, Shape, Trace
+
+_MOST_RUNS = 20
+_MOST_WAITING = 4
+MOST_PODS = 5000
+
+
+class SimulationWish(msgspec.Struct, frozen=True, rename="camel"):
+    """Which schedulers to compare on the cluster's machines, empty, and how many pods come."""
+
+    policies: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=9)]
+    pods: Annotated[int, msgspec.Meta(ge=1, le=MOST_PODS)] = 600
+    seed: Annotated[int, msgspec.Meta(ge=0, le=1 << 31)] = 1
+
+
+class Simulation(msgspec.Struct, frozen=True, rename="camel"):
+    """A comparison: how far it is, and the results so far."""
+
+    id: int
+    state: Literal["running", "done", "failed"]
+    wish: SimulationWish
+    results: tuple[Result, ...]
+    problem: str = ""
+
+
+class Simulations(msgspec.Struct, frozen=True, rename="camel"):
+    """The latest first, and the schedulers there are."""
+
+    items: tuple[Simulation, ...]
+    policies: tuple[str, ...]
+
+
+class Simulator:
+    """Keeps the last comparisons and runs those that wait."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.known: OrderedDict[int, Simulation] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+        self._pool: ProcessPoolExecutor | None = None
+        self._count = 0
+
+    def start(self, wish: SimulationWish) -> Simulation:
+        """Begin a comparison; `InputError` for a scheduler nobody knows, or when too many wait."""
+        strange = [name for name in wish.policies if name not in POLICIES]
+        if strange or len(set(wish.policies)) < len(wish.policies):
+            raise InputError("policies", "every scheduler once, each a known one", hint=", ".join(POLICIES))
+        if len(self._tasks) >= _MOST_WAITING:
+            raise InputError("simulate", "too many comparisons are waiting", hint="try again in a moment")
+        self._count += 1
+        found = self.known[self._count] = Simulation(self._count, "running", wish, ())
+        if len(self.known) > _MOST_RUNS:
+            self.known.popitem(last=False)
+        task = asyncio.create_task(self._play(found.id, wish))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return found
+
+    def listed(self) -> Simulations:
+        return Simulations(tuple(reversed(self.known.values())), tuple(POLICIES))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._pool is not None:
+            for process in list(self._pool._processes.values()):  # noqa: SLF001 - no other way to end a run that is under way
+                process.terminate()
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _play(self, number: int, wish: SimulationWish) -> None:
+        async with self._turn:
+            if self._pool is None:
+                context = multiprocessing.get_context("spawn")
+                self._pool = ProcessPoolExecutor(1, mp_context=context)
+            spec, trace = spec_of(self.cluster), trace_of(wish.pods)
+            loop = asyncio.get_running_loop()
+            try:
+                for policy in wish.policies:
+                    result = await loop.run_in_executor(self._pool, run, spec, trace, policy, wish.seed)
+                    self._note(number, [result])
+            except InputError as error:
+                self._pool = None
+                self._note(number, [], state="failed", problem=str(error))
+            except BrokenProcessPool:
+                self._pool = None
+                problem = "the process that played it ended before it was done"
+                self._note(number, [], state="failed", problem=problem)
+            else:
+                self._note(number, [], state="done")
+
+    def _note(
+        self,
+        number: int,
+        results: Sequence[Result],
+        state: Literal["running", "done", "failed"] = "running",
+        problem: str = "",
+    ) -> None:
+        known = self.known.get(number)
+        if known is not None:
+            self.known[number] = msgspec.structs.replace(
+                known, state=state, results=(*known.results, *results), problem=problem
+            )
+
+
+def in_words(found: Simulation, lang: Lang) -> Simulation:
+    """The same with its problem told in a language."""
+    return msgspec.structs.replace(found, problem=retold(found.problem, lang)) if found.problem else found
+
+
+def spec_of(cluster: Cluster) -> ClusterSpec:
+    """The machines of a cluster with nothing on them."""
+    return ClusterSpec(
+        "machines",
+        tuple(
+            NodeSpec(
+                member.name,
+                member.node.kubelet.hardware,
+                member.node.kubelet.config,
+                member.facts.labels,
+                member.facts.taints,
+            )
+            for member in cluster
+        ),
+    )
+
+
+def trace_of(pods: int) -> Trace:
+    """The lab's own kinds of pods, as many as asked for."""
+    shapes = tuple(
+        Shape(
+            pod_of(job.owner, job.owner.partition("/")[2], job.amounts, shared=job.shared),
+            job.owner,
+            job.weight,
+        )
+        for job in JOBS
+    )
+    return Trace(
+        "living", generators=(Generator(shapes, pods, 0, 2 * SECOND, (180 * SECOND, 1200 * SECOND)),)
+    )

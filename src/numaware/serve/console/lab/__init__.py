@@ -1,0 +1,1 @@
+"""The embedded cluster behind `numaware up`: a world of twins in which pods come and go."""

@@ -1,0 +1,263 @@
+"""What every node says to one pod, as the page shows it: aligned, split, refused, full or never, and why in one line.
+
+The answers are the engine's (`Engine.ask`), so the page says what schedulers are told. What it adds (would an empty node take
+the pod, is there enough in all, how many such pods do NUMA borders keep out) is the same for nodes with one answer, and
+worked out once for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from numaware.diagnose.explain.causes import requested_by
+from numaware.diagnose.explain.change import admits
+from numaware.diagnose.reason import Code as ReasonCode
+from numaware.diagnose.reason import Reason as NodeReason
+from numaware.schedule.answer import Answer
+from numaware.schedule.candidate_twins import CandidateTwin
+from numaware.schedule.cluster import Cluster, Member
+from numaware.schedule.engine import Engine
+from numaware.schedule.filters import capacity_reasons
+from numaware.schedule.node_facts import NodeFacts, pod_requests
+from numaware.schedule.partial_node import PartialNode
+from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room, site
+from numaware.schedule.shares import choices
+from numaware.schedule.stranding import Need, need_of
+from numaware.serve.console.views.pod_shape import AS_THEY_ARE, Rules
+from numaware.twin.account import account, fewest_nodes_for, free_in_all, resources
+from numaware.twin.errors import StartError
+from numaware.twin.kubelet import Kubelet, start
+from numaware.twin.node import Node
+from numaware.workload.demand import Amounts, demand
+from numaware.workload.pod import Pod
+
+Verdict = Literal["aligned", "split", "refused", "full", "never"]
+VERDICTS: tuple[Verdict, ...] = ("aligned", "split", "refused", "full", "never")
+Code = Literal["only-on", "short-on-every", "short-on-node", "too-small", "policy", "outside"]
+
+# Judgements kept before everything is forgotten.
+_MOST = 1 << 16
+# What other pods on the node, or near it, keep the pod from; it may be had when they are gone.
+_TAKEN: frozenset[ReasonCode] = frozenset(
+    {
+        "host-ports",
+        "topology-spread",
+        "topology-spread-label",
+        "pod-affinity",
+        "pod-anti-affinity",
+        "existing-anti-affinity",
+    }
+)
+# Nobody can tell, or the node has said no before.
+_DOUBTED: frozenset[ReasonCode] = frozenset({"pods-astray", "held-back", "kubelet-crash", "outcome-unknown"})
+_NO_START = NodeReason("kubelet-start")
+
+
+class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One thing that stands in the way, in parts, so that a page can say it in any language.
+
+    `only-on`: the amount is free only on these NUMA nodes. `short-on-every`: every NUMA node lacks at least `amount`.
+    `short-on-node`: the whole node lacks `amount`. `too-small`: the empty machine lacks it. Else `text` tells.
+    """
+
+    code: Code
+    resource: str = ""
+    numa: tuple[int, ...] = ()
+    amount: int = 0
+    text: str = ""
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """A node's answer. `numa` is where the pod would lie, `stranded` how many such pods NUMA borders keep out.
+
+    `parts` say what stands in the way where numbers can; where they are empty, `reasons` tell.
+    """
+
+    verdict: Verdict
+    numa: tuple[int, ...] = ()
+    parts: tuple[Reason, ...] = ()
+    reasons: tuple[NodeReason, ...] = ()
+    stranded: int = 0
+
+
+class Judge:
+    """Judgements of a cluster's nodes, with a memory that survives changes of other nodes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.engine = Engine(cluster)
+        # By the engine's answer, which is kept with it, so that no other answer comes to have its identity.
+        self._known: dict[int, tuple[Answer, Judgement]] = {}
+        self._elsewhere: tuple[int, Rules, Engine] | None = None
+
+    def judge(
+        self, pod: Pod, names: Sequence[str] | None = None, rules: Rules = AS_THEY_ARE
+    ) -> list[Judgement]:
+        """What each of these nodes, or every node in order of name, says; a pod that is on one is taken to come anew."""
+        if names is None:
+            names = [member.name for member in self.cluster]
+        with self.cluster.without(pod.uid):
+            engine = self.engine if rules == AS_THEY_ARE else self._under(rules)
+            return self._judge(engine, pod, names)
+
+    def _judge(self, engine: Engine, pod: Pod, names: Sequence[str]) -> list[Judgement]:
+        known, by_name = self._known, engine.cluster.by_name
+        if len(known) >= _MOST:
+            known.clear()
+        answers = engine.ask(pod, names)
+        for name, answer in zip(names, answers, strict=True):
+            if id(answer) not in known:
+                known[id(answer)] = answer, _judged(by_name.get(name), pod, answer)
+        return [known[id(answer)][1] for answer in answers]
+
+    def _under(self, rules: Rules) -> Engine:
+        """An engine for the cluster as it would be if its kubelets had other policies."""
+        serial = self.cluster.serial
+        if self._elsewhere is None or self._elsewhere[:2] != (serial, rules):
+            started = cache(partial(_started, rules=rules))
+
+            def changed(member: Member) -> tuple[NodeFacts, Node] | None:
+                node = _with_kubelet(member.node, started)
+                policy = rules.policy or member.facts.topology_policy
+                return None if node is None else (replace(member.facts, topology_policy=policy), node)
+
+            self._elsewhere = serial, rules, self.engine.with_nodes(changed)
+        return self._elsewhere[2]
+
+
+def under(node: Node, rules: Rules) -> Node | None:
+    """The node as it would be under other policies; None where its kubelet would not start."""
+    return node if rules == AS_THEY_ARE else _with_kubelet(node, partial(_started, rules=rules))
+
+
+def _with_kubelet(node: Node, started: Callable[[Kubelet], Kubelet | None]) -> Node | None:
+    if isinstance(node, PartialNode):
+        twins = [(twin.assumed, _with_kubelet(twin.node, started)) for twin in node.candidate_twins]
+        known = tuple(CandidateTwin(assumed, each) for assumed, each in twins if each is not None)
+        return PartialNode(node.counts, known, exact=node.exact) if known else None
+    kubelet = started(node.kubelet)
+    return None if kubelet is None else Node(kubelet, node.state)
+
+
+def _started(kubelet: Kubelet, rules: Rules) -> Kubelet | None:
+    config = replace(
+        kubelet.config,
+        topology_policy=rules.policy or kubelet.config.topology_policy,
+        topology_scope=rules.scope or kubelet.config.topology_scope,
+    )
+    try:
+        return start(kubelet.hardware, config)
+    except (StartError, ValueError):
+        return None
+
+
+def _judged(member: Member | None, pod: Pod, answer: Answer) -> Judgement:
+    if member is None:
+        # The engine has not heard of it: with these policies its kubelet would not start.
+        return Judgement("never", reasons=(_NO_START,))
+    reasons = answer.reasons
+    if not reasons:
+        return _placed(member, pod, answer)
+    code = reasons[0].code
+    if code in ("insufficient", "too-many-pods"):
+        return _short(member, pod, reasons)
+    if code == "gpu-share":
+        could = any(choices(_fresh(member.node), {}, pod))
+        return Judgement("full" if could else "never", reasons=reasons)
+    if reasons[0].is_kubelets:
+        return _unaligned(member, pod, reasons)
+    return Judgement(
+        "full" if code in _TAKEN else "refused" if code in _DOUBTED else "never", reasons=reasons
+    )
+
+
+def _placed(member: Member, pod: Pod, answer: Answer) -> Judgement:
+    node, stranded = member.node, _stranded(member, pod)
+    ids = node.kubelet.layout.node_ids(answer.numa)
+    if len(ids) <= max(1, fewest_nodes_for(node, pod)):
+        return Judgement("aligned", ids, stranded=stranded)
+    return Judgement("split", ids, tuple(_scattered(node, pod, "")), stranded=stranded)
+
+
+def _short(member: Member, pod: Pod, reasons: tuple[NodeReason, ...]) -> Judgement:
+    """The node has too little in all, now or ever."""
+    requests, used = pod_requests(pod), member.load.used
+    if capacity_reasons(requests, member.allocatable, {}):
+        lacking = tuple(_lacking(requests, member.allocatable, "too-small"))
+        return Judgement("never", parts=lacking, reasons=reasons)
+    left = {name: amount - used.get(name, 0) for name, amount in member.allocatable.items()}
+    verdict: Verdict = "full" if admits(_fresh(member.node), pod) else "never"
+    return Judgement(verdict, parts=tuple(_lacking(requests, left, "short-on-node")), reasons=reasons)
+
+
+def _unaligned(member: Member, pod: Pod, reasons: tuple[NodeReason, ...]) -> Judgement:
+    """The kubelet refuses: for good, because of borders between NUMA nodes, or for want of room in all."""
+    node = member.node
+    parts = tuple(_scattered(node, pod, node.admit(pod).container))
+    if not admits(_fresh(node), pod):
+        return Judgement("never", parts=parts, reasons=reasons)
+    verdict: Verdict = "refused" if _enough_in_all(node, pod) else "full"
+    return Judgement(verdict, parts=parts, reasons=reasons, stranded=_stranded(member, pod))
+
+
+def _fresh(node: Node) -> Node:
+    return Node.fresh(node.kubelet.hardware, node.kubelet.config)
+
+
+def _lacking(requests: Amounts, left: Mapping[str, int], code: Code) -> Iterator[Reason]:
+    for name, wanted in requests:
+        lacks = wanted - left.get(name, 0)
+        if lacks > 0:
+            # CPUs are counted in thousandths here, in whole ones where people read them.
+            yield Reason(code, name, amount=-(-lacks // 1000) if name == "cpu" else lacks)
+
+
+def _scattered(node: Node, pod: Pod, container: str) -> Iterator[Reason]:
+    """Where each resource could be had in one piece, or how much is missing for that."""
+    wanted = requested_by(demand(pod, sidecars=node.kubelet.rules.sidecars), container)
+    for name, amount in wanted.items():
+        here = account(node, name) if amount else ()
+        if not here:
+            continue
+        on = tuple(zone.numa for zone in here if zone.free >= amount)
+        if not on:
+            yield Reason("short-on-every", name, amount=amount - max(zone.free for zone in here))
+        elif len(on) < len(here):
+            yield Reason("only-on", name, numa=on)
+
+
+def _enough_in_all(node: Node, pod: Pod) -> bool:
+    """Whether the whole node has free all that the pod wants for itself: then only its borders are in the way."""
+    wanted = requested_by(demand(pod, sidecars=node.kubelet.rules.sidecars), "")
+    looked_after = resources(node)
+    return all(free_in_all(node, name) >= amount for name, amount in wanted.items() if name in looked_after)
+
+
+def _stranded(member: Member, pod: Pod) -> int:
+    """Pods of this shape that would fit if NUMA did not matter, less those that fit on one NUMA node each.
+
+    Counted by amounts; a pod that no single NUMA node could ever hold strands nothing.
+    """
+    need = need_of(pod, gpu_resource(member.node) or "")
+    if not need.cpus:
+        return 0
+    load = member.load
+    empty = site(load.node.kubelet, member.facts.allocatable).empty
+    if not any(_fitting(need, zone) for zone in empty.capped):
+        return 0
+    here = room(load.node, load.shares, member.allocatable, load.used)
+    return max(0, _fitting(need, here.whole) - sum(_fitting(need, zone) for zone in here.capped))
+
+
+def _fitting(need: Need, zone: NumaRoom) -> int:
+    limits = [zone.cpus // need.cpus] if need.cpus else []
+    if need.memory:
+        limits.append(zone.memory // need.memory)
+    if need.gpus:
+        limits.append(sum(left >= WHOLE for left in zone.gpus) // need.gpus)
+    return min(limits, default=0)

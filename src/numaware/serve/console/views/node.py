@@ -1,0 +1,335 @@
+"""One node in full: its machine, who holds what, how its kubelet is told to behave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from numaware.machine.cpuset import iter_bits, list_form
+from numaware.schedule.cluster import Member
+from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.room import WHOLE, room
+from numaware.serve.console.views.wall_model import Largest, Refusals, Strip, WallModel, pool_of
+from numaware.serve.console.world import Event, Source
+from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import Holding, account, free_devices, free_memory, held_by, holders, pod_name
+from numaware.twin.hardware import Hardware
+from numaware.twin.links import MOST_DEVICES
+from numaware.twin.node import Node
+from numaware.workload.pod import Pod
+from numaware.workload.qos import qos_class
+
+_MOST_EVENTS = 20
+
+
+class Summary(msgspec.Struct, frozen=True, rename="camel"):
+    """A node in a list."""
+
+    name: str
+    pool: str
+    policy: str
+    scope: str
+    pods: int
+    cpus: int
+    memory: int
+    devices: dict[str, int]
+    free_cpus: int
+    free_memory: int
+    free_devices: dict[str, int]
+    numa: tuple[Strip, ...]
+    refusals: int
+    storm: bool
+    stale: bool
+    source: Source
+    reported_at: int
+
+
+class Core(msgspec.Struct, frozen=True, array_like=True):
+    """A core and its threads, as the kernel numbers them, with their package and last-level cache (None: not told)."""
+
+    cpus: tuple[int, ...]
+    package: int
+    cache: int | None
+
+
+class NodeDevice(msgspec.Struct, frozen=True, rename="camel"):
+    """A device, on which NUMA nodes it is, and the pod that holds it."""
+
+    id: str
+    resource: str
+    numa: tuple[int, ...]
+    healthy: bool
+    pod: str = ""
+    # Thousandths left of a device in shared use.
+    left: int | None = None
+
+
+class Held(msgspec.Struct, frozen=True, rename="camel"):
+    """Bytes of one NUMA node that a pod holds."""
+
+    pod: str
+    size: int
+
+
+class NumaView(msgspec.Struct, frozen=True, rename="camel"):
+    """One NUMA node; sizes in bytes. `managed` tells whether the Memory Manager looks after its memory."""
+
+    id: int
+    cores: tuple[Core, ...]
+    cpus: str
+    memory: int
+    memory_free: int
+    memory_reserved: int
+    managed: bool
+    held: tuple[Held, ...]
+    hugepages: dict[str, tuple[int, int]]
+    distances: tuple[int, ...]
+
+
+class PodOnNode(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod of the node. `slot` is its letter (0 is A) as long as it lives there, None for one that owns nothing."""
+
+    pod: str
+    uid: str
+    slot: int | None
+    qos: str
+    cpus: str
+    cpu_milli: int
+    memory: int
+    devices: dict[str, tuple[str, ...]]
+    numa: tuple[int, ...]
+    aligned: bool
+    since: int
+    predicted: bool | None
+
+
+class Kubelet(msgspec.Struct, frozen=True, rename="camel"):
+    """What the node's kubelet is told."""
+
+    version: str
+    topology_policy: str
+    topology_scope: str
+    topology_options: dict[str, str]
+    cpu_policy: str
+    cpu_options: dict[str, str]
+    memory_policy: str
+    reserved_cpus: str
+
+
+class NodeView(msgspec.Struct, frozen=True, rename="camel"):
+    """All that is known of a node.
+
+    `caches` are the bytes of each last-level cache, 0 if nobody told, by the number that cores have.
+    `links` has a row for each of `devices` and says how close it is to each of them, in nvidia-smi's words: X is the device
+    itself, the empty word not known. It is empty where there are too many devices for a table.
+    """
+
+    summary: Summary
+    kubelet: Kubelet
+    labels: dict[str, str]
+    taints: tuple[str, ...]
+    unschedulable: bool
+    numa: tuple[NumaView, ...]
+    caches: tuple[int, ...]
+    shared_cpus: str
+    reserved_cpus: str
+    devices: tuple[NodeDevice, ...]
+    links: tuple[tuple[str, ...], ...]
+    pods: tuple[PodOnNode, ...]
+    largest: tuple[Largest, ...]
+    events: tuple[Event, ...]
+    time: int
+
+
+class Letters:
+    """Which letter each pod of a node has: the first that was free when it came, kept until it leaves."""
+
+    def __init__(self, slots: Mapping[str, dict[str, int]] | None = None) -> None:
+        self._slots: dict[str, dict[str, int]] = dict(slots or {})
+
+    def of(self, member: Member) -> dict[str, int]:
+        known = self._slots.get(member.name, {})
+        owning = [uid for uid, pod in member.pods.items() if numa_nodes(member, pod)]
+        slots = {uid: known[uid] for uid in owning if uid in known}
+        taken = set(slots.values())
+        free = (slot for slot in range(len(owning) + 1) if slot not in taken)
+        for uid in owning:
+            if uid not in slots:
+                slots[uid] = next(free)
+        self._slots[member.name] = slots
+        return slots
+
+
+def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Summary:
+    """The node's line in a list; the census has to be fresh."""
+    node, load = member.node, member.load
+    source, at = wall_model.world.reported(member.name)
+    names = sorted(node.kubelet.devices.inventories)
+    return Summary(
+        name=member.name,
+        pool=pool_of(member),
+        policy=node.kubelet.config.topology_policy,
+        scope=node.kubelet.config.topology_scope,
+        pods=len(member.pods),
+        cpus=node.kubelet.layout.cpu_count,
+        memory=sum(numa.memory_bytes for numa in node.kubelet.hardware.numa),
+        devices={name: len(node.kubelet.devices.inventories[name].ids) for name in names},
+        free_cpus=(member.allocatable.get("cpu", 0) - load.used.get("cpu", 0)) // 1000,
+        free_memory=member.allocatable.get("memory", 0) - load.used.get("memory", 0),
+        free_devices={name: free_devices(node, name).bit_count() for name in names},
+        numa=wall_model.strips(member.name),
+        refusals=refusals.by_node[member.name],
+        storm=member.name in refusals.storms,
+        stale=wall_model.is_stale(member.name),
+        source=source,
+        reported_at=at,
+    )
+
+
+def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView:
+    """Everything about the node; the census has to be fresh."""
+    node, world = member.node, wall_model.world
+    kubelet, config = node.kubelet, node.kubelet.config
+    slots = letters.of(member)
+    recent = [event for event in world.events if event.node == member.name and event.kind != "left"]
+    devices = tuple(_devices(member))
+    return NodeView(
+        summary=summary_of(wall_model, member, wall_model.refusals()),
+        kubelet=Kubelet(
+            config.version,
+            config.topology_policy,
+            config.topology_scope,
+            dict(config.topology_options),
+            config.cpu_policy,
+            dict(config.cpu_options),
+            config.memory_policy,
+            list_form(kubelet.cpus.reserved) if kubelet.cpus else "",
+        ),
+        labels=dict(member.facts.labels),
+        taints=tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in member.facts.taints),
+        unschedulable=member.facts.unschedulable,
+        numa=tuple(_numa(node, position) for position in range(len(kubelet.layout.ids))),
+        caches=tuple(cache.size for cache in kubelet.hardware.caches),
+        shared_cpus=list_form(node.effective_shared() if kubelet.cpus else kubelet.layout.all_cpus),
+        reserved_cpus=list_form(kubelet.cpus.reserved) if kubelet.cpus else "",
+        devices=devices,
+        links=_links(kubelet.hardware, devices),
+        pods=tuple(_pod(wall_model, member, pod, slots.get(uid)) for uid, pod in member.pods.items()),
+        largest=tuple(largest_on(member)),
+        events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),
+        time=world.now,
+    )
+
+
+def largest_on(member: Member) -> Iterator[Largest]:
+    """Per NUMA node what one pod could have of it, for every number of free GPUs worth telling; the best first."""
+    load = member.load
+    here = room(load.node, load.shares, member.allocatable, load.used).capped
+    found = [
+        Largest(sum(left == WHOLE for left in zone.gpus), zone.cpus, max(0, zone.memory), member.name, numa)
+        for numa, zone in zip(member.node.kubelet.layout.ids, here, strict=True)
+        if zone.cpus > 0
+    ]
+    best: list[Largest] = []
+    for one in sorted(found, key=lambda one: (-one.cpus, -one.gpus, one.numa)):
+        if all(one.gpus > other.gpus for other in best):
+            best.append(one)
+    yield from best
+
+
+def name_of(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}" if pod.namespace else pod.uid
+
+
+def _numa(node: Node, position: int) -> NumaView:
+    kubelet = node.kubelet
+    hardware = kubelet.hardware.numa[position]
+    caches = kubelet.hardware.caches
+    cores: dict[tuple[int, int | None, int], list[int]] = {}
+    for cpu in hardware.cpus:
+        cache = next((index for index, one in enumerate(caches) if one.cpus >> cpu.id & 1), None)
+        cores.setdefault((cpu.socket, cache, cpu.core), []).append(cpu.id)
+    memory = account(node, "memory")
+    held: dict[str, int] = {}
+    for holder in holders(node, "memory"):
+        if hardware.id in holder.nodes:
+            pod = pod_name(node, holder.uid)
+            held[pod] = held.get(pod, 0) + holder.amount // len(holder.nodes)
+    return NumaView(
+        id=hardware.id,
+        cores=tuple(
+            Core(tuple(sorted(cpus)), package, cache)
+            for (package, cache, _), cpus in sorted(cores.items(), key=lambda item: min(item[1]))
+        ),
+        cpus=list_form(kubelet.layout.node_cpus[position]),
+        memory=hardware.memory_bytes,
+        memory_free=free_memory(node)[position],
+        memory_reserved=memory[position].reserved if memory else 0,
+        managed=bool(memory),
+        held=tuple(Held(pod, size) for pod, size in held.items()),
+        hugepages={name: (total, free_memory(node, name)[position]) for name, total in hardware.hugepages},
+        distances=hardware.distances,
+    )
+
+
+def _devices(member: Member) -> Iterator[NodeDevice]:
+    node = member.node
+    layout = node.kubelet.layout
+    for name, inventory in sorted(node.kubelet.devices.inventories.items()):
+        owners: dict[int, str] = {}
+        for uid, containers in node.state.device.owned.items():
+            for held in containers.values():
+                for index in iter_bits(held.get(name, 0)):
+                    owners[index] = pod_name(node, uid)
+        for index, device in enumerate(inventory.ids):
+            yield NodeDevice(
+                device,
+                name,
+                layout.node_ids(inventory.nodes[index]),
+                bool(inventory.healthy >> index & 1),
+                owners.get(index, ""),
+                member.load.shares.get(index) if "gpu" in name else None,
+            )
+
+
+def _links(hardware: Hardware, devices: Sequence[NodeDevice]) -> tuple[tuple[str, ...], ...]:
+    if len(devices) > MOST_DEVICES:
+        return ()
+    told = {frozenset((link.a, link.b)): link.kind for link in hardware.links}
+
+    def word(one: NodeDevice, other: NodeDevice) -> str:
+        if one is other:
+            return "X"
+        link = told.get(frozenset(((one.resource, one.id), (other.resource, other.id))))
+        if link is not None or not one.numa or not other.numa:
+            return link or ""
+        return "NODE" if set(one.numa) & set(other.numa) else "SYS"
+
+    return tuple(tuple(word(one, other) for other in devices) for one in devices)
+
+
+def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> PodOnNode:
+    node = member.node
+    held = held_by(node.state, pod.uid)
+    requests = dict(pod_requests(pod))
+    story = wall_model.world.stories.get(pod.uid)
+    return PodOnNode(
+        pod=name_of(pod),
+        uid=pod.uid,
+        slot=slot,
+        qos=qos_class(pod),
+        cpus=list_form(held.cpus),
+        cpu_milli=requests.get("cpu", 0),
+        memory=requests.get("memory", 0),
+        devices=device_ids(node, held),
+        numa=node.kubelet.layout.node_ids(numa_nodes(member, pod)),
+        aligned=wall_model.is_aligned(member, pod),
+        since=story.since if story else 0,
+        predicted=None if story is None or story.predicted is None else story.predicted == story.observed,
+    )
+
+
+def device_ids(node: Node, held: Holding) -> dict[str, tuple[str, ...]]:
+    """Resource -> the devices that somebody holds."""
+    return {name: node.kubelet.devices.inventories[name].names(mask) for name, mask in held.devices.items()}

@@ -1,0 +1,177 @@
+"""Pods: where they are, whether that is what was promised, and who still waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from numaware.diagnose.texts import Lang
+from numaware.machine.cpuset import list_form
+from numaware.schedule.cluster import Member
+from numaware.schedule.ledger import Placement
+from numaware.schedule.node_facts import pod_requests
+from numaware.serve.console.views.node import device_ids, name_of
+from numaware.serve.console.views.wall_model import WallModel
+from numaware.serve.console.views.words import retold
+from numaware.serve.console.world import Event, World
+from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import fewest_nodes_for, held_by
+from numaware.workload.pod import NANO, Pod
+from numaware.workload.qos import qos_class
+
+Phase = Literal["Running", "Pending"]
+_MOST_EVENTS = 50
+
+
+class PodSummary(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod in a list. `aligned` is None for one that owns nothing; `predicted` None where nobody predicted."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner: str
+    phase: Phase
+    node: str
+    qos: str
+    cpu_milli: int
+    memory: int
+    devices: dict[str, int]
+    numa: tuple[int, ...]
+    aligned: bool | None
+    predicted: bool | None
+    since: int
+    message: str
+
+
+class ZoneView(msgspec.Struct, frozen=True, rename="camel"):
+    """What a pod has of one NUMA node."""
+
+    numa: int
+    cpus: str
+    amounts: dict[str, int]
+
+
+class ContainerView(msgspec.Struct, frozen=True, rename="camel"):
+    """One container and what it asks for, in Kubernetes' units."""
+
+    name: str
+    init: bool
+    requests: dict[str, int]
+    limits: dict[str, int]
+
+
+class PodView(msgspec.Struct, frozen=True, rename="camel"):
+    """All that is known of a pod. `remoteMemory` is in thousandths, None where nobody measures it."""
+
+    summary: PodSummary
+    scheduler: str
+    containers: tuple[ContainerView, ...]
+    cpus: str
+    devices: dict[str, tuple[str, ...]]
+    predicted: tuple[ZoneView, ...] | None
+    observed: tuple[ZoneView, ...] | None
+    fewest_numa: int | None
+    remote_memory: int | None
+    peers: tuple[str, ...]
+    events: tuple[Event, ...]
+
+
+def summaries(wall_model: WallModel) -> Iterator[PodSummary]:
+    """All pods: those that wait first, then by node and name."""
+    for waiting in wall_model.world.waiting.values():
+        yield _summary(wall_model, waiting.pod, None)
+    for member in wall_model.cluster:
+        for pod in sorted(member.pods.values(), key=lambda pod: (pod.namespace, pod.name)):
+            yield _summary(wall_model, pod, member)
+
+
+def find(world: World, namespace: str, name: str) -> tuple[Pod, Member | None] | None:
+    """The pod of that name and the node it is on."""
+    for waiting in world.waiting.values():
+        if (waiting.pod.namespace, waiting.pod.name) == (namespace, name):
+            return waiting.pod, None
+    for uid, member in world.cluster.where.items():
+        pod = member.pods[uid]
+        if (pod.namespace, pod.name) == (namespace, name):
+            return pod, member
+    return None
+
+
+def view_of(wall_model: WallModel, pod: Pod, member: Member | None) -> PodView:
+    """Everything about one pod."""
+    world = wall_model.world
+    story = world.stories.get(pod.uid)
+    full = name_of(pod)
+    held = held_by(member.node.state, pod.uid) if member else None
+    recent = [event for event in world.events if event.pod == full]
+    return PodView(
+        summary=_summary(wall_model, pod, member),
+        scheduler=story.scheduler if story else "",
+        containers=tuple(
+            ContainerView(
+                container.name,
+                container in pod.init_containers,
+                _amounts(container.requests),
+                _amounts(container.limits),
+            )
+            for container in pod.in_order
+        ),
+        cpus=list_form(held.cpus) if held else "",
+        devices=device_ids(member.node, held) if member and held else {},
+        predicted=_zones(story.predicted) if story and story.predicted else None,
+        observed=_zones(story.observed) if story and story.observed else None,
+        fewest_numa=fewest_nodes_for(member.node, pod) if member and numa_nodes(member, pod) else None,
+        remote_memory=None,
+        peers=(),
+        events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),
+    )
+
+
+def _summary(wall_model: WallModel, pod: Pod, member: Member | None) -> PodSummary:
+    world = wall_model.world
+    requests = dict(pod_requests(pod))
+    story, waiting = world.stories.get(pod.uid), world.waiting.get(pod.uid)
+    mask = numa_nodes(member, pod) if member else 0
+    predicted = None if story is None or story.predicted is None else story.predicted == story.observed
+    return PodSummary(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        owner=story.owner if story else waiting.owner if waiting else "",
+        phase="Running" if member else "Pending",
+        node=member.name if member else "",
+        qos=qos_class(pod),
+        cpu_milli=requests.get("cpu", 0),
+        memory=requests.get("memory", 0),
+        devices={name: amount for name, amount in requests.items() if "/" in name},
+        numa=member.node.kubelet.layout.node_ids(mask) if member else (),
+        aligned=wall_model.is_aligned(member, pod) if member and mask else None,
+        predicted=predicted,
+        since=story.since if story else waiting.since if waiting else 0,
+        message=waiting.message if waiting else "",
+    )
+
+
+def _zones(placement: Placement) -> tuple[ZoneView, ...]:
+    return tuple(ZoneView(zone.numa, zone.cpus, dict(zone.amounts)) for zone in placement.zones)
+
+
+def _amounts(resources: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    """CPUs in thousandths, everything else in whole units."""
+    return {name: -(-nano * 1000 // NANO) if name == "cpu" else -(-nano // NANO) for name, nano in resources}
+
+
+def in_words(pod: PodSummary, lang: Lang) -> PodSummary:
+    """What its scheduler says of it, told in a language."""
+    if lang == "en" or not pod.message:
+        return pod
+    return msgspec.structs.replace(pod, message=retold(pod.message, lang))
+
+
+def event_in_words(event: Event, lang: Lang) -> Event:
+    """The same for something that happened."""
+    if lang == "en" or not event.message:
+        return event
+    return msgspec.structs.replace(event, message=retold(event.message, lang))

@@ -1,0 +1,434 @@
+"""The wall of nodes and the numbers above it, kept up node by node as the cluster changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from numaware.schedule.cluster import Cluster, Member
+from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.pod_kinds import owns_something
+from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room
+from numaware.serve.console.views.judging import VERDICTS, Judge, Judgement
+from numaware.serve.console.views.pod_shape import Shape, pod_of
+from numaware.serve.console.world import World
+from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import account, fewest_nodes_for
+from numaware.twin.kubelet import Kubelet
+from numaware.workload.pod import Pod
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+BUCKET = 5 * MINUTE
+# A node that has not been heard of for longer than three reports, ten seconds apart, is stale.
+STALE_AFTER = 30_000
+# Refusals of one owner on one node within one bucket of time that make a storm.
+STORM = 5
+_GPU_STEPS = (0, 1, 2, 4, 8)
+_MOST_SHAPES = 32
+_PLACES = {verdict: place for place, verdict in enumerate(VERDICTS)}
+
+
+class Strip(msgspec.Struct, frozen=True, array_like=True):
+    """One NUMA node of a tile: CPUs in all, of the system, owned by pods, asked for in the shared pool; memory used in
+    thousandths; GPUs in all and in use.
+    """
+
+    id: int
+    cpus: int
+    reserved: int
+    exclusive: int
+    shared: int
+    memory: int
+    gpus: int
+    gpus_used: int
+
+
+class Tile(msgspec.Struct, frozen=True, array_like=True):
+    """One node of the wall, as short as it can be told; `verdict` is a place in the list of verdicts."""
+
+    name: str
+    pool: str
+    policy: str
+    verdict: int
+    stranded: int
+    refusals: int
+    storm: bool
+    stale: bool
+    strips: tuple[Strip, ...]
+
+
+class Largest(msgspec.Struct, frozen=True, rename="camel"):
+    """The largest pod with so many GPUs that still fits on one NUMA node: most CPUs first, then memory."""
+
+    gpus: int
+    cpus: int
+    memory: int
+    node: str
+    numa: int
+
+
+class Storm(msgspec.Struct, frozen=True, rename="camel"):
+    """The owner and node with most refusals of late, if that is many."""
+
+    owner: str
+    node: str
+    count: int
+    since: int
+
+
+class Stranded(msgspec.Struct, frozen=True, rename="camel"):
+    """What borders between NUMA nodes keep from pods of a shape."""
+
+    pods: int
+    nodes: int
+    cpus: int
+    gpus: int
+
+
+class Numbers(msgspec.Struct, frozen=True, rename="camel"):
+    """The headline numbers of the cluster, for one shape of pod."""
+
+    name: str
+    kind: str
+    time: int
+    serial: int
+    nodes: int
+    pods: int
+    waiting: int
+    pinned: int
+    aligned: int
+    refusals: int
+    # Of the last hour, oldest first, `bucketMs` each.
+    refusal_buckets: tuple[int, ...]
+    bucket_ms: int
+    storm: Storm | None
+    verdicts: dict[str, int]
+    stranded: Stranded
+    largest: tuple[Largest, ...]
+    stale: int
+    oldest: str
+    oldest_age_ms: int
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """What is counted of one node, whatever the question."""
+
+    pool: str
+    strips: tuple[Strip, ...]
+    pods: int
+    pinned: int
+    aligned: int
+    # By number of GPUs, for those worth telling.
+    largest: tuple[Largest, ...]
+
+
+class WallModel:
+    """Rows of all nodes, caught up when asked."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.judge = Judge(world.cluster)
+        self._seen = -1
+        self._rows: dict[str, _Row] = {}
+        # Whether a pod that owns something is aligned, with the machine and NUMA nodes that holds for: a later report may
+        # tell of others than the first one did.
+        self._aligned: dict[str, tuple[Kubelet, int, bool]] = {}
+        # What nodes say to the shapes that are being looked at, and how far in the cluster's changes that is.
+        self._judged: dict[Shape, tuple[int, dict[str, Judgement]]] = {}
+        self._numbers: dict[Shape, tuple[int, int, Numbers]] = {}
+        self._refusals: tuple[tuple[int, int], Refusals] | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.world.cluster
+
+    @property
+    def serial(self) -> int:
+        return self.cluster.serial
+
+    def refresh(self) -> list[str]:
+        """Look at the nodes that changed; returns their names, those that are gone included."""
+        names = (
+            [member.name for member in self.cluster]
+            if self._seen < 0
+            else list(self.cluster.changed_since(self._seen))
+        )
+        self._seen = self.cluster.serial
+        for name in names:
+            member = self.cluster.by_name.get(name)
+            if member is None:
+                self._rows.pop(name, None)
+            else:
+                self._rows[name] = self._row(member)
+        if len(self._aligned) > 2 * len(self.cluster.where) + 1000:
+            self._aligned = {uid: told for uid, told in self._aligned.items() if uid in self.cluster.where}
+        return names
+
+    def is_aligned(self, member: Member, pod: Pod) -> bool:
+        """Whether a placed pod lies on no more NUMA nodes than it needs on that machine."""
+        return self._is_aligned(member, pod, numa_nodes(member, pod))
+
+    def _is_aligned(self, member: Member, pod: Pod, nodes: int) -> bool:
+        kubelet = member.node.kubelet
+        known = self._aligned.get(pod.uid)
+        if known is None or known[0] is not kubelet or known[1] != nodes:
+            spread = nodes.bit_count()
+            aligned = spread <= 1 or spread <= fewest_nodes_for(member.node, pod)
+            known = self._aligned[pod.uid] = kubelet, nodes, aligned
+        return known[2]
+
+    def strips(self, name: str) -> tuple[Strip, ...]:
+        return self._rows[name].strips
+
+    def _row(self, member: Member) -> _Row:
+        load = member.load
+        owning = [
+            (pod, nodes)
+            for pod in member.pods.values()
+            if owns_something(pod) and (nodes := numa_nodes(member, pod))
+        ]
+        here = room(load.node, load.shares, member.allocatable, load.used)
+        return _Row(
+            pool_of(member),
+            strips_of(member),
+            len(member.pods),
+            len(owning),
+            sum(self._is_aligned(member, pod, nodes) for pod, nodes in owning),
+            tuple(_largest(member, here.capped)),
+        )
+
+    # Tiles
+
+    def tiles(self, shape: Shape, names: Sequence[str] | None = None) -> tuple[Tile, ...]:
+        """The nodes of those names, or all, in order of name."""
+        self.refresh()
+        judged = self.judged(shape)
+        refusals = self.refusals()
+        members = (
+            self.cluster.members
+            if names is None
+            else [self.cluster.by_name[name] for name in names if name in self.cluster.by_name]
+        )
+        return tuple(self._tile(member, judged[member.name], refusals) for member in members)
+
+    def judged(self, shape: Shape) -> dict[str, Judgement]:
+        """What every node says to the shape, by name; only nodes that changed are asked again."""
+        seen, known = self._judged.pop(shape, (-1, {}))
+        serial = self.cluster.serial
+        if seen != serial:
+            pod = pod_of(shape)
+            changed = (
+                self.cluster.changed_since(seen) if seen >= 0 else [member.name for member in self.cluster]
+            )
+            names = [name for name in changed if name in self.cluster.by_name]
+            for name in set(changed).difference(names):
+                known.pop(name, None)
+            known.update(zip(names, self.judge.judge(pod, names), strict=True))
+        self._judged[shape] = serial, known
+        if len(self._judged) > _MOST_SHAPES:
+            del self._judged[next(iter(self._judged))]
+        return known
+
+    def _tile(self, member: Member, judged: Judgement, refusals: Refusals) -> Tile:
+        name = member.name
+        row = self._rows[name]
+        return Tile(
+            name,
+            row.pool,
+            member.facts.topology_policy or "",
+            _PLACES[judged.verdict],
+            judged.stranded,
+            refusals.by_node.get(name, 0),
+            name in refusals.storms,
+            self.is_stale(name),
+            row.strips,
+        )
+
+    def is_stale(self, name: str) -> bool:
+        return self.age(name) > STALE_AFTER
+
+    def age(self, name: str) -> int:
+        """Milliseconds since the node was heard of."""
+        return max(0, self._now() - self.world.reported(name)[1])
+
+    def _now(self) -> int:
+        return self.world.now
+
+    # Numbers
+
+    def refusals(self) -> Refusals:
+        """Those of the last hour, counted again when there are more or a second has passed."""
+        events = self.world.events
+        key = events[-1].id if events else 0, self._now() // 1000
+        if self._refusals is None or self._refusals[0] != key:
+            self._refusals = key, Refusals(self.world, self._now())
+        return self._refusals[1]
+
+    def pinned(self) -> tuple[int, int]:
+        """Pods that own something, and how many of them are aligned."""
+        rows = self._rows.values()
+        return sum(row.pinned for row in rows), sum(row.aligned for row in rows)
+
+    def numbers(self, shape: Shape) -> Numbers:
+        """All headline numbers at once; worked out again when a node has changed or a second has passed."""
+        key = self.cluster.serial, self._now() // 1000
+        known = self._numbers.get(shape)
+        if known is None or known[:2] != key:
+            if len(self._numbers) > _MOST_SHAPES:
+                self._numbers.clear()
+            known = self._numbers[shape] = *key, self._counted(shape)
+        return known[2]
+
+    def _counted(self, shape: Shape) -> Numbers:
+        self.refresh()
+        judged = self.judged(shape)
+        refusals = self.refusals()
+        rows = self._rows.values()
+        pinned, aligned = self.pinned()
+        ages = [(self.age(member.name), member.name) for member in self.cluster]
+        oldest = max(ages, default=(0, ""))
+        now = self._now()
+        return Numbers(
+            name=self.world.name,
+            kind=self.world.kind,
+            time=now,
+            serial=self.serial,
+            nodes=len(self.cluster),
+            pods=sum(row.pods for row in rows),
+            waiting=len(self.world.waiting),
+            pinned=pinned,
+            aligned=aligned,
+            refusals=refusals.total,
+            refusal_buckets=refusals.buckets,
+            bucket_ms=BUCKET,
+            storm=refusals.worst,
+            verdicts=_tally(judged.values()),
+            stranded=_stranded(judged.values(), pod_of(shape)),
+            largest=tuple(self._largest()),
+            stale=sum(age > STALE_AFTER for age, _ in ages),
+            oldest=oldest[1],
+            oldest_age_ms=oldest[0],
+        )
+
+    def _largest(self) -> list[Largest]:
+        best: dict[int, Largest] = {}
+        for row in self._rows.values():
+            for one in row.largest:
+                known = best.get(one.gpus)
+                if known is None or _order(one) < _order(known):
+                    best[one.gpus] = one
+        return [best[gpus] for gpus in sorted(best)]
+
+
+class Refusals:
+    """The refusals of the last hour, counted in every way that is shown."""
+
+    def __init__(self, world: World, now: int) -> None:
+        self.total = 0
+        self.by_node: Counter[str] = Counter()
+        self.reasons: dict[str, str] = {}
+        buckets = [0] * (HOUR // BUCKET)
+        recent: Counter[tuple[str, str]] = Counter()
+        since: dict[tuple[str, str], int] = {}
+        first = now // BUCKET - len(buckets) + 1
+        for event in reversed(world.events):
+            if event.time < now - HOUR:
+                break
+            if event.kind != "refused":
+                continue
+            self.total += 1
+            self.by_node[event.node] += 1
+            self.reasons.setdefault(event.node, event.reason)
+            place = event.time // BUCKET - first
+            if 0 <= place < len(buckets):
+                buckets[place] += 1
+            if event.time >= now - BUCKET:
+                recent[event.owner, event.node] += 1
+                since[event.owner, event.node] = event.time
+        self.buckets = tuple(buckets)
+        self.storms = {node for (_, node), count in recent.items() if count >= STORM}
+        worst = min(recent.items(), key=lambda item: (-item[1], item[0]), default=None)
+        self.worst: Storm | None = None
+        if worst is not None and worst[1] >= STORM:
+            (owner, node), count = worst
+            self.worst = Storm(owner, node, count, since[owner, node])
+
+
+def _largest(member: Member, zones: Sequence[NumaRoom]) -> Iterable[Largest]:
+    """The largest pod on one NUMA node of a node, for every number of GPUs that one of them has free."""
+    best: dict[int, Largest] = {}
+    for numa, zone in zip(member.node.kubelet.layout.ids, zones, strict=True):
+        whole = sum(left == WHOLE for left in zone.gpus)
+        for gpus in _GPU_STEPS:
+            if whole < gpus or zone.cpus <= 0:
+                break
+            one = Largest(gpus, zone.cpus, max(0, zone.memory), member.name, numa)
+            if gpus not in best or _order(one) < _order(best[gpus]):
+                best[gpus] = one
+    return best.values()
+
+
+def _order(one: Largest) -> tuple[int, int, str, int]:
+    return -one.cpus, -one.memory, one.node, one.numa
+
+
+def pool_of(member: Member) -> str:
+    """The pool a node belongs to: what its label says, else its name without the number at the end."""
+    labels = dict(member.facts.labels)
+    return labels.get("pool") or member.name.rstrip("0123456789").rstrip("-") or member.name
+
+
+def _tally(judged: Iterable[Judgement]) -> dict[str, int]:
+    counts = Counter(found.verdict for found in judged)
+    return {verdict: counts[verdict] for verdict in VERDICTS}
+
+
+def _stranded(judged: Collection[Judgement], pod: Pod) -> Stranded:
+    pods = sum(found.stranded for found in judged)
+    requests = dict(pod_requests(pod))
+    gpus = sum(amount for name, amount in requests.items() if "gpu" in name)
+    return Stranded(
+        pods,
+        sum(found.stranded > 0 for found in judged),
+        pods * -(-requests.get("cpu", 0) // 1000),
+        pods * gpus,
+    )
+
+
+def strips_of(member: Member) -> tuple[Strip, ...]:
+    """What the NUMA nodes of a node hold."""
+    node, used = member.node, member.load.used
+    layout, gpu = node.kubelet.layout, gpu_resource(node)
+    cpus, memory = account(node, "cpu"), account(node, "memory")
+    gpus = account(node, gpu) if gpu else ()
+    pool = sum(part.free for part in cpus) if cpus else layout.cpu_count
+    wanted = max(0, -(-used.get("cpu", 0) // 1000) - sum(part.held for part in cpus))
+    # Where no manager looks after memory, a NUMA node has its share of what was asked for.
+    memory_used = _thousandths(used.get("memory", 0), member.allocatable.get("memory", 0))
+    strips = []
+    for position, numa in enumerate(layout.ids):
+        count = layout.node_cpus[position].bit_count()
+        here = cpus[position].free if cpus else count
+        strips.append(
+            Strip(
+                numa,
+                count,
+                cpus[position].reserved if cpus else 0,
+                cpus[position].held if cpus else 0,
+                # Nobody knows where shared work runs; it is drawn where the pool is.
+                min(here, round(wanted * here / pool)) if pool else 0,
+                _thousandths(memory[position].total - memory[position].free, memory[position].total)
+                if memory
+                else memory_used,
+                gpus[position].total if gpus else 0,
+                gpus[position].total - gpus[position].free if gpus else 0,
+            )
+        )
+    return tuple(strips)
+
+
+def _thousandths(part: int, whole: int) -> int:
+    return 1000 * part // whole if whole else 0

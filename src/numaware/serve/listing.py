@@ -1,0 +1,161 @@
+"""The cluster as people look at it: one row for each node and each pod, from what truth knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from numaware.errors import InputError
+from numaware.kube.pods import LivePod
+from numaware.schedule import ledger
+from numaware.schedule.cluster import Member
+from numaware.schedule.ledger import Observation, Prediction
+from numaware.schedule.partial_node import PartialNode, foreseen
+from numaware.serve.cluster_cache import ClusterCache
+from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import account, fewest_nodes_for, resources
+
+
+class ZoneRow(msgspec.Struct, frozen=True, rename="camel"):
+    """One NUMA node: of each resource that is given to pods as their own, how much there is and how much is left."""
+
+    numa: int
+    capacity: dict[str, int]
+    free: dict[str, int]
+
+
+class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
+    """One node: its kubelet's policies, how it is known, and its NUMA nodes. None is "nobody has told"."""
+
+    name: str
+    topology_policy: str | None
+    topology_scope: str | None
+    cpu_policy: str | None
+    memory_policy: str | None
+    known: str
+    source: str
+    generation: int | None
+    current: bool
+    pods: int
+    waiting: int
+    problem: str
+    zones: tuple[ZoneRow, ...]
+
+
+class PodRow(msgspec.Struct, frozen=True, rename="camel"):
+    """One pod: where it is or will be. `aligned` is None where it owns nothing of a NUMA node, or nobody can tell.
+
+    `outcome` holds the prediction against what was seen: empty until something was seen.
+    """
+
+    namespace: str
+    name: str
+    node: str
+    phase: str
+    reason: str
+    numa: tuple[int, ...]
+    cpus: str
+    aligned: bool | None
+    predicted: tuple[int, ...] | None
+    observed: tuple[int, ...] | None
+    outcome: str
+
+
+def node_rows(cache: ClusterCache) -> Iterator[NodeRow]:
+    """All nodes, by name."""
+    for member in cache.engine.cluster:
+        yield _node_row(cache, member)
+
+
+def _node_row(cache: ClusterCache, member: Member) -> NodeRow:
+    node, known = member.node, cache.knowledge(member.name)
+    complete = known is not None and known.level == "complete"
+    config = node.kubelet.config
+    return NodeRow(
+        name=member.name,
+        topology_policy=member.facts.topology_policy,
+        topology_scope=config.topology_scope if complete else None,
+        cpu_policy=member.facts.cpu_policy,
+        memory_policy=config.memory_policy if complete else None,
+        known=known.level if known else "none",
+        source=known.source if known else "",
+        generation=known.generation if known else None,
+        current=bool(known and known.current),
+        pods=len(member.pods),
+        waiting=len(known.waiting) if known else 0,
+        problem=known.problem if known else "",
+        zones=() if known is None or known.level == "none" else zone_rows(member),
+    )
+
+
+def zone_rows(member: Member) -> tuple[ZoneRow, ...]:
+    """The NUMA nodes of a node, by the account of its twin."""
+    node = member.node
+    rows = [ZoneRow(numa, {}, {}) for numa in node.kubelet.layout.ids]
+    for name in resources(node):
+        for row, part in zip(rows, account(node, name), strict=True):
+            row.capacity[name] = part.total
+            row.free[name] = part.free
+    return tuple(rows)
+
+
+def pod_rows(cache: ClusterCache) -> Iterator[PodRow]:
+    """All pods that have a node, or want one, by namespace and name."""
+    for live in sorted(cache.pods, key=lambda one: (one.namespace, one.name)):
+        yield pod_row(cache, live)
+
+
+def pod_row(cache: ClusterCache, live: LivePod) -> PodRow:
+    """One pod."""
+    member = cache.engine.cluster.where.get(live.uid)
+    placement = foreseen(member.node, live.pod) if member and live.uid in member.pods else None
+    zones_of = placement.zones if placement else ()
+    predicted = _numa(live.predicted, ledger.PREDICTED)
+    observed = _numa(live.observed, ledger.OBSERVED)
+    return PodRow(
+        namespace=live.namespace,
+        name=live.name,
+        node=live.node,
+        phase=live.phase,
+        reason=live.reason,
+        numa=tuple(zone.numa for zone in zones_of),
+        cpus=",".join(zone.cpus for zone in zones_of if zone.cpus),
+        aligned=_aligned(member, live) if member else None,
+        predicted=predicted,
+        observed=observed,
+        outcome=_outcome(live),
+    )
+
+
+def _aligned(member: Member, live: LivePod) -> bool | None:
+    """Whether the pod lies on no more NUMA nodes than it must."""
+    if isinstance(member.node, PartialNode) or live.uid in member.load.astray:
+        return None
+    used = numa_nodes(member, live.pod)
+    if not used:
+        return None
+    return used.bit_count() <= fewest_nodes_for(member.node, live.pod)
+
+
+def _numa(text: str, name: str) -> tuple[int, ...] | None:
+    if not text:
+        return None
+    try:
+        return tuple(zone.numa for zone in ledger.decode(text, name).zones)
+    except InputError:
+        return None
+
+
+def _outcome(live: LivePod) -> str:
+    """How the prediction turned out, as far as the pod itself tells."""
+    try:
+        predicted = ledger.decode(live.predicted, ledger.PREDICTED) if live.predicted else None
+        observed = ledger.decode(live.observed, ledger.OBSERVED) if live.observed else None
+    except InputError:
+        return ""
+    refused = live.refused
+    if predicted is None or (observed is None and not refused):
+        return "rejected" if refused else ""
+    prediction = Prediction(live.uid, live.full_name, live.node, predicted)
+    return ledger.compare(prediction, Observation(None if refused else observed, live.reason))

@@ -1,0 +1,130 @@
+"""What became of the pods that were sent to nodes: predictions held against what kubelets did, and loops found.
+
+A prediction travels on the pod itself, so a scheduler that has just started judges the pods of the one before it. Two
+things end it: the agent's word on where the pod is, or the kubelet's refusal. Each miss is kept as a file that anybody can
+replay (`numaware ledger replay`); a refusal also goes to the storm guard, which holds the template off that node and finds
+the loops of create and refuse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from numaware.errors import InputError
+from numaware.kube.pods import LivePod
+from numaware.schedule import ledger, miss
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.ledger import Observation, Outcome, Prediction
+from numaware.schedule.storm import Storm, StormGuard
+from numaware.twin.node import Node
+
+_log = structlog.get_logger(__name__)
+
+# Nodes as they were believed to be when a pod came, until it is known what became of it; the oldest go first.
+_MOST_OPEN = 10_000
+# Files of misses in the folder; a scheduler that is wrong all the time must not fill the disk.
+_MOST_FILES = 1000
+
+
+class Judged(NamedTuple):
+    """How one pod turned out, and the storm if this refusal makes one."""
+
+    outcome: Outcome
+    storm: Storm | None = None
+
+
+class PredictionAudit:
+    """Judges every pod once. `folder` is where misses are kept, None to keep none."""
+
+    def __init__(
+        self, cluster: Cluster, guard: StormGuard, clock: Callable[[], float], folder: Path | None = None
+    ) -> None:
+        self._cluster = cluster
+        self._guard = guard
+        self._clock = clock
+        self._folder = folder
+        self._files = len(list(folder.glob("*.json"))) if folder and folder.is_dir() else 0
+        self._before: dict[str, Node] = {}
+        self._judged: set[str] = set()
+
+    def sent(self, uid: str, before: Node) -> None:
+        """A pod is on its way to a node that is believed to be in this state."""
+        if len(self._before) >= _MOST_OPEN:
+            del self._before[next(iter(self._before))]
+        self._before[uid] = before
+
+    def seen(self, pod: LivePod) -> Judged | None:
+        """A pod as it is now; None unless it is known, for the first time, what became of it."""
+        observed = _observation(pod)
+        if observed is None or pod.uid in self._judged:
+            return None
+        self._judged.add(pod.uid)
+        prediction = _prediction(pod)
+        if prediction is None and observed.placement is not None:
+            # Another scheduler's pod that runs: nobody has promised anything.
+            return None
+        outcome = ledger.compare(prediction, observed)
+        before = self._before.pop(pod.uid, None)
+        if prediction is not None and outcome != "match":
+            self._keep(pod, prediction, observed, before)
+        return Judged(outcome, self._storm(pod, observed) if observed.placement is None else None)
+
+    def gone(self, uid: str) -> None:
+        """The pod is deleted."""
+        self._before.pop(uid, None)
+        self._judged.discard(uid)
+
+    def _storm(self, pod: LivePod, observed: Observation) -> Storm | None:
+        member = self._cluster.by_name.get(pod.node)
+        if member is None:
+            return None
+        return self._guard.refused(pod.pod, member, observed.reason, int(self._clock()))
+
+    def _keep(self, pod: LivePod, prediction: Prediction, observed: Observation, before: Node | None) -> None:
+        _log.warning(
+            "prediction missed",
+            pod=pod.full_name,
+            node=pod.node,
+            outcome=ledger.compare(prediction, observed),
+            reason=observed.reason,
+        )
+        if self._folder is None or before is None or self._files >= _MOST_FILES:
+            return
+        bundle = miss.bundle(before, pod.pod, prediction, observed)
+        name = re.sub(r"[^A-Za-z0-9.-]", "_", f"{pod.namespace}_{pod.name}_{pod.uid}")[:200]
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            (self._folder / f"{name}.json").write_bytes(msgspec.json.encode(bundle) + b"\n")
+        except OSError as error:
+            _log.warning("could not keep a miss", folder=str(self._folder), error=str(error))
+            return
+        self._files += 1
+
+
+def _prediction(pod: LivePod) -> Prediction | None:
+    if not pod.predicted:
+        return None
+    try:
+        placement = ledger.decode(pod.predicted, ledger.PREDICTED)
+    except InputError:
+        # Somebody else wrote it.
+        return None
+    return Prediction(pod.uid, pod.full_name, pod.node, placement)
+
+
+def _observation(pod: LivePod) -> Observation | None:
+    """What the kubelet did, as far as it is known."""
+    if pod.refused:
+        return Observation(None, pod.reason)
+    if not pod.observed:
+        return None
+    try:
+        return Observation(ledger.decode(pod.observed, ledger.OBSERVED))
+    except InputError:
+        return None

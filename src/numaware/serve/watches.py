@@ -1,0 +1,275 @@
+"""The cluster as it is, kept true by watches: every kind of object goes to `cluster_cache`, and whoever acts on it hears of it.
+
+The order of things matters in one place: truth is told first, so that a scheduler that wakes because a pod has gone finds
+its CPUs free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from typing import Any, Protocol
+
+import structlog
+from msgspec.structs import replace
+
+from numaware.kube import namespaces, nodes, pods, priority
+from numaware.kube.client import Client
+from numaware.kube.decoding import DecodeError
+from numaware.kube.errors import ApiError
+from numaware.kube.namespaces import Namespace
+from numaware.kube.nodes import LiveNode
+from numaware.kube.pods import LivePod
+from numaware.kube.priority import PriorityClass
+from numaware.kube.reflector import Change, Reflector
+from numaware.kube.resources import (
+    NAMESPACES,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    NUMATOPOLOGIES,
+    PODS,
+    PRIORITY_CLASSES,
+    Resource,
+)
+from numaware.kube.topology import nrt, volcano
+from numaware.kube.topology.report import Report
+from numaware.serve.cluster_cache import ClusterCache
+
+_log = structlog.get_logger(__name__)
+
+# Pods that have done their work hold nothing and owe no explanation.
+_PODS_THAT_MATTER = "status.phase!=Succeeded"
+# The server is heard of at least every other minute; after this long what is known may be anything.
+_SECONDS_TO_WORRY = 300.0
+_SECONDS_BETWEEN_LOOKS = 5.0
+
+
+class Listener(Protocol):
+    """Somebody who acts on what happens; truth already knows."""
+
+    def pod_changed(self, uid: str, pod: LivePod | None) -> None:
+        """A pod is new, other, or gone."""
+
+    def nodes_changed(self, names: Collection[str]) -> None:
+        """Something about these nodes is not as it was."""
+
+
+class ClusterWatch:
+    """Feeds `cluster_cache` from an API server and tells the listeners, while `run` runs.
+
+    `decides` is for listeners who decide which pod comes first and beside whom: only they need to hear of PriorityClasses
+    and Namespaces. Nobody waits for the latter: without them, only pods that select namespaces by labels have no answer.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cache: ClusterCache,
+        listeners: Iterable[Listener],
+        clock: Callable[[], float],
+        *,
+        decides: bool = False,
+    ) -> None:
+        self._cache = cache
+        self._listeners = tuple(listeners)
+        self._clock = clock
+        self._known = asyncio.Event()
+
+        def reflect(
+            kind: str, resource: Resource, decode: Callable[[bytes], Any], on_change: Any, **more: Any
+        ) -> Reflector[Any]:
+            def problem(key: str, message: str) -> None:
+                _log.warning("an object cannot be read", kind=kind, object=key, problem=message)
+
+            def trouble(error: ApiError) -> None:
+                self._trouble(kind, error)
+
+            return Reflector(
+                client,
+                resource,
+                decode,
+                on_change=on_change,
+                on_problem=problem,
+                on_trouble=trouble,
+                clock=clock,
+                **more,
+            )
+
+        # What kept each kind from being read when that was last tried in vain.
+        self._causes: dict[str, str] = {}
+        self._classes: dict[str, PriorityClass] = {}
+        self.reflectors: dict[str, Reflector[Any]] = {
+            "nodes": reflect("nodes", NODES, nodes.decode, self._node, same=LiveNode.same_but_version),
+            "topologies": reflect("topologies", NODE_RESOURCE_TOPOLOGIES, nrt.decode, self._report),
+            "Volcano topologies": reflect("Volcano topologies", NUMATOPOLOGIES, volcano.decode, self._report),
+            "pods": reflect("pods", PODS, pods.decode, self._pod, field_selector=_PODS_THAT_MATTER),
+        }
+        self._needed = [*self.reflectors]
+        if decides:
+            self.reflectors["priority classes"] = reflect(
+                "priority classes", PRIORITY_CLASSES, priority.decode, self._priority_class
+            )
+            self._needed.append("priority classes")
+            self.reflectors["namespaces"] = reflect(
+                "namespaces", NAMESPACES, namespaces.decode, self._namespace
+            )
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        # Lists have no order; truth brings them into the one in which things happened, once all have come.
+        self._cache.pause()
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self.reflectors.values():
+                tasks.create_task(reflector.run())
+            if "namespaces" in self.reflectors:
+                tasks.create_task(self._know_namespaces(self.reflectors["namespaces"]))
+            for kind in self._needed:
+                await self.reflectors[kind].synced.wait()
+            self._tell_nodes(self._cache.resume())
+            self._known.set()
+            while True:
+                await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+                self._tell_nodes(self._cache.refresh())
+
+    async def synced(self) -> None:
+        """Return when everything that there is has been listed once."""
+        await self._known.wait()
+
+    def unready(self) -> str:
+        """Why what is known should not be acted on, empty if it may be."""
+        now = self._clock()
+        for kind in self._needed:
+            reflector = self.reflectors[kind]
+            if not reflector.synced.is_set():
+                return f"{kind} have not been listed yet"
+            if reflector.last_contact is not None and now - reflector.last_contact > _SECONDS_TO_WORRY:
+                return f"nothing has been heard of {kind} for {now - reflector.last_contact:.0f} s"
+        return ""
+
+    def _trouble(self, kind: str, error: ApiError) -> None:
+        """One line for each cause: a server that is away is away for all kinds."""
+        cause = _cause(kind, error)
+        told = {
+            self._causes.get(other) for other, reflector in self.reflectors.items() if reflector.in_trouble
+        }
+        self._causes[kind] = cause
+        if cause not in told:
+            _log.warning(cause, kind=kind, problem=str(error))
+
+    # What the watches bring
+
+    async def _know_namespaces(self, reflector: Reflector[Namespace]) -> None:
+        await reflector.synced.wait()
+        self._tell_nodes(self._cache.know_namespaces())
+
+    def _namespace(self, change: Change[Namespace]) -> None:
+        labels = change.new.labels if change.new is not None else None
+        self._tell_nodes(self._cache.put_namespace(change.key, labels))
+
+    def _priority_class(self, change: Change[PriorityClass]) -> None:
+        """Pods carry their priority in numbers, unless the admission that writes them is off."""
+        if change.new is None:
+            self._classes.pop(change.key, None)
+        else:
+            self._classes[change.key] = change.new
+        for pod in [*self.reflectors["pods"].items.values()]:
+            if not pod.node and pod.pod.scheduling.priority is None:
+                for listener in self._listeners:
+                    listener.pod_changed(pod.uid, self._ranked(pod))
+
+    def _ranked(self, pod: LivePod) -> LivePod:
+        """The pod with the priority that its class is worth, if it does not say one itself."""
+        scheduling = pod.pod.scheduling
+        if scheduling.priority is not None:
+            return pod
+        named = self._classes.get(scheduling.priority_class) if scheduling.priority_class else None
+        default = next((one for one in self._classes.values() if one.default), None)
+        found = named or (default if not scheduling.priority_class else None)
+        if found is None:
+            return pod
+        ranked = replace(pod.pod, scheduling=replace(scheduling, priority=found.value))
+        return replace(pod, pod=ranked)
+
+    def _node(self, change: Change[LiveNode]) -> None:
+        if change.new is None:
+            self._tell_nodes(self._cache.drop_node(change.key))
+        else:
+            self._tell_nodes(self._cache.put_node(change.new))
+
+    def _report(self, change: Change[Report]) -> None:
+        if change.new is not None:
+            if change.new.problem and (change.old is None or change.old.problem != change.new.problem):
+                _log.warning("a topology cannot be used", node=change.new.node, problem=change.new.problem)
+            self._tell_nodes(self._cache.put_report(change.new))
+        elif change.old is not None:
+            self._tell_nodes(self._cache.drop_report(change.old))
+
+    def _pod(self, change: Change[LivePod]) -> None:
+        pod = self._ranked(change.new) if change.new is not None else None
+        if pod is not None:
+            uid, names = pod.uid, self._cache.put_pod(pod)
+        elif change.old is not None:
+            uid, names = change.old.uid, self._cache.drop_pod(change.old.uid)
+        else:
+            return
+        for listener in self._listeners:
+            listener.pod_changed(uid, pod)
+        self._tell_nodes(names)
+
+    def _tell_nodes(self, names: Collection[str]) -> None:
+        if names:
+            for listener in self._listeners:
+                listener.nodes_changed(names)
+
+
+def _cause(kind: str, error: ApiError) -> str:
+    """Why a kind cannot be read, in words that tell a person where to look."""
+    if error.reason == "BadCertificate":
+        return "the API server's certificate is not trusted"
+    if error.status in (401, 403):
+        return f"this account may not list and watch {kind}: apply the RBAC that comes with this version"
+    if error.status == 0 and error.reason in ("Unreachable", "Timeout", "Broken"):
+        return "the API server does not answer: what is known may be out of date"
+    if error.status == 429 or error.status >= 500:
+        return "the API server is busy or in trouble: what is known may be out of date"
+    return f"{kind} cannot be watched"
+
+
+async def look(client: Client, cache: ClusterCache) -> list[str]:
+    """Fill `cluster_cache` once, without watching: for commands that answer and end. Returns what could not be read."""
+    problems: list[str] = []
+
+    async def each(
+        resource: Resource, decode: Callable[[Any], Any], field_selector: str = ""
+    ) -> AsyncIterator[Any]:
+        try:
+            async for page in client.list(resource, field_selector=field_selector):
+                for raw in page.items:
+                    try:
+                        yield decode(raw)
+                    except DecodeError as error:
+                        problems.append(str(error))
+        except ApiError as error:
+            # A kind that the cluster does not know has no objects.
+            if not error.not_found:
+                raise
+
+    cache.pause()
+    async for node in each(NODES, nodes.decode):
+        cache.put_node(node)
+    for resource, decode in ((NODE_RESOURCE_TOPOLOGIES, nrt.decode), (NUMATOPOLOGIES, volcano.decode)):
+        async for report in each(resource, decode):
+            cache.put_report(report)
+    async for pod in each(PODS, pods.decode, _PODS_THAT_MATTER):
+        cache.put_pod(pod)
+    cache.resume()
+    try:
+        async for namespace in each(NAMESPACES, namespaces.decode):
+            cache.put_namespace(namespace.name, namespace.labels)
+    except ApiError as error:
+        # Hardly any pod selects namespaces by labels, and those that do say that they cannot be judged.
+        if error.status != 403:
+            raise
+    else:
+        cache.know_namespaces()
+    return problems

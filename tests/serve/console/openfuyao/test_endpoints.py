@@ -1,0 +1,137 @@
+"""openFuyao's endpoints, as its own console would call them."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from numaware.serve.console.api.routes import Console
+from numaware.serve.console.live_cluster import LiveCluster
+from numaware.serve.console.world import AFFINITY, Status, Switch, SwitchError
+from support.cache_world import Clock, truth_of
+from support.console_world import NOW, client, console
+
+PATH = "/rest/scheduling/v1/numaaware"
+
+
+def test_the_status_comes_in_the_envelope() -> None:
+    answer = client().get(PATH)
+    assert answer.status_code == 200
+    body = answer.json()
+    assert (body["code"], body["msg"]) == (200, "success")
+    assert body["data"]["status"] == "open"
+    assert body["data"]["plugin"] == "numa-aware"
+
+
+def test_it_is_closed_and_opened_by_query_and_by_body() -> None:
+    found = console(nodes=4)
+    api = client(found)
+    assert api.put(f"{PATH}?status=close").json() == {
+        "code": 200,
+        "msg": "success",
+        "data": {"plugin": "numa-aware", "status": "close", "installed": True},
+    }
+    assert api.get(PATH).json()["data"]["status"] == "close"
+    assert api.put(PATH, json={"status": "open"}).json()["data"]["status"] == "open"
+
+
+def test_the_same_again_changes_nothing() -> None:
+    found = console(nodes=4)
+    before = list(found.world.changes)
+    assert client(found).put(PATH, json={"status": "open"}).status_code == 200
+    assert list(found.world.changes) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "query", "message"),
+    [
+        (b"", "", "parameters not found"),
+        (b"{}", "", "parameters not found"),
+        (b'{"status": "on"}', "", "bad request"),
+        (b"", "?status=OPEN", "bad request"),
+        (b"{", "", "bad request"),
+        (b'{"status": 1}', "", "bad request"),
+    ],
+)
+def test_a_status_that_is_none_is_the_callers_mistake(content: bytes, query: str, message: str) -> None:
+    answer = client().put(PATH + query, content=content)
+    assert (answer.status_code, answer.json()) == (400, {"code": 400, "msg": message})
+
+
+@pytest.mark.parametrize("name", ["numadistance", "podaffinity"])
+def test_what_is_not_installed_says_so(name: str) -> None:
+    api = client()
+    assert api.get(f"/rest/scheduling/v1/{name}").json()["data"]["installed"] is False
+    answer = api.put(f"/rest/scheduling/v1/{name}?status=open")
+    assert answer.status_code == answer.json()["code"] == 409
+    assert answer.json()["msg"].startswith("not installed")
+
+
+def test_closing_it_brings_refusals_and_opening_it_ends_them() -> None:
+    """The lab shows what the switch is for."""
+    found = console()
+    api = client(found)
+
+    def refusals(minutes: int) -> int:
+        start = found.world.now
+        found.world.advance(start + minutes * 60_000)
+        return sum(event.kind == "refused" and event.time > start for event in found.world.events)
+
+    assert refusals(20) == 0
+    api.put(f"{PATH}?status=close")
+    assert refusals(30) > 20
+    api.put(f"{PATH}?status=open")
+    refusals(1)
+    assert refusals(20) == 0
+
+
+class Stubborn:
+    """A part of a live cluster that is not moved."""
+
+    def __init__(self, switch: Switch, error: SwitchError) -> None:
+        self.switch = switch
+        self.error = error
+
+    async def read(self) -> None:
+        """It is as it is."""
+
+    def switched(self, status: Status) -> str:
+        return status
+
+    async def move(self, status: Status, by: str) -> bool:
+        assert (status, by) == ("open", "testclient")
+        raise self.error
+
+
+def live(part: Stubborn) -> TestClient:
+    clock = Clock()
+    world = LiveCluster("prod", truth_of(clock=clock), clock, NOW, (part,))
+    return client(Console(world, lambda: world.now))
+
+
+def test_a_part_that_cannot_be_read_is_a_busy_server_with_a_reason() -> None:
+    api = live(Stubborn(Switch(AFFINITY, "close", broken="it is empty"), SwitchError("it is empty")))
+    for answer in (api.get(PATH), api.put(f"{PATH}?status=open")):
+        data = {"plugin": "numa-aware", "status": "close", "installed": True, "reason": "it is empty"}
+        assert answer.status_code == 500
+        assert answer.json() == {"code": 500, "msg": "remote server busy", "data": data}
+    assert api.put(f"{PATH}?status=nonsense").status_code == 400
+    problem = api.put("/api/v1/policies/numaaware", json={"status": "open", "dryRun": True})
+    assert (problem.status_code, problem.json()["detail"]) == (409, "it is empty")
+
+
+def test_a_change_that_was_put_back_is_told_with_what_stands_now() -> None:
+    api = live(Stubborn(Switch(AFFINITY, "close"), SwitchError("it was put back", undone=True)))
+    answer = api.put(f"{PATH}?status=open")
+    assert (answer.status_code, answer.json()["data"]["reason"]) == (500, "it was put back")
+    assert answer.json()["data"]["status"] == "close"
+    changes = api.get("/api/v1/policies").json()["changes"]
+    assert [(change["after"], change["problem"]) for change in changes] == [("open", "it was put back")]
+
+
+def test_a_change_that_goes_on_already_is_a_conflict() -> None:
+    part = Stubborn(Switch(AFFINITY, "close"), SwitchError("it is being moved already", busy=True))
+    answer = live(part).put(f"{PATH}?status=open")
+    assert (answer.status_code, answer.json()["code"]) == (409, 409)
+    problem = live(part).put("/api/v1/policies/numaaware", json={"status": "open"})
+    assert problem.status_code == 409

@@ -1,0 +1,69 @@
+"""One node in full: what the picture of the machine is drawn from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from numaware.machine import synthetic
+from numaware.machine.topology import Machine
+from numaware.serve.console.api.routes import Console
+from numaware.serve.console.lab.world import LabWorld, lab_cluster
+from numaware.twin.hardware import DeviceLink, Hardware
+from numaware.twin.inventory import hardware_of, plugin_resource
+from support.console_world import client, get
+
+GPU = "nvidia.com/gpu"
+
+
+def view(hardware: Hardware) -> Any:
+    spec = lab_cluster()
+    node = msgspec.structs.replace(spec.nodes[0], hardware=hardware)
+    world = LabWorld(0, spec=msgspec.structs.replace(spec, nodes=(node,)))
+    answer = client(Console(world, lambda: world.now)).get(f"/api/v1/nodes/{node.name}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def machine(line: str = "") -> Machine:
+    return synthetic.read(f"2s x 32c x 2t {line} mem=512Gi")
+
+
+def test_links_say_for_every_two_devices_how_close_they_are() -> None:
+    node = get("/api/v1/nodes/gpu-0")
+    rows, devices = node["links"], node["devices"]
+    assert len(rows) == len(devices) == 8
+    for one, row in enumerate(rows):
+        for other, word in enumerate(row):
+            beside = devices[one]["numa"] == devices[other]["numa"]
+            assert word == ("X" if one == other else "PIX" if beside else "SYS")
+            assert word == rows[other][one]
+
+
+def test_without_a_link_the_numa_nodes_of_two_devices_say_how_close_they_are() -> None:
+    resource = plugin_resource(GPU, {"a": (0,), "b": (0,), "c": (1,), "d": ()})
+    hardware = hardware_of(machine(), [resource])
+    link = DeviceLink((GPU, "a"), (GPU, "b"), "NV12")
+    assert view(msgspec.structs.replace(hardware, links=(link,)))["links"] == [
+        ["X", "NV12", "SYS", ""],
+        ["NV12", "X", "SYS", ""],
+        ["SYS", "SYS", "X", ""],
+        ["", "", "", "X"],
+    ]
+    assert view(hardware)["links"][0] == ["X", "NODE", "SYS", ""]
+
+
+def test_more_devices_than_a_table_can_show_have_none() -> None:
+    resource = plugin_resource("example.com/vf", {f"vf-{number:02}": (0,) for number in range(33)})
+    found = view(hardware_of(machine(), [resource]))
+    assert (len(found["devices"]), found["links"]) == (33, [])
+
+
+def test_a_cache_that_nobody_told_of_is_not_made_up() -> None:
+    made = machine()
+    told = view(hardware_of(made))
+    assert {cache for _, _, cache in told["numa"][1]["cores"]} == {1}
+    assert told["caches"] == [32 << 20, 32 << 20]
+    untold = view(hardware_of(msgspec.structs.replace(made, caches=())))["numa"][1]["cores"]
+    assert {cache for _, _, cache in untold} == {None}

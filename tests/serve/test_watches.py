@@ -1,0 +1,155 @@
+"""Watches of a whole cluster: what is waited for, and what is said when something cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kube.fake_api_server import FakeApiServer, fake_api_server, until
+from numaware.diagnose.reason import Reason
+from numaware.kube.client import Client
+from numaware.kube.config import connect
+from numaware.kube.resources import NAMESPACES, NODES
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.engine import UNKNOWN_NAMESPACES, Engine
+from numaware.serve import logs
+from numaware.serve.cluster_cache import ClusterCache
+from numaware.serve.watches import ClusterWatch, look
+from support.live_cluster import add_node, add_pod, kubeconfig
+from support.small_clusters import gpu_node
+
+
+class Woken:
+    """A listener that writes down which nodes it is told of."""
+
+    def __init__(self) -> None:
+        self.nodes: list[set[str]] = []
+
+    def pod_changed(self, uid: str, pod: object) -> None: ...
+
+    def nodes_changed(self, names: Any) -> None:
+        self.nodes.append(set(names))
+
+
+def play(story: Callable[[FakeApiServer], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with fake_api_server() as server:
+            await story(server)
+
+    asyncio.run(run())
+
+
+def new_truth() -> ClusterCache:
+    return ClusterCache(Engine(Cluster((), knows_namespaces=False)), lambda: 0.0)
+
+
+@asynccontextmanager
+async def watching(
+    server: FakeApiServer, folder: Path, *listeners: Woken
+) -> AsyncIterator[tuple[ClusterWatch, ClusterCache]]:
+    logs.set_up("json")
+    cache = new_truth()
+    async with Client(await connect(kubeconfig(server, folder), None)) as client:
+        live = ClusterWatch(client, cache, listeners, lambda: 0.0, decides=True)
+        task = asyncio.create_task(live.run())
+        try:
+            yield live, cache
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+
+
+def warnings(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    lines = (json.loads(line) for line in capsys.readouterr().err.splitlines() if line.startswith("{"))
+    return [line for line in lines if line["level"] == "warning"]
+
+
+def beside(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Never on a node with a web server of a namespace that is chosen by its labels."""
+    term = {
+        "topologyKey": "host",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "namespaceSelector": chosen,
+    }
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def refused_because(cache: ClusterCache, name: str) -> list[Reason]:
+    (pod,) = [one.pod for one in cache.pods if one.name == name]
+    return [reason for reason, _ in cache.engine.decide(pod).reasons]
+
+
+def test_who_may_not_read_namespaces_goes_on_without_and_only_those_who_ask_wait(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story(server: FakeApiServer) -> None:
+        add_node(server, "n0", gpu_node())
+        add_pod(server, "asks", 2, **beside({"matchLabels": {"team": "red"}}))
+        add_pod(server, "takes-all", 2, **beside({}))
+        server.forbidden.add(NAMESPACES.path())
+        woken = Woken()
+        async with watching(server, tmp_path, woken) as (live, cache):
+            await live.synced()
+            assert live.unready() == ""
+            assert refused_because(cache, "asks") == [UNKNOWN_NAMESPACES]
+            assert cache.engine.decide(next(one.pod for one in cache.pods if one.name == "takes-all")).node
+            await until(lambda: live.reflectors["namespaces"].in_trouble)
+            (said,) = warnings(capsys)
+            assert said["event"].startswith("this account may not list and watch namespaces")
+            server.forbidden.clear()
+            await until(lambda: refused_because(cache, "asks") == [])
+            assert {"n0"} in woken.nodes
+
+    play(story)
+
+
+def test_a_server_that_is_away_is_one_line_however_many_kinds_are_watched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story(server: FakeApiServer) -> None:
+        add_node(server, "n0", gpu_node())
+        async with watching(server, tmp_path) as (live, _):
+            await live.synced()
+            await server.stop()
+            await until(lambda: all(one.in_trouble for one in live.reflectors.values()))
+        said = warnings(capsys)
+        assert [line["event"] for line in said] == [
+            "the API server does not answer: what is known may be out of date"
+        ]
+
+    play(story)
+
+
+def test_an_object_that_cannot_be_read_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def story(server: FakeApiServer) -> None:
+        server.put(NODES, "odd", status={"allocatable": {"cpu": "many"}})
+        async with watching(server, tmp_path) as (live, _):
+            await live.synced()
+        (said,) = warnings(capsys)
+        assert (said["event"], said["kind"], said["object"]) == ("an object cannot be read", "nodes", "odd")
+
+    play(story)
+
+
+def test_a_look_goes_on_without_namespaces_that_may_not_be_read(tmp_path: Path) -> None:
+    async def story(server: FakeApiServer) -> None:
+        add_node(server, "n0", gpu_node())
+        for forbidden in (True, False):
+            if forbidden:
+                server.forbidden.add(NAMESPACES.path())
+            else:
+                server.forbidden.clear()
+            cache = new_truth()
+            async with Client(await connect(kubeconfig(server, tmp_path), None)) as client:
+                problems = await look(client, cache)
+            assert problems == []
+            assert cache.engine.cluster.placed_pods.knows_namespaces is not forbidden
+            assert list(cache.engine.cluster.by_name) == ["n0"]
+
+    play(story)

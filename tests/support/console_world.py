@@ -1,0 +1,62 @@
+"""A console on the lab at a moment that never changes, and a client that needs no socket."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from starlette.testclient import TestClient
+
+from numaware.serve.console.api.routes import Console
+from numaware.serve.console.app import application
+from numaware.serve.console.authentication import TokenAuthentication
+from numaware.serve.console.lab.world import HOUR, LabWorld, lab_cluster
+from numaware.serve.console.middleware import LOOPBACK, Authentication
+
+NOW = 1_800_000_000_000
+STEP = 30_000
+
+
+def console(*, seed: int = 1, nodes: int | None = None) -> Console:
+    """The lab after its first hour, written down every half minute."""
+    spec = lab_cluster()
+    if nodes is not None:
+        spec = msgspec.structs.replace(spec, nodes=spec.nodes[:nodes])
+    world = LabWorld(NOW - HOUR, seed=seed, spec=spec)
+    found = Console(world, lambda: world.now)
+    for moment in range(NOW - HOUR, NOW + 1, STEP):
+        world.advance(moment)
+        found.recorder.record()
+    return found
+
+
+@lru_cache(maxsize=1)
+def shared_console() -> Console:
+    """One for all tests that change nothing."""
+    return console()
+
+
+def client(
+    found: Console | None = None, *, token: str | None = None, gate: Authentication | None = None
+) -> TestClient:
+    """A client of the console; whatever it answers with, it raises nothing."""
+    app = application(
+        found or shared_console(), names=LOOPBACK, gate=gate if token is None else TokenAuthentication(token)
+    )
+    return TestClient(app, base_url="http://127.0.0.1:8080", raise_server_exceptions=False)
+
+
+def get(path: str, **query: str) -> Any:
+    """The JSON of a call that has to succeed."""
+    answer = client().get(path, params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def post(path: str, body: Mapping[str, Any]) -> Any:
+    """The same for a question with a body."""
+    answer = client().post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
