@@ -118,7 +118,7 @@ class Bare:
             *("unshare", "--mount", "--pid", "--fork", "--kill-child"),
             *("sh", "-ec", INSIDE, "sh", str(self.root), self.user),
             *("env", "-i", *(f"{name}={text}" for name, text in known.items())),
-            *("make", "--directory", self.clone, target),
+            *("make", "--no-print-directory", "--directory", self.clone, target),
         )
         return subprocess.Popen(  # noqa: S603 - our own words
             command,
@@ -156,7 +156,7 @@ def up(bare: Bare) -> str:
         rest = process.communicate(timeout=60)[0]
     finally:
         end(process)
-    # After Ctrl-C make itself always ends with 130.
+    # Make itself ends with 130 after Ctrl-C, unless what it ran was quicker.
     good = answers == [200, 200] and process.returncode in (0, 130) and not rest
     return (
         f"make up is {'green' if good else 'RED'}: answered {answers} after {seconds:.0f} s, "
