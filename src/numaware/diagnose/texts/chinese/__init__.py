@@ -27,9 +27,4 @@ LABELS = {
     **views.LABELS,
 }
 SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS, **quoting.SPECS}
-TEXTS = {
-    **refusals.TEXTS,
-    **startup.TEXTS,
-    **lint.TEXTS,
-    **doctor.TEXTS,
-}
+TEXTS = {**refusals.TEXTS, **startup.TEXTS, **lint.TEXTS, **doctor.TEXTS}
