@@ -59,10 +59,7 @@ class KubeletFacts(msgspec.Struct, frozen=True):
 
 
 def kubelet_facts(
-    log: NodeLog | None,
-    settings: Settings | None,
-    machine: Machine | None,
-    report: Reported | None = None,
+    log: NodeLog | None, settings: Settings | None, machine: Machine | None, report: Reported | None = None
 ) -> KubeletFacts:
     """Put together what a log, a configuration, a machine and a topology object say; the log saw it running, and wins."""
     facts = log.facts if log else {}

@@ -139,10 +139,7 @@ _STARTS = table(
         ),
         quoting("incompatible-policy-options", "no-distances"),
     ),
-    (
-        rf"policy {_QUOTED} is not available (?:for platform {_QUOTED}|on (\w{{1,20}}))",
-        _not_on_this_platform,
-    ),
+    (rf"policy {_QUOTED} is not available (?:for platform {_QUOTED}|on (\w{{1,20}}))", _not_on_this_platform),
     (
         (
             r"unrecognized feature gate: (\w{1,80})|"

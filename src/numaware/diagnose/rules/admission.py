@@ -90,12 +90,7 @@ class _CaseFindings:
         self, code: str, confidence: Confidence = "certain", variant: str = "", **facts: Any
     ) -> Finding:
         return finding(
-            code,
-            self.subject,
-            self.facts(**facts),
-            self.evidence,
-            confidence=confidence,
-            variant=variant,
+            code, self.subject, self.facts(**facts), self.evidence, confidence=confidence, variant=variant
         )
 
     # Refusals
@@ -270,12 +265,7 @@ class _CaseFindings:
 
     def _pinned(self) -> Finding:
         where = self.kubelet.nodes_of(self.part.given)
-        return self._finding(
-            "healthy",
-            variant="pinned",
-            requested=self.part.wanted,
-            nodes=where or None,
-        )
+        return self._finding("healthy", variant="pinned", requested=self.part.wanted, nodes=where or None)
 
 
 def _deciding(admission: Admission) -> Part:

@@ -309,11 +309,7 @@ def _part(admission: Admission, container: str) -> Part:
 def _open(log: NodeLog, seen: Seen) -> Admission:
     record = seen.record
     admission = Admission(
-        record.node,
-        seen.pod,
-        seconds=record.seconds,
-        stamp=record.stamp,
-        structured=record.structured,
+        record.node, seen.pod, seconds=record.seconds, stamp=record.stamp, structured=record.structured
     )
     if log.open:
         log.open[-1].followed = True

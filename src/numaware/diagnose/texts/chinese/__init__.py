@@ -28,9 +28,4 @@ LABELS = {
 }
 REASONS = scheduling.REASONS
 SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS, **quoting.SPECS}
-TEXTS = {
-    **refusals.TEXTS,
-    **startup.TEXTS,
-    **lint.TEXTS,
-    **doctor.TEXTS,
-}
+TEXTS = {**refusals.TEXTS, **startup.TEXTS, **lint.TEXTS, **doctor.TEXTS}
