@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web test lint bench kube-assets e2e docs clean
+.PHONY: up web test bare lint bench kube-assets e2e docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -17,11 +17,17 @@ web: .venv/.dev
 	@scripts/page lint
 	@scripts/page build
 
-# Without a browser the tests that need one are skipped, except where CI=true.
+# Without a browser the tests that need one are skipped, except where CI=true. In the order of their names: those of pages
+# and recordings, few and long, come early, and no worker is left alone with one of them at the end.
 test: .venv/.dev
 	@scripts/system-packages test || [ "$$CI" != true ]
-	$(BIN)/pytest -n $$(nproc) --dist loadscope
+	$(BIN)/pytest -n $$(nproc) --dist loadscope --no-loadscope-reorder
 	@scripts/page test
+
+# Both of the above on a bare Debian, as root and as somebody else, ROUNDS times; USERS="root" or "someone" for one of them.
+bare:
+	@scripts/system-packages bare
+	@$(PYTHON) scripts/bare_root.py --rounds $(or $(ROUNDS),1) $(addprefix --user=,$(USERS))
 
 lint: .venv/.dev
 	$(UV) lock --check --quiet

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,12 @@ from hypothesis import settings
 
 settings.register_profile("numaware", derandomize=True, deadline=None, database=None)
 settings.load_profile("numaware")
+
+# Jobs in the background and some runners ignore signals, and whatever they start inherits that. A signal that is handled,
+# if only by doing nothing, goes back to its default in a program that is started: as a terminal starts it.
+for _number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
 
 
 @pytest.fixture(autouse=True)

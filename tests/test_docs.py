@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cyclopts import App
 
-from numaware.cli import VERBS, build
+from numaware.cli import VERBS, build, main
 
 ROOT = Path(__file__).parents[1]
 ENGLISH, CHINESE = ROOT / "README.md", ROOT / "README.zh-CN.md"
@@ -37,7 +38,8 @@ def commands(app: App, *names: str) -> Iterator[str]:
 def sources() -> Iterator[Path]:
     """All files people write, hidden folders and built ones aside."""
     for top in sorted(ROOT.iterdir()):
-        if top.is_file():
+        # In a second work tree that is a file, and says where the first one is.
+        if top.is_file() and top.name != ".git":
             yield top
         elif top.name == ".ci" or (not top.name.startswith(".") and top.name not in BUILT):
             yield from (
@@ -53,13 +55,23 @@ def code_blocks(text: str) -> list[list[str]]:
     ]
 
 
+def samples(text: str) -> list[tuple[str, str]]:
+    """Each answer that a README shows, with the last command of the block before it."""
+    pairs = zip(FENCED.findall(text), FENCED.findall(text)[1:], strict=False)
+    return [
+        (before.splitlines()[-2].partition("#")[0].strip(), shown[4:-3])
+        for before, shown in pairs
+        if shown[3] == "\n"
+    ]
+
+
 def headings(text: str) -> list[str]:
     """The levels of the headings, in order."""
     return re.findall(r"^#+(?= )", FENCED.sub("", text), re.MULTILINE)
 
 
 # Each verb as it is when it is called: registered by name only, it would keep the short help for the rest of the run.
-ALL_COMMANDS = [command for verb, *_ in VERBS for command in commands(build(verb)[verb], verb)]
+ALL_COMMANDS = [command for verb in VERBS for command in commands(build(verb)[verb], verb)]
 
 
 @pytest.mark.parametrize("command", ALL_COMMANDS)
@@ -95,6 +107,31 @@ def test_both_readmes_have_the_same_sections_commands_and_links() -> None:
         lambda text: len(re.findall(r"^[-|]", text, re.MULTILINE)),
     ):
         assert shape(chinese) == shape(english)
+
+
+@pytest.mark.parametrize(
+    ("readme", "options"), [(ENGLISH, []), (CHINESE, ["--lang", "zh"])], ids=["english", "chinese"]
+)
+def test_every_sample_of_a_readme_is_what_its_command_prints(
+    readme: Path, options: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for name in ("COLUMNS", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    shown = samples(readme.read_text(encoding="utf-8"))
+    assert shown
+    for command, sample in shown:
+        program, *arguments = shlex.split(command)
+        assert program == "numaware"
+        assert main([*arguments, *options]) in (0, 1)
+        assert capsys.readouterr().out == sample
+
+
+def test_the_guide_for_newcomers_asks_ten_questions_and_each_answer_is_where_it_says() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    answers = re.findall(r"^\| [^|]+\? \| `([^`]+)` \| `([^`]+)` \|$", guide, re.MULTILINE)
+    assert len(answers) == 10
+    assert [path for path, word in answers if word not in (ROOT / path).read_text(encoding="utf-8")] == []
 
 
 def test_the_contributing_guide_names_every_make_target() -> None:

@@ -113,9 +113,25 @@ def paths(server: RunningConsole) -> dict[str, str]:
 
 
 OUTSIDE = """() => [...document.querySelectorAll("main *")].filter(element => {
-  if (element.closest(".scroll, .seg, .nav, .diff, .sr, .wall, svg")) return false;
+  if (element.closest(".scroll:not(:has(.rows)), .seg, .nav, .diff, .sr, .wall, svg")) return false;
   return element.getBoundingClientRect().right > innerWidth + 1;
 }).map(element => element.tagName + "." + element.className).slice(0, 5)"""
+
+
+# Nobody knows what a reader's machine has: wide families, letters that are all as wide as an m, and wider than either.
+FONTS = (
+    "",
+    "* { font-family: 'DejaVu Sans', Verdana, sans-serif !important }",
+    "* { font-family: 'DejaVu Sans Mono', monospace !important }",
+    "* { letter-spacing: .1em !important }",
+)
+# Written in the given fonts, laid out and drawn.
+WRITTEN = """async style => {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(style);
+  document.adoptedStyleSheets = [sheet];
+  for (let frame = 0; frame < 3; frame++) await new Promise(requestAnimationFrame);
+}"""
 
 
 # Text on the screen and in names, outside of what is never translated.
@@ -147,17 +163,18 @@ def test_a_page_fits_every_window_pleases_axe_and_speaks_chinese(
     with opened(browser, server, paths(server)[name], width=2560) as page:
         for width in (2560, 800, 360, 1280):
             page.set_viewport_size({"width": width, "height": 900})
-            page.wait_for_timeout(150)
-            assert (width, page.evaluate(OUTSIDE)) == (width, [])
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            for fonts in reversed(FONTS):
+                page.evaluate(WRITTEN, fonts)
+                assert (width, fonts, page.evaluate(OUTSIDE)) == (width, fonts, [])
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert wrong(page) == []
         page.get_by_role("button", name="Dark", exact=True).click()
-        page.wait_for_timeout(250)
+        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
         assert wrong(page) == []
         page.get_by_role("button", name="中文").click()
         expect(page.locator("html")).to_have_attribute("lang", "zh")
         assert any(re.search(r"[一-鿿]", text) for text in page.evaluate(TEXTS))
-        for _ in range(50):
+        for _ in range(600):
             if not english(page):
                 break
             # What the server words is asked for again.
@@ -280,7 +297,7 @@ def test_a_lost_server_is_told_with_the_age_of_what_is_shown(browser: Browser) -
         page = context.new_page()
         page.goto(server.url + "/overview")
         expect(page.locator(".tile")).to_have_count(FEW)
-    expect(page.get_by_role("alert")).to_contain_text("Connection lost", timeout=15_000)
+    expect(page.get_by_role("alert")).to_contain_text("Connection lost")
     expect(page.locator(".tile")).to_have_count(FEW)
     context.close()
 
@@ -407,7 +424,7 @@ def _refusing(found: Any) -> list[str]:
     from numaware.serve.console.views.pod_shape import Shape, pod_of  # noqa: PLC0415 - on the console's own thread
 
     pod = pod_of(Shape("14", "40Gi", 0))
-    judged = zip(found.world.cluster, found.wall_model.judge.judge_all(pod), strict=True)
+    judged = zip(found.world.cluster, found.wall_model.judge.judge(pod), strict=True)
     return [member.name for member, one in judged if one.verdict == "refused"]
 
 
@@ -509,7 +526,7 @@ def test_schedulers_are_compared(browser: Browser) -> None:
         expect(page.get_by_text("No comparison has run yet")).to_be_visible()
         page.get_by_role("spinbutton", name="Pods").fill("60")
         page.get_by_role("button", name="Run").click()
-        expect(page.get_by_text("2 of 2 schedulers done")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text("2 of 2 schedulers done")).to_be_visible()
         expect(page.get_by_role("rowheader", name="kube-scheduler")).to_be_visible()
         expect(page.get_by_role("img", name=re.compile("Refusals so far"))).to_be_visible()
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from browser.test_console import OUTSIDE, TEXTS, few, opened, wrong
+from browser.test_console import OUTSIDE, TEXTS, WRITTEN, few, opened, wrong
 from numaware.serve.console.app import Access
 from numaware.serve.console.openfuyao import prometheus
 from support.console_server import RunningConsole, running
@@ -54,12 +54,12 @@ def looks_right(page: Page) -> None:
     """It fits a phone and a wall screen, pleases axe in both themes, and speaks Chinese."""
     for width in (390, 2560, 1280):
         page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(150)
+        page.evaluate(WRITTEN, "")
         assert (width, page.evaluate(OUTSIDE)) == (width, [])
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert wrong(page) == []
     page.get_by_role("button", name="Dark", exact=True).click()
-    page.wait_for_timeout(250)
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     assert wrong(page) == []
     page.get_by_role("button", name="中文").click()
     expect(page.locator("html")).to_have_attribute("lang", "zh")

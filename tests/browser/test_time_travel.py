@@ -41,7 +41,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, timezone_id="UTC", locale="en-GB")
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 900},
+        timezone_id="UTC",
+        locale="en-GB",
+        reduced_motion="reduce",
+    )
     found = context.new_page()
     problems: list[str] = []
     found.on("pageerror", lambda error: problems.append(str(error)))
@@ -131,10 +136,10 @@ def test_the_past_pleases_axe_in_both_themes(page: Page, server: RunningConsole,
     page.goto(f"{server.url}{path}?at={moment(PAST).replace('+00:00', 'Z')}")
     expect(page.get_by_role("button", name="Earlier change")).to_be_enabled()
     expect(page.locator("h1").first).to_be_attached()
-    page.wait_for_timeout(500)
+    expect(page.locator(".bone")).to_have_count(0)
     assert wrong(page) == []
     page.get_by_role("button", name="Dark", exact=True).click()
-    page.wait_for_timeout(250)
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     assert wrong(page) == []
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from numaware.cli import main
 from numaware.twin.state import cpu, device, memory
+from support.old_state_files import cpu_state_v1
 
 CPU = cpu.encode("static", "0,3-7", {"pod-b": {"main": "1-2"}, "pod-a": {"side": "8", "main": "9,11"}})
 MEMORY = memory.encode(
@@ -160,7 +161,7 @@ def test_show_does_not_invent_numa_nodes_for_the_old_device_layout(
 
 def test_show_knows_the_old_cpu_layout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old = tmp_path / "old"
-    old.write_text(cpu.encode_v1("static", "0", {"c0ffee": "1"}))
+    old.write_text(cpu_state_v1("static", "0", {"c0ffee": "1"}))
     assert main(["checkpoint", "show", "--json", str(old)]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["format"] == "v1"

@@ -317,6 +317,38 @@ def test_devices_on_the_command_line_win(ask: Ask, folder: Path) -> None:
     assert found["containers"][0]["cpuset"] == "1"
 
 
+GPU = "nvidia.com/gpu"
+# What a kubelet of a machine with three GPUs keeps while one pod holds the GPU of NUMA node 0.
+ONE_GPU_HELD = device.encode(
+    [device.DeviceEntry("513cb897", "app", GPU, {0: ["GPU-77a7"]})],
+    {GPU: ["GPU-77a7", "GPU-9b34", "GPU-c1e9"]},
+)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [("--node", "2x4 +gpu@0,1,1"), ("--node", "2x4", "--devices", f"{GPU}=0,1,1")],
+    ids=["gpus of the machine", "gpus of --devices"],
+)
+def test_a_gpu_that_the_checkpoint_gives_to_a_pod_is_not_free(ask: Ask, node: tuple[str, ...]) -> None:
+    Path("held").write_text(ONE_GPU_HELD)
+    Path("pod.yaml").write_text(yaml.safe_dump(pod(3, **{GPU: 3})))
+    options = (*node, "--kubelet-config", "kubelet.yaml", "--state", "held")
+    (found,) = ask("pod.yaml", *options, "--json").pods
+    assert not found["admitted"]
+    (cause,) = (cause for cause in found["why"] if cause["resource"] == GPU)
+    assert cause["blockedBy"] == ["513cb897 (app) holds 1 nvidia.com/gpu on NUMA 0"]
+    assert f"0 of 1 {GPU} free" in ask("pod.yaml", *options).out
+
+
+def test_devices_that_contradict_the_checkpoint_are_an_error(ask: Ask) -> None:
+    Path("held").write_text(ONE_GPU_HELD)
+    options = ("--node", "2x4", "--kubelet-config", "kubelet.yaml", "--state", "held")
+    answer = ask("pod.yaml", *options, "--devices", f"{GPU}=1,1,1")
+    assert answer.code == 2
+    assert "GPU-77a7 is in use on NUMA node 0, where --devices lists no device that is left" in answer.err
+
+
 def test_the_configuration_as_the_api_server_tells_it(ask: Ask, folder: Path) -> None:
     (folder / "kubelet-config.yaml").unlink()
     told = {"kubeletconfig": {**yaml.safe_load(KUBELET), "topologyManagerPolicy": "restricted"}}

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from numaware.cli import main
+from numaware.machine import node_topology
 from numaware.machine.quantity import Quantity
 from numaware.schedule.peers.nrt import read
 from numaware.schedule.peers.recorded_plugin import PluginCase
@@ -74,7 +75,7 @@ def test_the_plugin_read_the_same_settings_class_and_request(recording: Path) ->
             assert dict(effective_request(asking)) == expected, case.id
             compared += 1
         if "conf" in trace and case.nrt is not None:
-            manager = read(case.nrt).manager
+            manager = read(node_topology.read(case.nrt).sound()).manager
             assert trace["conf"] == {
                 "policy": manager.policy,
                 "scope": manager.scope,

@@ -18,7 +18,7 @@ from numaware.diagnose.finding import (
 )
 from numaware.diagnose.render import json as as_json
 from numaware.diagnose.render import text as as_text
-from numaware.diagnose.texts import LANGUAGES, Lang, chinese, english, told
+from numaware.diagnose.texts import LANGUAGES, Lang, chinese, english, finding_text
 from numaware.diagnose.texts.template import MissingFactError, fill
 from numaware.machine.drawing.lines import line_width, plain
 
@@ -81,7 +81,7 @@ def test_numbers_of_numa_nodes_read_as_people_say_them() -> None:
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_a_finding_is_told_in_every_language(lang: Lang) -> None:
-    words = told(LOOP, lang)
+    words = finding_text(LOOP, lang)
     assert "9" in words.title
     assert "full-pcpus-only" in words.cause
     assert words.fix

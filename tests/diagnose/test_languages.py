@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from numaware.diagnose.evidence import fit_error
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.finding import Message
-from numaware.diagnose.texts import chinese, english, label, say, worded
-from numaware.schedule import engine, evaluation, storm
-from numaware.schedule.constraints import node_rules, question, resources, volcano
-from numaware.simulate import ranking
+from numaware.diagnose.reason import FACTS, Code, Fact, Reason, most_frequent_first
+from numaware.diagnose.texts import chinese, english, say, worded
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from property.test_counterfactual_laws import Case, cases
@@ -110,26 +110,79 @@ def test_causes_read_as_a_chinese_engineer_would_write_them() -> None:
     assert say(change.text, "zh") == "容器 app 改为请求 15 个 CPU（原为 20 个）"
 
 
-def _reasons() -> list[str]:
-    modules = (engine, evaluation, storm, node_rules, question, resources, volcano, ranking)
-    found = {
-        value
-        for module in modules
-        for name, value in vars(module).items()
-        if name.isupper() and isinstance(value, str) and " " in value
-    }
-    return sorted(found | {"Insufficient nvidia.com/gpu", "Insufficient memory"})
+# Facts of every kind that some code has.
+SAMPLES: dict[str, Fact] = {
+    "resource": GPU,
+    "text": "cannot align pod: a",
+    "claims": (Reason("volume-claims", (4, ("a", "b", "c", "…"))), Reason("resource-claims", (1, ("gpu",)))),
+    "policy": "restricted",
+    "key": "dedicated",
+    "value": "ai",
+    "unknowns": (
+        Reason("changes"),
+        Reason("device-nodes", (GPU,)),
+        Reason("setting", ("memoryManagerPolicy",)),
+    ),
+    "task": "restricted",
+    "node": "best-effort",
+    "error": "index out of range [1] with length 1",
+    "number": 2,
+    "names": ("data", "logs"),
+    "name": "cpuManagerPolicyOptions",
+}
 
 
-@pytest.mark.parametrize("reason", _reasons())
-def test_every_reason_of_the_scheduler_has_its_chinese(reason: str) -> None:
-    told = label(Message("reason", {"text": reason}), "zh")
-    assert re.search(r"[\u4e00-\u9fff]", told), reason
-    assert not _LATIN_BY_CHINESE.search(told)
-    assert label(Message("reason", {"text": reason})) == reason
+def sample(code: Code) -> Reason:
+    return Reason(code, tuple(SAMPLES[name] for name in FACTS[code]))
+
+
+@pytest.mark.parametrize("code", FACTS)
+def test_every_reason_has_words_in_both_languages(code: Code) -> None:
+    reason = sample(code)
+    told, zh = say(reason), say(reason, "zh")
+    assert not re.search(r"[\u4e00-\u9fff]", told)
+    # A setting is named as the kubelet names it, and another's words are quoted.
+    assert re.search(r"[\u4e00-\u9fff]", zh) or code in ("setting", "quoted"), zh
+    assert not _LATIN_BY_CHINESE.search(zh)
+    assert not _SPACE_IN_CHINESE.search(zh)
+    assert set(HOLE.findall(english.REASONS[code])) == set(HOLE.findall(chinese.REASONS[code]))
+
+
+def test_there_are_words_for_reasons_only() -> None:
+    assert set(english.REASONS) == set(chinese.REASONS) == set(FACTS)
+
+
+@pytest.mark.parametrize("code", [code for code in FACTS if code not in ("quoted", "setting")])
+def test_a_reason_is_read_back_from_the_words_it_is_known_by(code: Code) -> None:
+    reason = sample(code)
+    assert fit_error.read(say(reason)) == reason
+
+
+def test_equally_frequent_reasons_stand_in_the_order_of_their_words() -> None:
+    counted = [code for code in FACTS if code not in ("quoted", "no-nodes")]
+    counted = counted[: counted.index("volume-claims")]
+    ordered = most_frequent_first(Counter(sample(code) for code in counted))
+    words = [say(reason) for reason, _ in ordered]
+    assert words == sorted(words)
+
+
+def test_the_words_of_kube_scheduler_are_its_own() -> None:
+    """As v1.35 has them, byte for byte."""
+    assert say(Reason("insufficient", ("cpu",))) == "Insufficient cpu"
+    assert say(Reason("untolerated-taint", ("a", "b"))) == "node(s) had untolerated taint {a: b}"
+    assert say(Reason("node-affinity")) == "node(s) didn't match Pod's node affinity/selector"
 
 
 def test_a_fact_that_is_a_message_is_told_wherever_it_stands() -> None:
     facts = {"a": [Message("gap-no-limit", {"resource": "cpu"})], "b": {"c": Message("explain-aligned")}}
     assert worded(facts) == {"a": ["has no cpu limit"], "b": {"c": "aligned"}}
     assert worded(facts, "zh") == {"a": ["没有设置 cpu 限制"], "b": {"c": "对齐"}}
+
+
+def test_nobody_else_knows_the_words_of_a_reason() -> None:
+    """So nobody can compare or search them. What other schedulers say in the same words is their recordings' business."""
+    words = [max(re.split(r"\{+\w*(?::\w+)?\}+", text), key=len) for text in english.REASONS.values()]
+    elsewhere = [path for path in SOURCE.rglob("*.py") if not {"texts", "peers"} & set(path.parts)]
+    for path in elsewhere:
+        source = path.read_text(encoding="utf-8")
+        assert [text for text in words if len(text) > 15 and f'"{text}' in source] == [], path

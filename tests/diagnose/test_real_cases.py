@@ -81,7 +81,7 @@ def test_kubernetes_123816_an_init_container_pins_the_pod_to_a_full_node(version
     )
     found = explain("n1", node, two_step("second"))
     assert found.reason == "TopologyAffinityError"
-    assert [placed.cpus is not None for placed in found.placements] == [True, False]
+    assert [bool(placed.cpus) for placed in found.placements] == [True, False]
     cause = only(found, "cpu")
     assert "an init container of this pod had its own on NUMA 0, so this one must go there too" in cause.text
     assert "NUMA 1 has 32 free" in cause.text
@@ -193,7 +193,7 @@ def test_kubernetes_102324_one_container_without_limits_unpins_them_all(version:
     assert cpus_of(pinned.after, "yaml1", "myappnuma") == "1-4"
     found = explain("n1", node, pod_of("yaml2", main, Container("myapp2")))
     assert found.admitted
-    assert [placed.cpus for placed in found.placements] == [None, None]
+    assert [placed.cpus for placed in found.placements] == ["", ""]
     assert warnings_of(found) == (
         (
             "no container gets CPUs of its own: the pod is Burstable, and only Guaranteed pods do "

@@ -14,7 +14,7 @@ from numaware.kube import nodes, pods
 from numaware.kube.client import Client
 from numaware.kube.config import connect
 from numaware.kube.resources import NODES, PODS
-from numaware.serve.lines import CALLS
+from numaware.serve.bind_queue import CALLS
 
 
 async def bind_all(kubeconfig: str) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from numaware.machine.cpuset import CpuSet, iter_bits, list_form
 from numaware.schedule.ledger import Placement, placement_of
 from numaware.schedule.node_facts import NodeFacts, pod_requests
-from numaware.schedule.zones import SHARE_RESOURCE
+from numaware.schedule.room import SHARE_RESOURCE
 from numaware.simulate.clusters import NodeSpec, twin_of
 from numaware.workload.pod import Pod
 

@@ -174,7 +174,7 @@ class FakeNodes(LoopThread):
 
     async def _register(self, kubelet: FakeKubelet) -> None:
         created = nodes.decode(await self._client.create(NODES, node_object(kubelet)))
-        self._owners[kubelet.name] = nodes.owner_reference(created)
+        self._owners[kubelet.name] = OwnerReference("Node", created.name, created.uid, "v1")
         self._report(kubelet.name)
 
     async def _tell(self, pod: Pod, patch: dict[str, Any]) -> None:

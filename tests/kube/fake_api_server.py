@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from aiohttp import web
@@ -350,11 +351,21 @@ def connection(server: FakeApiServer) -> Connection:
     return Connection(server.base)
 
 
-async def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(true: Callable[[], bool], seconds: float = 60.0) -> None:
     """Let everything else run until it is so; a test that waits for what never comes ends, and says where."""
     async with asyncio.timeout(seconds):
         while not true():  # noqa: ASYNC110 - what a test waits for knows nothing of events
             await asyncio.sleep(0.001)
+
+
+def hurried() -> dict[str, Any]:
+    """For a client that tries again until its time is up: a second passes with each look at the clock, none in sleep."""
+    times = count()
+
+    async def sleep(_: float) -> None:
+        pass
+
+    return {"clock": lambda: float(next(times)), "sleep": sleep}
 
 
 def seeded(seed: int = 1) -> random.Random:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from kube.fake_api_server import FakeApiServer, fake_api_server
+from kube.fake_api_server import FakeApiServer, fake_api_server, hurried
 from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.config import Connection, _from_account, _proxy_of_environment, connect
@@ -362,7 +362,7 @@ def test_a_proxy_that_refuses_is_named_and_nothing_was_sent(tmp_path: Path) -> N
         path = kubeconfig(
             tmp_path, {"token": SECRET}, "https://cluster.invalid", **{"proxy-url": server.base}
         )
-        async with Client(await connect(path), timeout=0.3) as client:
+        async with Client(await connect(path), **hurried()) as client:
             with pytest.raises(ApiError, match="the proxy refused: 404") as caught:
                 await client.bind("ns", "p", "u", "n")
             assert not caught.value.uncertain

@@ -190,7 +190,7 @@ def test_repeats_among_what_stands_back_are_one_event_and_hold_nothing_up() -> N
             assert await regarded(made, 2) == {"a", "b"}
         return made
 
-    made = asyncio.run(asyncio.wait_for(play(), 2))
+    made = asyncio.run(asyncio.wait_for(play(), 60))
     assert (made.events.written, made.events.dropped) == (2, 0)
 
 

@@ -245,9 +245,7 @@ def test_a_record_that_cannot_be_read_is_told_once() -> None:
         async with fake_api_server() as server, Client(connection(server)) as client:
             server.put(LEASES, "l", "ns", spec="nonsense")
             told: list[str] = []
-            waiting = Election(
-                client, "l", "ns", "me", lease=0.1, renew=0.05, retry=0.001, on_problem=told.append
-            )
+            waiting = Election(client, "l", "ns", "me", retry=0.001, on_problem=told.append)
             task = asyncio.create_task(waiting.lead(lambda: asyncio.sleep(0)))
             await until(lambda: len(server.calls) > 5)
             assert len(told) == 1

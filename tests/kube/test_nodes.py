@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from numaware.kube.decoding import DecodeError
-from numaware.kube.nodes import LiveTaint, decode, owner_reference
+from numaware.kube.nodes import LiveTaint, decode
 from support.live_objects import node_object, raw
 
 
@@ -29,16 +29,6 @@ def test_a_node_written_again_without_change_is_the_same() -> None:
     assert before.same_but_version(decode(raw(written)))
     written["spec"]["unschedulable"] = True
     assert not before.same_but_version(decode(raw(written)))
-
-
-def test_objects_of_a_node_are_gone_with_it() -> None:
-    reference = owner_reference(decode(raw(node_object())))
-    assert (reference.kind, reference.name, reference.uid, reference.api_version) == (
-        "Node",
-        "n1",
-        "uid-n1",
-        "v1",
-    )
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,12 @@ def test_a_pod_shows_what_scheduling_needs_and_nothing_else() -> None:
         ownerReferences=[owner],
         labels={"app": "web"},
         annotations={"numaware.io/workload-class": "high", "other": "x", PLACEMENT_PREDICTED: "[]"},
-        status={"conditions": [condition], "nominatedNodeName": "n9"},
+        status={"conditions": [condition]},
     )
     assert (live.full_name, live.uid, live.version, live.node) == ("default/web-0", "uid-web-0", "17", "")
     assert live.created == datetime(2026, 11, 15, 12, tzinfo=UTC)
     assert live.deletion is None
-    assert (live.scheduler, live.phase, live.nominated) == ("numaware", "Pending", "n9")
+    assert (live.scheduler, live.phase) == ("numaware", "Pending")
     assert live.scheduled is not None
     assert live.scheduled.reason == "Unschedulable"
     assert live.owners == (OwnerReference("StatefulSet", "web", "u", "apps/v1", controller=True),)

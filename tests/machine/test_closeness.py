@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from numaware.machine.closeness import PciTree, device_links
+from numaware.machine.closeness import PciTree
 from numaware.machine.cpuset import CpuSet
-from numaware.machine.topology import Device, Link, Machine, NumaNode, PciDevice
+from numaware.machine.topology import Machine, NumaNode, PciDevice
 
 
 def machine(*functions: tuple[str, str | None, int | None], nodes: int = 2) -> Machine:
@@ -94,22 +94,3 @@ def test_bridges_in_a_circle_do_not_hang() -> None:
 def test_an_address_that_is_not_there_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         PciTree(SERVER).closeness("0000:1b:00.0", "0000:ff:00.0")
-
-
-def test_named_devices_are_linked_by_their_functions() -> None:
-    named = Machine(
-        numa=SERVER.numa,
-        pci=SERVER.pci,
-        devices=(
-            Device("GPU0", "gpu", "0000:1b:00.0"),
-            Device("mlx5_0", "nic", "0000:1c:00.0"),
-            Device("GPU1", "gpu", "0000:d8:00.0"),
-            Device("eth9", "nic", None),
-            Device("eth8", "nic", "0000:99:00.0"),
-        ),
-    )
-    assert device_links(named) == (
-        Link("GPU0", "mlx5_0", "PIX"),
-        Link("GPU0", "GPU1", "SYS"),
-        Link("mlx5_0", "GPU1", "SYS"),
-    )

@@ -34,7 +34,7 @@ def test_packages_hold_nodes_and_nodes_hold_caches_and_devices() -> None:
     last = boxes(picture, "numa")[3]
     assert last.aside == "64 GiB"
     assert [child.role for child in last.children] == ["cache", "device"]
-    assert last.children[0].told[0].endswith("CPUs\N{NO-BREAK SPACE}12-15,28-31")
+    assert last.children[0].sentences[0].endswith("CPUs\N{NO-BREAK SPACE}12-15,28-31")
 
 
 def test_the_summary_counts_what_people_count() -> None:

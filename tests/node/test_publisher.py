@@ -48,11 +48,21 @@ class Scene:
         self.server = server
         self.kubelet = kubelet
         self.troubles = Troubles()
+        self.publisher: Publisher | None = None
 
     def happens(self) -> None:
         """What the twin says is now on the disk and in the kubelet's answers."""
         self.made.tell(self.kubelet)
         self.made.write()
+
+    async def looked_at(self) -> None:
+        """What is there now was looked at; a look that had begun before does not count, so two are waited for."""
+        assert self.publisher is not None
+        counts = self.publisher.counts
+        for _ in range(2):
+            seen = counts.scans
+            self.made.write()
+            await until(lambda: counts.scans > seen)  # noqa: B023 - run before the next round
 
     def published(self) -> Node | None:
         raw = self.server.objects.get(OBJECT)
@@ -95,8 +105,8 @@ def publishing(
             made.register(server)
             scene.happens()
             chosen = options or Options(str(tmp_path))
-            publisher = Publisher(NAME, client, files(made.files), scene.troubles, chosen)
-            task = asyncio.create_task(publisher.run())
+            scene.publisher = Publisher(NAME, client, files(made.files), scene.troubles, chosen)
+            task = asyncio.create_task(scene.publisher.run())
             try:
                 await look(scene)
                 assert not task.done()
@@ -143,11 +153,10 @@ def test_nothing_is_written_while_nothing_changes_even_if_files_are_touched(tmp_
     async def look(scene: Scene) -> None:
         await until(scene.agrees)
         before = len(scene.writes())
-        for _ in range(5):
-            scene.made.write()
-            await asyncio.sleep(0.2)
+        for _ in range(3):
+            await scene.looked_at()
         scene.server.put(PODS, "besteffort", "work", spec={"nodeName": NAME, "containers": [{"name": "c"}]})
-        await asyncio.sleep(0.5)
+        await scene.looked_at()
         assert len(scene.writes()) == before
 
     publishing(tmp_path, look)
@@ -164,10 +173,9 @@ def test_what_is_known_is_not_worked_out_again(tmp_path: Path, monkeypatch: pyte
 
     async def look(scene: Scene) -> None:
         await until(scene.agrees)
-        await asyncio.sleep(0.5)
+        await scene.looked_at()
         before = len(observed)
-        scene.made.write()
-        await asyncio.sleep(0.5)
+        await scene.looked_at()
         assert len(observed) == before
         scene.made.admit(scene.server, "a", cpu="2", memory="1Gi")
         scene.happens()
@@ -188,9 +196,10 @@ def test_an_agent_that_starts_anew_writes_nothing_if_all_is_as_it_was(tmp_path: 
             for round_ in range(3):
                 async with Client(connection(server)) as client:
                     publisher = Publisher(NAME, client, made.files, Troubles(), Options(str(tmp_path)))
+                    scene.publisher = publisher
                     task = asyncio.create_task(publisher.run())
-                    await until(lambda: publisher.counts.scans > 0)  # noqa: B023 - run before the next round
-                    await asyncio.sleep(0.3)
+                    await until(lambda: publisher.counts.last_success > 0)  # noqa: B023 - run before the next round
+                    await scene.looked_at()
                     assert publisher.unready() == ""
                     assert (publisher.counts.writes > 0) == (round_ == 0)
                     task.cancel()
@@ -205,10 +214,9 @@ def test_a_kubelet_that_hangs_is_one_line_in_the_log_and_what_was_published_stay
         before = scene.server.objects[OBJECT]
         scene.kubelet.problem = "internal error"
         with capture_logs() as lines:
-            for _ in range(3):
+            for number in range(3):
                 scene.made.write()
-                await asyncio.sleep(0.3)
-            await until(lambda: scene.troubles.counts["podresources"] >= 3)
+                await until(lambda: scene.troubles.counts["podresources"] > number)  # noqa: B023 - as above
         assert [line["cause"] for line in lines if line["event"] == "trouble"] == ["refused"]
         assert scene.server.objects[OBJECT] == before
         scene.kubelet.problem = ""
@@ -296,7 +304,7 @@ def test_the_configuration_counts_from_the_kubelets_restart_on(tmp_path: Path) -
         await until(scene.agrees)
         scene.made.configure({**CONFIG, "topologyManagerPolicy": "single-numa-node"})
         scene.happens()
-        await asyncio.sleep(0.5)
+        await scene.looked_at()
         told = scene.published()
         assert told is not None
         assert told.kubelet.config.topology_policy == "restricted", "the kubelet still runs with the old one"
@@ -325,8 +333,7 @@ def test_volcano_and_kai_are_told_if_wanted(tmp_path: Path) -> None:
             scene.server.objects[pod]["metadata"]["annotations"]["kai.scheduler/numa-placement-observed"]
         ) == [{"zone": "node-0", "amount": {"cpu": "3"}}]
         before = len(scene.writes())
-        scene.made.write()
-        await asyncio.sleep(0.5)
+        await scene.looked_at()
         assert len(scene.writes()) == before
 
     publishing(tmp_path, look, Options(str(tmp_path), volcano=True, kai=True))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from numaware.schedule.node_facts import NodeFacts, Taint
-from numaware.schedule.zones import SHARE_RESOURCE
+from numaware.schedule.room import SHARE_RESOURCE
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Container, Pod
 from numaware.workload.scheduling import (

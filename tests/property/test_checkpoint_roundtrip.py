@@ -12,6 +12,7 @@ from numaware.errors import InputError
 from numaware.machine.cpuset import CpuSet
 from numaware.twin.state import cpu, device, memory
 from numaware.twin.state.verify import Report, verify
+from support.old_state_files import cpu_state_v1
 
 names = st.text(st.characters(codec="utf-8"), max_size=12)
 numbers = st.integers(0, 2**64 - 1)
@@ -59,7 +60,7 @@ def test_cpu_state_is_read_back(policy: str, default: str, given_away: dict[str,
 
 @given(names, cpu_lists, st.dictionaries(names, cpu_lists, max_size=3))
 def test_old_cpu_state_is_read_back(policy: str, default: str, by_id: dict[str, str]) -> None:
-    state = cpu.decode(cpu.encode_v1(policy, default, by_id))
+    state = cpu.decode(cpu_state_v1(policy, default, by_id))
     assert (state.policy, state.default_cpus, state.by_container_id, state.stamp.form) == (
         policy,
         default,

@@ -10,8 +10,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numaware.schedule.constraints import Neighbours, neighbour_scores, static_reason
+from numaware.diagnose.reason import Reason
+from numaware.schedule.filters import PlacedPods, static_reason
 from numaware.schedule.node_facts import NodeFacts, Taint
+from numaware.schedule.preference_scores import neighbour_scores
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import (
     Effect,
@@ -147,7 +149,7 @@ class Scene:
     def __init__(self, chance: Random) -> None:
         self.nodes = {name: a_node(chance, name) for name in ("n0", "n1", "n2", "n3")}
         self.placed: dict[str, tuple[Pod, str]] = {}
-        self.neighbours = Neighbours(self.nodes.values(), NAMESPACES)
+        self.neighbours = PlacedPods(self.nodes.values(), NAMESPACES)
         # Those who ask in between ask again at the end, when what they asked for has been counted for a while.
         self.asking = [a_pod(chance, "new") for _ in range(3)]
         # One asks as another does but may use other nodes, so that what they share is not mixed up.
@@ -171,7 +173,7 @@ class Scene:
             self.placed.pop(uid, None)
             self.neighbours.remove(uid)
         elif what == "ask":
-            self.neighbours.ask(chance.choice(self.asking))
+            self.neighbours.rules_for(chance.choice(self.asking))
         elif what == "change":
             self.nodes[node] = a_node(chance, node)
             self.neighbours.set_node(self.nodes[node])
@@ -180,9 +182,9 @@ class Scene:
             self.placed = {uid: (who, at) for uid, (who, at) in self.placed.items() if at != node}
             self.neighbours.drop_node(node)
 
-    def reasons(self, asking: Pod, neighbours: Neighbours | None = None) -> dict[str, str | None]:
-        question = (neighbours or self.neighbours).ask(asking)
-        return {name: None if question is None else question.reason(name) for name in self.nodes}
+    def reasons(self, asking: Pod, neighbours: PlacedPods | None = None) -> dict[str, Reason | None]:
+        rules = (neighbours or self.neighbours).rules_for(asking)
+        return {name: None if rules is None else rules.reason(name) for name in self.nodes}
 
 
 @given(scenes)
@@ -194,24 +196,22 @@ def test_counting_step_by_step_answers_as_going_through_all_pods_does(chance: Ra
     for asking in scene.asking:
         plain = {where.name: plain_reason(asking, where, nodes, there, NAMESPACES) for where in nodes}
         assert scene.reasons(asking) == plain
-        question = scene.neighbours.ask(asking)
-        refused = {} if question is None else question.refusals()
-        assert refused == {name: reason for name, reason in plain.items() if reason is not None}
-        weights = [0 if question is None else question.weight(where.name) for where in nodes]
+        rules = scene.neighbours.rules_for(asking)
+        weights = [0 if rules is None else rules.weight(where.name) for where in nodes]
         assert weights == [plain_weight(asking, where, there, NAMESPACES) for where in nodes]
 
 
 @given(scenes)
 def test_neighbours_that_came_step_by_step_answer_as_those_told_at_once(chance: Random) -> None:
     scene = Scene(chance)
-    told = Neighbours(scene.nodes.values(), NAMESPACES)
+    told = PlacedPods(scene.nodes.values(), NAMESPACES)
     for who, at in scene.placed.values():
         told.place(who, at)
     names = sorted(scene.nodes)
     for asking in scene.asking:
         assert scene.reasons(asking) == scene.reasons(asking, told)
-        scores = neighbour_scores(scene.neighbours.ask(asking), names)
-        assert scores == neighbour_scores(told.ask(asking), names)
+        scores = neighbour_scores(scene.neighbours.rules_for(asking), names)
+        assert scores == neighbour_scores(told.rules_for(asking), names)
         assert all(0 <= score <= 100 for score in scores)
 
 

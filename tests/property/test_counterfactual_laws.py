@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numaware.diagnose.explain.explanation import Explanation, explain, to_builtins
-from numaware.machine.cpuset import CpuSet
+from numaware.machine.cpuset import list_form
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node
 from numaware.workload.demand import is_memory
@@ -114,11 +114,13 @@ def test_an_admitted_pod_has_no_why_and_its_containers_are_the_twins(case: Case)
     assert (explanation.why, explanation.changes, explanation.reason) == ((), (), "")
     state = case.node.admit(case.pod).node.state
     for placed in explanation.placements:
-        own = state.cpu.owned.get(case.pod.uid, {}).get(placed.container)
-        assert placed.cpus == (None if own is None else CpuSet.from_mask(own))
-        assert placed.memory == state.memory.blocks.get(case.pod.uid, {}).get(placed.container, ())
-        held = state.device.owned.get(case.pod.uid, {}).get(placed.container, {})
-        assert placed.devices.keys() == held.keys()
+        own = state.cpu.owned.get(case.pod.uid, {}).get(placed.name, 0)
+        assert placed.cpus == list_form(own)
+        blocks = state.memory.blocks.get(case.pod.uid, {}).get(placed.name, ())
+        ids = case.node.kubelet.layout.node_ids
+        assert placed.memory == tuple((ids(block.nodes), block.kind, block.size) for block in blocks)
+        held = state.device.owned.get(case.pod.uid, {}).get(placed.name, {})
+        assert dict(placed.devices).keys() == held.keys()
 
 
 @settings(max_examples=EXAMPLES)

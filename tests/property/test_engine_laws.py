@@ -48,7 +48,7 @@ class Life:
         """Carry out one step; the decision if a pod arrived. Every decision must hold before the kubelet."""
         if move.leaves is not None:
             if self.placed:
-                self.engine.release(self.placed.pop(move.leaves % len(self.placed)))
+                self.engine.cluster.release(self.placed.pop(move.leaves % len(self.placed)))
             return None
         pod = replace(self.story.kinds[move.template], uid=f"u{self.count}")
         self.count += 1
@@ -104,11 +104,11 @@ def test_what_is_undone_never_happened(story: Story, tried: Story) -> None:
         assert straight.step(move) == detour.step(move)
     before = seen(detour.engine.cluster)
     where = dict(detour.engine.cluster.where)
-    mark = detour.engine.mark()
+    mark = detour.engine.cluster.mark()
     trial = Life(detour.engine, Story(story.made, tried.kinds, tried.steps))
     trial.placed, trial.count = list(detour.placed), 1000
     trial.live()
-    detour.engine.undo(mark)
+    detour.engine.cluster.undo(mark)
     assert seen(detour.engine.cluster) == before
     assert detour.engine.cluster.where == where
     for move in story.steps[half:]:

@@ -37,7 +37,6 @@ def test_any_bytes_give_whole_numbers_or_nothing(
         assert size >= 0
     for counts in kernel.ticks(source).values():
         assert 4 <= len(counts) <= len(kernel.MODES)
-    assert kernel.huge_pages(source, 0) == []
     groups = cgroups.pod_groups(source, 10)
     assert groups["0b6e4d3a-59c5-4f0e-9a34-0c3f6f1f2a77"] == GROUP
     found = cgroups.pod_memory(source, GROUP)

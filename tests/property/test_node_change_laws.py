@@ -111,22 +111,22 @@ class Life:
                 if node is not None and keeps and facts.name in cluster.by_name:
                     node = _hosting(node, cluster.by_name[facts.name].pods.values())
                 if node is not None or facts.name in cluster.by_name:
-                    engine.put(facts, node)
+                    engine.cluster.put(facts, node)
             case Drop(name):
                 if name in cluster.by_name:
-                    engine.drop(name)
+                    engine.cluster.drop(name)
             case Arrive(template):
                 decision = engine.decide(self._pod(template))
                 if decision.node is not None:
                     assert engine.bind(decision).admitted
             case Leave(turn):
                 if there:
-                    engine.release(there[turn % len(there)])
+                    engine.cluster.release(there[turn % len(there)])
             case Place(template, name, turn):
                 if name in cluster.by_name:
                     pod = self._pod(template)
                     uid = there[turn % len(there)] if there and turn is not None else pod.uid
-                    engine.place(replace(pod, uid=uid), name)
+                    engine.cluster.place(replace(pod, uid=uid), name)
 
     def _pod(self, template: int) -> Pod:
         self.count += 1

@@ -6,8 +6,9 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from numaware.machine.node_topology import ZoneCounts
 from numaware.schedule.partial_node import UNKNOWN, partial_node
-from numaware.schedule.published_counts import Counts, ZoneCounts
+from numaware.schedule.published_counts import Counts
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.demand import demand

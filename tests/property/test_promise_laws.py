@@ -71,7 +71,7 @@ def test_classes_that_are_followed_are_those_that_are_worked_out(story: Story) -
             if found.reasons:
                 continue
             before = member.load
-            assert cluster.bind(pod, member.name, found.hints, found.share).admitted
+            assert cluster.bind(pod, member.name, found.share).admitted
             evaluator.follow(member, before, kind_of(pod), found.hints)
             placed.append(pod.uid)
             break

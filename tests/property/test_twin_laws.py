@@ -24,7 +24,8 @@ from numaware.twin.files import load_state, state_files
 from numaware.twin.hardware import Hardware
 from numaware.twin.memory.static import NodeMemory
 from numaware.twin.node import Node, NodeState, Verdict
-from numaware.twin.recording import Scenario, replay
+from numaware.twin.recording import replay
+from numaware.twin.scenario import Scenario
 from numaware.workload.demand import ContainerDemand, demand
 from numaware.workload.pod import Container, Pod
 from property.strategies_twin import Step, histories, kinds_of, nodes, pods

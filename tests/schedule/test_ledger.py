@@ -6,7 +6,6 @@ import pytest
 
 from numaware.errors import InputError
 from numaware.schedule.ledger import (
-    Ledger,
     Observation,
     Placement,
     Prediction,
@@ -153,14 +152,3 @@ REFUSED = Prediction("a", "default/a", "n0", None, "TopologyAffinityError")
 )
 def test_outcomes(prediction: Prediction | None, observed: Observation, outcome: str) -> None:
     assert compare(prediction, observed) == outcome
-
-
-def test_the_ledger_settles_each_prediction_once_and_counts() -> None:
-    ledger = Ledger()
-    ledger.record(PREDICTED)
-    assert ledger.settle("a", zones(ONE)) == "match"
-    assert ledger.settle("a", zones(ONE)) == "unexpected"
-    ledger.record(PREDICTED)
-    ledger.forget("a")
-    assert ledger.open == {}
-    assert ledger.outcomes == {"match": 1, "unexpected": 1}

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from numaware.diagnose.finding import Message
+from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import say
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import GATED, Decision, Engine
@@ -19,8 +20,8 @@ from support.twin_nodes import GI, container, pod, pod_of
 
 def test_a_refusal_reads_as_kube_scheduler_writes_it() -> None:
     """Counts stand before reasons and are sorted with them, as texts: 120 comes before 40, and 40 before 80."""
-    numa = "node(s) could not align the pod on NUMA nodes (restricted)"
-    reasons = ((numa, 80), ("Insufficient cpu", 40), ("Too many pods", 120))
+    numa = Reason("numa-alignment", ("restricted",))
+    reasons = ((numa, 80), (Reason("insufficient", ("cpu",)), 40), (Reason("too-many-pods"), 120))
     assert say(refusal(Decision(pod("a"), None, 0, reasons=reasons), 240)) == (
         "0/240 nodes are available: 120 Too many pods, 40 Insufficient cpu, "
         "80 node(s) could not align the pod on NUMA nodes (restricted)."
@@ -28,7 +29,7 @@ def test_a_refusal_reads_as_kube_scheduler_writes_it() -> None:
 
 
 def test_the_nearest_miss_stands_after_the_full_stop() -> None:
-    decision = Decision(pod("a"), None, 0, reasons=(("Insufficient cpu", 2),))
+    decision = Decision(pod("a"), None, 0, reasons=((Reason("insufficient", ("cpu",)), 2),))
     nearest = Message("nearest-short", {"node": "x", "missing": [("cpu", 1)], "nodes": (0,)})
     assert say(refusal(decision, 2, nearest)) == (
         "0/2 nodes are available: 2 Insufficient cpu. nearest miss: node x is 1 CPU short on NUMA 0."
@@ -50,7 +51,7 @@ def test_a_pod_that_waits_has_no_counts() -> None:
     engine = Engine(cluster_of(gpu_node(), gpu_node()))
     gated = replace(pod("a", 2), scheduling=Scheduling(gates=("quota",)))
     claiming = replace(pod("a", 2), scheduling=Scheduling(claims=("data",)))
-    assert say(refusal(engine.decide(gated), 2)) == GATED
+    assert refusal(engine.decide(gated), 2) == GATED
     assert say(refusal(engine.decide(claiming), 2)).startswith(
         "0/2 nodes are available: cannot be judged: the pod waits"
     )

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from numaware.errors import InputError
+from numaware.machine.cpuset import list_form
 from numaware.schedule.ledger import Observation, Placement, ZonePart, predict
 from numaware.schedule.miss import again, bundle
 from numaware.twin.node import Node
@@ -27,7 +28,7 @@ def test_a_miss_can_be_replayed_from_its_file() -> None:
     assert [each["cpuset"] for each in last["containers"]] == ["8-11"]
     assert (made["outcome"], made["exact"]) == ("rejected", True)
     assert made["observed"] == {"admitted": False, "reason": "TopologyAffinityError"}
-    assert json.loads(made["stateFiles"]["cpu_manager_state"])["defaultCpuSet"] == "0,8-15"
+    assert list_form(made["state"]["cpu"]["shared"]) == "0,8-15"
 
 
 def test_everything_about_machine_configuration_and_pods_goes_along() -> None:
@@ -53,8 +54,8 @@ def test_a_state_that_pods_in_order_do_not_lead_to_is_said_to_be_so() -> None:
     asking = pod("a", 3)
     made = bundle(before, asking, predict("n0", asking, before.admit(asking)), REFUSED)
     assert not made["exact"]
-    entries = json.loads(made["stateFiles"]["cpu_manager_state"])["entries"]
-    assert entries == {"stays": {"app": cpus_of(before, "stays")}}
+    ((uid, containers),) = made["state"]["cpu"]["owned"].items()
+    assert (uid, list_form(containers["app"])) == ("stays", cpus_of(before, "stays"))
 
 
 def test_a_refusal_that_did_not_come_is_kept_with_what_was_seen() -> None:
@@ -97,7 +98,7 @@ def test_a_refusal_that_the_twin_does_not_see_is_not_explained() -> None:
     assert found.observed == REFUSED
 
 
-def test_pods_that_have_left_are_in_the_state_files() -> None:
+def test_pods_that_have_left_are_in_the_state() -> None:
     """x and y came, x left: the pods that are there do not tell why y is where it is."""
     full = admitted(admitted(gpu_node(), pod("x", 7)), pod("y", 7))
     before = full.release("x")
@@ -111,3 +112,14 @@ def test_pods_that_have_left_are_in_the_state_files() -> None:
 def test_what_is_no_miss_is_refused_in_one_line(data: bytes) -> None:
     with pytest.raises(InputError, match=r"miss\.json: not a kept miss"):
         again(data, "miss.json")
+
+
+def test_a_miss_on_a_kubelet_that_keeps_pending_cpus_predicts_what_was_predicted() -> None:
+    """v1.28 lets go of a pod that left only when the next one comes: state files alone do not tell."""
+    fresh = Node.fresh(machine(2, 8), config("single-numa-node", version="v1.28.0"))
+    before = admitted(fresh, pod("left", 4))
+    before = Node(before.kubelet, msgspec.structs.replace(before.state, pods={}))
+    asking = pod("a", 7)
+    prediction = predict("n0", asking, before.admit(asking))
+    seen = Observation(prediction.placement, prediction.reason)
+    assert again(json.dumps(bundle(before, asking, prediction, seen)).encode(), "miss.json").explained

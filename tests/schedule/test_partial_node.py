@@ -3,10 +3,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from numaware.diagnose.texts import say
+from numaware.machine.node_topology import ZoneCounts
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.partial_node import UNKNOWN, PartialNode, class_of, partial_node
-from numaware.schedule.published_counts import Counts, ZoneCounts
+from numaware.schedule.published_counts import Counts
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from support.published_counts import published
@@ -161,8 +163,10 @@ def test_the_engine_prefers_no_guess_to_knowledge() -> None:
 def test_a_refusal_on_partly_known_nodes_is_counted_with_what_is_missing() -> None:
     node = gpu_node("single-numa-node")
     engine = Engine(Cluster((facts_of(name, node), partial_node(counts())) for name in "ab"))
-    assert engine.decide(pod("odd", 3)).reasons == (
-        ("node(s) where the outcome depends on what is not known (cpuManagerPolicyOptions)", 2),
+    ((reason, number),) = engine.decide(pod("odd", 3)).reasons
+    assert (say(reason), number) == (
+        "node(s) where the outcome depends on what is not known (cpuManagerPolicyOptions)",
+        2,
     )
 
 

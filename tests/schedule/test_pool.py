@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from numaware.diagnose.reason import Reason
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.pod_kinds import kind_of
 from numaware.schedule.pool import Pool
 from numaware.schedule.profile import Profile
+from numaware.schedule.room import WHOLE
 from numaware.schedule.stranding import Mix, Need
-from numaware.schedule.zones import WHOLE
 from numaware.twin.node import Node, Verdict
 from numaware.workload.pod import NANO, Container, Pod
 from support.small_clusters import cluster_of, facts_of, gpu_node
@@ -20,7 +21,9 @@ FILL = Profile(medium=(("most-allocated", 1),))
 def pool_of(made: Cluster, *names: str) -> Pool:
     """All members, or those with these names."""
     return Pool(
-        made, Evaluator(FILL), lambda member: None if not names or member.name in names else "not asked"
+        made,
+        Evaluator(FILL),
+        lambda member: None if not names or member.name in names else Reason("node-name"),
     )
 
 
@@ -65,18 +68,18 @@ def test_the_lowest_member_wins_among_classes_of_one_score() -> None:
     assert best(pool, pod("a", 2)) == "n0"
 
 
-def test_refusals_are_counted_by_member() -> None:
+def test_each_member_answers_and_so_does_one_that_is_not_there() -> None:
     made = cluster_of(gpu_node("single-numa-node"), gpu_node("single-numa-node"), gpu_node("restricted"))
     asking = pod("a", 12)
     pool = pool_of(made)
-    assert pool.reasons(asking, kind_of(asking)) == {
-        "node(s) could not align the pod on NUMA nodes (single-numa-node)": 2
-    }
+
+    def reasons() -> list[tuple[Reason, ...]]:
+        return [answer.reasons for answer in pool.answers(asking, kind_of(asking), ["n0", "n1", "n2", "n3"])]
+
+    strict, nobody = (Reason("numa-alignment", ("single-numa-node",)),), (Reason("node-unknown"),)
+    assert reasons() == [strict, strict, (), nobody]
     made.bind(pod("x", 8), "n0")
-    assert pool.reasons(asking, kind_of(asking)) == {
-        "node(s) could not align the pod on NUMA nodes (single-numa-node)": 1,
-        "Insufficient cpu": 1,
-    }
+    assert reasons() == [(Reason("insufficient", ("cpu",)),), strict, (), nobody]
 
 
 def test_forgetting_scores_loses_no_class() -> None:
@@ -102,16 +105,19 @@ def test_a_member_that_enters_a_class_under_a_lower_name_comes_first() -> None:
 
 def test_a_member_that_is_dropped_or_kept_out_is_not_found_and_one_that_is_let_in_is() -> None:
     made = cluster_of(gpu_node(), gpu_node())
-    pool = Pool(made, Evaluator(FILL), lambda member: "cordoned" if member.facts.unschedulable else None)
+    cordoned = Reason("unschedulable")
+    pool = Pool(made, Evaluator(FILL), lambda member: cordoned if member.facts.unschedulable else None)
+    asking = pod("a", 2)
+
+    def reasons() -> tuple[Reason, ...]:
+        return pool.answers(asking, kind_of(asking), ["n0"])[0].reasons
+
     made.put(facts_of("n0", gpu_node(), unschedulable=True))
-    pool.reconsider("n0")
-    assert (best(pool, pod("a", 2)), pool.outside["cordoned"]) == ("n1", 1)
+    assert (best(pool, asking), reasons()) == ("n1", (cordoned,))
     made.put(facts_of("n0", gpu_node()))
-    pool.reconsider("n0")
-    assert (best(pool, pod("a", 2)), pool.outside["cordoned"]) == ("n0", 0)
+    assert (best(pool, asking), reasons()) == ("n0", ())
     made.drop("n0")
-    pool.reconsider("n0")
-    assert best(pool, pod("a", 2)) == "n1"
+    assert (best(pool, asking), reasons()) == ("n1", (Reason("node-unknown"),))
 
 
 def test_members_that_come_and_go_do_not_pile_up_in_a_class() -> None:

@@ -4,11 +4,11 @@ import pytest
 
 from numaware.errors import InputError
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile, read
+from numaware.schedule.room import NumaRoom, Room, Site
 from numaware.schedule.score import SCORES, TOP, Outcome
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import Room, Site, Zone
 
-ROOM = Room((Zone(4, 4, ()),), 4, 4)
+ROOM = Room((NumaRoom(4, 4, ()),), 4, 4)
 NOTHING = Outcome(Site(ROOM, ((10,),), "never"), ROOM, ROOM)
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from numaware.schedule.pod_footprint import footprint
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, NumaRoom
 from numaware.schedule.score_bounds import ScoreBound, Standing, score_bounds
 from numaware.schedule.stranding import Mix, Need
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, Zone
 from numaware.twin.node import Node
 from numaware.workload.pod import Container, Pod
 from support.small_clusters import cluster_of, gpu_node
@@ -137,7 +137,7 @@ def test_a_part_of_a_gpu_may_be_beside_the_cpus_or_not() -> None:
 def test_a_pod_that_owns_nothing_changes_the_totals_alone() -> None:
     found = seen(gpu_node("restricted"), pod_of("a", Container("app", sized({"cpu": 3}))))
     assert found is not None
-    assert [(one.used, one.after) for one in found] == [((), (Zone(12, 2 * 64 * GI, (WHOLE,) * 4),))]
+    assert [(one.used, one.after) for one in found] == [((), (NumaRoom(12, 2 * 64 * GI, (WHOLE,) * 4),))]
 
 
 def test_stranded_cpus_are_not_foretold_where_the_totals_limit_the_zones() -> None:

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from numaware.diagnose.texts import say
 from numaware.kube.topology import volcano
 from numaware.kube.topology.report import Report
-from numaware.schedule.engine import UNHEARD_OF
-from numaware.serve.cluster_cache import ClusterCache, is_unknown
+from numaware.serve.cluster_cache import ClusterCache
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from support.cache_world import (
@@ -34,7 +34,7 @@ def decided(cache: ClusterCache, asking: Pod) -> str | None:
 
 
 def why(cache: ClusterCache, asking: Pod) -> str:
-    return cache.engine.decide(asking).reasons[0][0]
+    return say(cache.engine.decide(asking).reasons[0][0])
 
 
 EASY = pod_of("easy")
@@ -168,7 +168,8 @@ def test_a_report_of_an_earlier_node_of_the_same_name_is_not_believed() -> None:
 def assumed(cache: ClusterCache, asking: Pod, node: str = "n1") -> None:
     decision = cache.engine.decide(asking)
     assert decision.node == node
-    assert cache.assume(live_pod(asking, node=""), decision).admitted
+    assert cache.engine.cluster.by_name[node].node.admit(asking).admitted
+    cache.assume(live_pod(asking, node=""), decision)
 
 
 def test_an_assumed_pod_is_on_its_node_until_the_api_server_says_otherwise() -> None:
@@ -423,13 +424,10 @@ def test_a_report_that_is_gone_leaves_a_node_that_nobody_tells_of() -> None:
 def test_an_extender_is_told_where_nobody_knows() -> None:
     node = fresh("single-numa-node")
     cache = truth_of(live_node(node))
-    asking = pod("a", 1)
-    reasons = cache.engine.decide(asking).reasons
-    assert is_unknown(reason for reason, _ in reasons)
-    assert is_unknown([UNHEARD_OF])
+    assert [answer.is_unknown for answer in cache.engine.ask(pod("a", 1), ["n1", "nobody"])] == [True, True]
     cache.put_report(complete(node))
-    full = cache.engine.decide(pod("a", 5)).reasons
-    assert not is_unknown(reason for reason, _ in full)
+    (full,) = cache.engine.ask(pod("a", 5))
+    assert (full.admitted, full.is_unknown) == (False, False)
 
 
 def test_a_pod_bound_where_nobody_knows_is_counted() -> None:

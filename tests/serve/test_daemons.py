@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 
 from kube.fake_api_server import FakeApiServer, fake_api_server, until
+from numaware.diagnose.texts import say
 from numaware.errors import InputError
 from numaware.kube.resources import (
     EVENTS,
@@ -185,7 +186,7 @@ def test_a_template_that_a_node_refused_is_held_off_it(tmp_path: Path) -> None:
             server.remove(PODS, "a", "default")
             add_pod(server, "a", 4)
             await until(lambda: bool(notes(server, "FailedScheduling")))
-            assert HELD in notes(server, "FailedScheduling")[0]["note"]
+            assert say(HELD) in notes(server, "FailedScheduling")[0]["note"]
 
     play(story)
 

@@ -183,7 +183,7 @@ def test_what_pods_own_and_what_is_free_add_up_to_the_machine(
     cache = known(node)
     for number, (cpus, gpus, leaves) in enumerate(sizes):
         wanted = pod(f"p{number}", cpus, **({"gpu": gpus} if gpus else {}))
-        if not cache.engine.why_not(cache.engine.cluster.by_name["n1"], wanted):
+        if cache.engine.ask(wanted, ["n1"])[0].admitted:
             cache.put_pod(live_pod(wanted))
             if leaves:
                 cache.drop_pod(wanted.uid)

@@ -67,7 +67,7 @@ def test_another_numa_node_than_predicted_is_kept_as_a_file_that_can_be_replayed
 
 
 def test_a_refusal_of_what_was_promised_is_a_miss_and_goes_to_the_guard() -> None:
-    guard = StormGuard(loop=3)
+    guard = StormGuard()
     audit, clock = judge(guard)
     template = owned(pod("a", 4), "StatefulSet", "vmstorage")
     storms = []

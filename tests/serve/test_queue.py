@@ -65,7 +65,7 @@ def test_a_refused_pod_stays_where_it_is_until_something_helps_it() -> None:
     assert uids(queue, 100) == []
     queue.wake(lambda one: one.uid == "b")
     assert uids(queue, 100) == ["b"]
-    assert [one.uid for one in queue.stuck()] == ["a"]
+    assert [one.pod.uid for one in queue.waiting.values() if one.state == "stuck"] == ["a"]
 
 
 def test_only_the_first_of_a_group_is_woken_and_the_next_follows_when_it_found_a_place() -> None:
@@ -120,7 +120,7 @@ def test_a_pod_that_is_gone_is_never_taken() -> None:
     queue.refused("b", 0)
     queue.drop("b")
     queue.wake(lambda _: True)
-    assert (uids(queue, 1000), len(queue), list(queue.stuck())) == ([], 0, [])
+    assert (uids(queue, 1000), len(queue), queue._stuck) == ([], 0, {})
 
 
 ACTIONS = st.lists(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kube.fake_api_server import FakeApiServer, fake_api_server, until
+from numaware.diagnose.reason import Reason
 from numaware.kube.client import Client
 from numaware.kube.config import connect
 from numaware.kube.resources import NAMESPACES, NODES
@@ -45,7 +46,7 @@ def play(story: Callable[[FakeApiServer], Awaitable[None]]) -> None:
 
 
 def new_truth() -> ClusterCache:
-    return ClusterCache(Engine(Cluster(()), knows_namespaces=False), lambda: 0.0)
+    return ClusterCache(Engine(Cluster((), knows_namespaces=False)), lambda: 0.0)
 
 
 @asynccontextmanager
@@ -79,7 +80,7 @@ def beside(chosen: dict[str, Any]) -> dict[str, Any]:
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def refused_because(cache: ClusterCache, name: str) -> list[str]:
+def refused_because(cache: ClusterCache, name: str) -> list[Reason]:
     (pod,) = [one.pod for one in cache.pods if one.name == name]
     return [reason for reason, _ in cache.engine.decide(pod).reasons]
 
@@ -102,7 +103,7 @@ def test_who_may_not_read_namespaces_goes_on_without_and_only_those_who_ask_wait
             (said,) = warnings(capsys)
             assert said["event"].startswith("this account may not list and watch namespaces")
             server.forbidden.clear()
-            await until(lambda: refused_because(cache, "asks") == [], seconds=20)
+            await until(lambda: refused_because(cache, "asks") == [])
             assert {"n0"} in woken.nodes
 
     play(story)
@@ -116,7 +117,7 @@ def test_a_server_that_is_away_is_one_line_however_many_kinds_are_watched(
         async with watching(server, tmp_path) as (live, _):
             await live.synced()
             await server.stop()
-            await until(lambda: all(one.in_trouble for one in live.reflectors.values()), seconds=20)
+            await until(lambda: all(one.in_trouble for one in live.reflectors.values()))
         said = warnings(capsys)
         assert [line["event"] for line in said] == [
             "the API server does not answer: what is known may be out of date"
@@ -148,7 +149,7 @@ def test_a_look_goes_on_without_namespaces_that_may_not_be_read(tmp_path: Path) 
             async with Client(await connect(kubeconfig(server, tmp_path), None)) as client:
                 problems = await look(client, cache)
             assert problems == []
-            assert cache.engine.neighbours.knows_namespaces is not forbidden
+            assert cache.engine.cluster.placed_pods.knows_namespaces is not forbidden
             assert list(cache.engine.cluster.by_name) == ["n0"]
 
     play(story)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from numaware.schedule.room import WHOLE
 from numaware.schedule.shares import Share
-from numaware.schedule.zones import WHOLE
 from numaware.simulate.clusters import build
-from numaware.simulate.measure import Meter, fewest_nodes, numa_nodes, percent
+from numaware.simulate.measure import Meter, numa_nodes, percent
 from numaware.simulate.run import run
+from numaware.twin.account import fewest_nodes_for
 from support.lab_worlds import cluster, guaranteed, trace
 
 
@@ -33,9 +34,9 @@ def test_a_pod_that_owns_nothing_is_on_no_numa_node() -> None:
 
 def test_the_fewest_numa_nodes_follow_from_the_empty_machine() -> None:
     node = build(cluster(1, gpus=4)).members[0].node
-    assert fewest_nodes(node, guaranteed("a", 8)) == 1
-    assert fewest_nodes(node, guaranteed("b", 9)) == 2
-    assert fewest_nodes(node, guaranteed("c", 1, gpu=3)) == 2
+    assert fewest_nodes_for(node, guaranteed("a", 8)) == 1
+    assert fewest_nodes_for(node, guaranteed("b", 9)) == 2
+    assert fewest_nodes_for(node, guaranteed("c", 1, gpu=3)) == 2
 
 
 def test_a_pod_that_needs_two_numa_nodes_is_aligned_on_two_but_crosses() -> None:

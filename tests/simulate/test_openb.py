@@ -7,6 +7,7 @@ import pytest
 from numaware.errors import InputError
 from numaware.simulate import openb
 from numaware.simulate.clusters import build
+from numaware.twin.account import free_cpus
 from numaware.workload.pod import NANO, Pod, amount
 from numaware.workload.qos import qos_class
 from support.lab_worlds import SHARE, csv
@@ -53,7 +54,7 @@ def test_pods_find_exactly_the_capacity_of_the_list_whatever_is_reserved(policy:
         assert memory is None
     else:
         assert cpus is not None
-        assert cpus.available(member.node.state.cpu).bit_count() == 96
+        assert free_cpus(member.node).bit_count() == 96
         assert sum(part.free[0] for part in member.node.state.memory.nodes) == 393_217 << 20
 
 

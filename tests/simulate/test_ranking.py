@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numaware.schedule.cluster import Cluster
-from numaware.simulate.chance import source
 from numaware.simulate.clusters import build
 from numaware.simulate.fgd import GradientDescent, Typical
 from numaware.simulate.peers import Kai, Koordinator, SchedulerPlugins, Volcano
+from numaware.simulate.random_source import random_source
 from numaware.simulate.ranking import Ranking, Rule
 from numaware.simulate.totals import BestFit, NodeTotals
 from numaware.workload.pod import Pod
@@ -58,7 +58,7 @@ def test_a_choice_is_the_best_of_all_nodes_asked_anew(
     nodes = build(cluster(4, policy, gpus=4))
     chosen_by = rule(name, nodes)
     order = list(range(4))
-    source(seed, "ties").shuffle(order)
+    random_source(seed, "ties").shuffle(order)
     ties = dict(zip((member.name for member in nodes), order, strict=True))
     ranking = Ranking(nodes, chosen_by, ties)
     placed: list[str] = []
@@ -69,7 +69,7 @@ def test_a_choice_is_the_best_of_all_nodes_asked_anew(
         fresh = Ranking(nodes, chosen_by, ties).decide(pod, 0)
         assert (choice.node, choice.share) == (fresh.node, fresh.share)
         assert choice.reasons == fresh.reasons
-        if choice.node is not None and ranking.bind(pod, choice).admitted:
+        if choice.node is not None and ranking.bind(choice).admitted:
             placed.append(pod.uid)
         if leaves and placed:
             ranking.release(placed.pop(0))

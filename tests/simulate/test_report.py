@@ -11,10 +11,11 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
+from numaware.diagnose.rules.storms import Storm
 from numaware.errors import InputError
 from numaware.simulate.report import render
 from numaware.simulate.report_style import PAGE_TOKENS
-from numaware.simulate.result import Result, Storm
+from numaware.simulate.result import Result
 from support.colour_contrast import contrast
 from support.made_results import OUTCOMES, everything, result
 
@@ -223,7 +224,7 @@ def test_hostile_names_stay_text() -> None:
         base.run, unplaced_by_reason={evil: 4}, device_allocated_percent={evil: 4.0, "gpu": 3.0}
     )
     one = msgspec.structs.replace(
-        base, run=run, storms=(Storm(evil, evil, evil, 9),), refusals_by_reason={evil: 9}
+        base, run=run, storms=(Storm(evil, (evil,), 9, 0, 1, evil),), refusals_by_reason={evil: 9}
     )
     two = msgspec.structs.replace(one, cluster=f"2{evil}")
     data = render([one, result(), two], title=evil, cluster=evil, trace=evil, settings={evil: evil})

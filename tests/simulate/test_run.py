@@ -39,7 +39,8 @@ def test_a_stateful_set_that_cannot_align_storms_by_node_totals_and_is_held_by_o
     assert totals.refusals_by_reason == {"TopologyAffinityError": RECREATIONS + 1}
     assert totals.run.unplaced_by_reason == {"TopologyAffinityError": 1}
     [storm] = totals.storms
-    assert (storm.owner, storm.node, storm.refusals) == ("vmstorage-2", "n0", RECREATIONS + 1)
+    assert (storm.owner, storm.nodes, storm.count) == ("vmstorage-2", ("n0",), RECREATIONS + 1)
+    assert storm.last - storm.since == RECREATIONS * SECOND
     ours = run(cluster(1), STORY, "numaware", 1)
     assert ours.run.kubelet_refusals == 0
     assert ours.storms == ()

@@ -76,7 +76,6 @@ def live_pod(pod: Pod, node: str = "n1", second: int = 0, **changes: object) -> 
         created=at,
         deletion=None,
         scheduled=Condition("PodScheduled", "True", last_transition_time=at) if node else None,
-        nominated="",
         owners=(),
         predicted="",
         observed="",

@@ -29,7 +29,7 @@ class RunningConsole:
         async def run() -> _Answer:
             return action(self.console)
 
-        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(60)
 
     def advance(self, milliseconds: int) -> None:
         """Let the world live on for a while, and tell those who listen."""
@@ -76,4 +76,4 @@ def running(make: Callable[[], Console], access: Access = _LOCAL) -> Iterator[Ru
     finally:
         if not failed:
             loop.call_soon_threadsafe(stop.set)
-        thread.join(30)
+        thread.join(60)

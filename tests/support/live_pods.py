@@ -26,7 +26,6 @@ _BARE = LivePod(
     created=None,
     deletion=None,
     scheduled=None,
-    nominated="",
     owners=(),
     predicted="",
     observed="",

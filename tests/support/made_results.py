@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numaware.simulate.result import Result, Run, Sample, Storm, Tile
+from numaware.diagnose.rules.storms import Storm
+from numaware.simulate.result import Result, Run, Sample, Tile
 
 # policy: (refusals, GPUs allocated in tenths of a percent, stranded likewise)
 OUTCOMES = {
@@ -71,7 +72,7 @@ def result(
         decisions_per_second=speed,
         unplaced_by_reason={"Insufficient nvidia.com/gpu": PODS - placed, "Insufficient cpu": 12 + shift},
     )
-    storms = (Storm("train/ddp-worker", "gpu-019", "TopologyAffinityError", refused // 3),) if refused else ()
+    storm = Storm("train/ddp-worker", ("gpu-019",), refused // 3, 0, 60_000, "TopologyAffinityError")
     return Result(
         run=run,
         cluster=cluster,
@@ -79,7 +80,7 @@ def result(
         nodes=nodes,
         series=tuple(series),
         refusals_by_reason={"TopologyAffinityError": refused} if refused else {},
-        storms=storms,
+        storms=(storm,) if refused else (),
         wait_mean_ms=2500 + 100 * refused,
         wait_most_ms=90_000 + 1000 * refused,
         tiles=tuple(_tile(number, nodes, allocated, stranded, gpus=gpus) for number in range(nodes)),

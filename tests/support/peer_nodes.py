@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from numaware.machine.quantity import Quantity
-from numaware.schedule.peers.zones import Policy, Scope, Topology, TopologyManager, Zone
+from numaware.schedule.peers.zones import PeerZone, Policy, Scope, Topology, TopologyManager
 from numaware.workload.pod import Container, Pod, Resources
 
 Amounts = Mapping[str, str | int]
@@ -21,9 +21,9 @@ def zone(
     available: Amounts,
     allocatable: Amounts | None = None,
     costs: Mapping[int, int] | None = None,
-) -> Zone:
+) -> PeerZone:
     """A zone that is empty unless what is allocatable is said, too."""
-    return Zone(
+    return PeerZone(
         number,
         amounts(available),
         amounts(available if allocatable is None else allocatable),
@@ -32,7 +32,7 @@ def zone(
 
 
 def topology(
-    *zones: Zone, policy: Policy = "single-numa-node", scope: Scope = "container", most: int = 8
+    *zones: PeerZone, policy: Policy = "single-numa-node", scope: Scope = "container", most: int = 8
 ) -> Topology:
     return Topology(zones, TopologyManager(policy, scope, most))
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from numaware.schedule.constraints.node_rules import selects, untolerated_taint
+from numaware.diagnose.reason import Reason
+from numaware.schedule.filters.taints_and_affinity import selects, untolerated_taint
 from numaware.schedule.node_facts import NodeFacts, Taint
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import (
@@ -66,14 +67,10 @@ def plain_reason(
     nodes: Sequence[NodeFacts],
     placed: Iterable[Place],
     namespaces: Mapping[str, Labels],
-) -> str | None:
+) -> Reason | None:
     """Why the pod may not go there, worked out from all pods."""
     there = list(placed)
-    return (
-        _spread_reason(asking, where, nodes, there)
-        or _affinity_reason(asking, where, there, namespaces)
-        or None
-    )
+    return _spread_reason(asking, where, nodes, there) or _affinity_reason(asking, where, there, namespaces)
 
 
 def plain_weight(
@@ -98,12 +95,14 @@ def plain_weight(
     return total
 
 
-def _spread_reason(asking: Pod, where: NodeFacts, nodes: Sequence[NodeFacts], placed: list[Place]) -> str:
+def _spread_reason(
+    asking: Pod, where: NodeFacts, nodes: Sequence[NodeFacts], placed: list[Place]
+) -> Reason | None:
     hard = [rule for rule in asking.scheduling.spread if rule.hard]
     here = dict(where.labels)
     for rule in hard:
         if rule.topology_key not in here:
-            return "node(s) didn't match pod topology spread constraints (missing required label)"
+            return Reason("topology-spread-label")
         counted = [
             facts
             for facts in nodes
@@ -125,17 +124,17 @@ def _spread_reason(asking: Pod, where: NodeFacts, nodes: Sequence[NodeFacts], pl
         least = min(numbers.values()) if len(numbers) >= rule.min_domains else 0
         itself = rule.selector is not None and rule.selector.matches(dict(asking.scheduling.labels))
         if numbers.get(here[rule.topology_key], 0) + itself - least > rule.max_skew:
-            return "node(s) didn't match pod topology spread constraints"
-    return ""
+            return Reason("topology-spread")
+    return None
 
 
 def _affinity_reason(
     asking: Pod, where: NodeFacts, placed: list[Place], namespaces: Mapping[str, Labels]
-) -> str:
+) -> Reason | None:
     rules = asking.scheduling.pods
     if rules.near:
         if any(wanted.topology_key not in dict(where.labels) for wanted in rules.near):
-            return "node(s) didn't match pod affinity rules"
+            return Reason("pod-affinity")
         liked = [
             at for other, at in placed if all(_means(wanted, other, namespaces) for wanted in rules.near)
         ]
@@ -145,18 +144,18 @@ def _affinity_reason(
             any(_together(wanted.topology_key, at, where) for at in liked) for wanted in rules.near
         )
         if not near_each and (anywhere or not itself):
-            return "node(s) didn't match pod affinity rules"
+            return Reason("pod-affinity")
     for wanted in rules.apart:
         if any(
             _means(wanted, other, namespaces) and _together(wanted.topology_key, at, where)
             for other, at in placed
         ):
-            return "node(s) didn't match pod anti-affinity rules"
+            return Reason("pod-anti-affinity")
     for other, at in placed:
         for wanted in other.scheduling.pods.apart:
             if _means(wanted, asking, namespaces) and _together(wanted.topology_key, at, where):
-                return "node(s) didn't satisfy existing pods anti-affinity rules"
-    return ""
+                return Reason("existing-anti-affinity")
+    return None
 
 
 def _means(wanted: PodTerm, whom: Pod, namespaces: Mapping[str, Labels]) -> bool:

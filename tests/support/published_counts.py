@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numaware.schedule.published_counts import Counts, ZoneCounts
+from numaware.machine.node_topology import ZoneCounts
+from numaware.schedule.published_counts import Counts
 from numaware.twin.node import Node
 from numaware.workload.demand import Amounts
 

@@ -51,7 +51,7 @@ class Recorded:
         """Let the world come to `now`, and have it written; returns when that was."""
         self.world.advance(self.world.now + EVERY if now is None else now)
         self.console.write_down(wait=True)
-        self.history.writer.drain()
+        self.history.writer._looks.join()
         return self.world.now
 
     def ask(self, name: str, at: int | None = None, **given: Any) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+MISSING = "there are no samples of other projects beside the checkout or in NUMAWARE_SHARED"
 ROOT = Path(os.environ.get("NUMAWARE_SHARED", Path(__file__).parents[3] / "shared"))
 
 
@@ -16,5 +17,5 @@ def shared(*parts: str) -> Path:
     if path.exists():
         return path
     if os.environ.get("CI") == "true":
-        pytest.fail(f"{path} is missing; set NUMAWARE_SHARED to the folder of shared data")
-    pytest.skip(f"{path} is missing; set NUMAWARE_SHARED to the folder of shared data")
+        pytest.fail(f"{path}: {MISSING}")
+    pytest.skip(MISSING)

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.node_facts import NodeFacts, Taint
-from numaware.schedule.zones import SHARE_RESOURCE
+from numaware.schedule.room import SHARE_RESOURCE
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Container, Pod
 from numaware.workload.scheduling import Labels, Owner, Scheduling

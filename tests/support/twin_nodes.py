@@ -22,9 +22,11 @@ HUGE = "hugepages-2Mi"
 
 # Options of every stage can be used.
 GATES = tuple(
-    (f"{manager}Policy{stage}Options", True)
-    for manager in ("CPUManager", "TopologyManager")
-    for stage in ("", "Alpha", "Beta")
+    sorted(
+        (f"{manager}Policy{stage}Options", True)
+        for manager in ("CPUManager", "TopologyManager")
+        for stage in ("", "Alpha", "Beta")
+    )
 )
 
 

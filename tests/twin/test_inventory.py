@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from numaware.errors import InputError
 from numaware.machine import synthetic
 from numaware.machine.cpuset import EMPTY, CpuSet
 from numaware.machine.topology import Cache, Cpu, HugePages, Machine, NumaNode, PciDevice
-from numaware.twin.hardware import CpuPlace, PluginDevice
-from numaware.twin.inventory import gpu_resources, hardware_of, registered_resources
+from numaware.twin.hardware import CpuPlace, PluginDevice, PluginResource
+from numaware.twin.inventory import gpu_resources, hardware_of, plugin_resource, registered_resources
 from numaware.twin.state import device
 from numaware.twin.state.device import DeviceCheckpoint, DeviceEntry
 
@@ -148,6 +149,13 @@ def test_free_gpus_are_dealt_to_the_nodes_that_have_gpus_left() -> None:
     assert notes == [f"{GPU}: NUMA nodes of 3 free devices inferred from the machine's GPUs"]
 
 
+def test_a_gpu_that_an_init_container_left_to_the_next_one_counts_once() -> None:
+    used = [DeviceEntry("u", name, GPU, {1: ["c"]}) for name in ("init", "main")]
+    nodes, notes = placed(GPUS, checkpoint({GPU: ["a", "b", "c", "d"]}, *used))
+    assert nodes == {"a": (0,), "b": (0,), "c": (1,), "d": (1,)}
+    assert notes == [f"{GPU}: NUMA nodes of 3 free devices inferred from the machine's GPUs"]
+
+
 def test_devices_called_by_their_pci_address_are_looked_up() -> None:
     address = GPUS.pci[0].address
     nodes, notes = placed(GPUS, checkpoint({"x.io/vf": [address]}))
@@ -173,3 +181,56 @@ def test_a_device_in_use_on_two_nodes_or_on_none_is_kept_as_it_was() -> None:
     (resource,), notes = registered_resources(GPUS, checkpoint({"x.io/nic": ["both", "loose"]}, used))
     assert resource.devices == (PluginDevice("both", (0, 1)), PluginDevice("loose", ()))
     assert notes == []
+
+
+# Devices that a person lists beside a state file
+
+
+def listed(*numa: int | None) -> list[PluginResource]:
+    devices = {f"device-{index:04}": () if node is None else (node,) for index, node in enumerate(numa)}
+    return [plugin_resource(GPU, devices)]
+
+
+def joined(found: DeviceCheckpoint, *numa: int | None) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    (resource,), notes = registered_resources(synthetic.read("2x2"), found, listed(*numa))
+    return {one.id: one.numa for one in resource.devices}, notes
+
+
+def test_devices_of_the_file_go_where_a_person_lists_them_those_in_use_first() -> None:
+    used = DeviceEntry("u", "main", GPU, {1: ["a"]})
+    nodes, notes = joined(checkpoint({GPU: ["a", "b", "c"]}, used), 0, 0, 1)
+    assert nodes == {"a": (1,), "b": (0,), "c": (0,)}
+    assert notes == [f"{GPU}: which of 2 free devices is where is not known; dealt as --devices lists them"]
+
+
+def test_a_list_longer_or_shorter_than_the_file_wins_and_that_is_said() -> None:
+    found = checkpoint({GPU: ["a", "b"]}, DeviceEntry("u", "main", GPU, {0: ["a"]}))
+    nodes, notes = joined(found, 0, 1, 1)
+    assert nodes == {"a": (0,), "b": (1,), "device-0002": (1,)}
+    assert notes[1] == f"{GPU}: 1 devices of --devices are not in the state file, and taken to be free"
+    nodes, notes = joined(found, 0)
+    assert nodes == {"a": (0,)}
+    assert notes == [f"{GPU}: --devices lists 1 devices less than the state file, and is believed"]
+
+
+def test_a_device_in_use_that_no_plugin_offers_any_more_is_there_all_the_same() -> None:
+    nodes, _ = joined(checkpoint({}, DeviceEntry("u", "main", GPU, {1: ["gone"]})), 0, 1)
+    assert nodes == {"gone": (1,), "device-0000": (0,)}
+
+
+def test_devices_on_two_nodes_or_none_are_joined_to_what_can_be_listed_of_them() -> None:
+    found = checkpoint({}, DeviceEntry("u", "main", GPU, {0: ["both", "zero"], 1: ["both"], -1: ["loose"]}))
+    assert joined(found, 0, 1, None)[0] == {"both": (0, 1), "loose": (), "zero": (0,)}
+    # A kubelet before 1.23 lists devices without topology under node 0.
+    assert joined(checkpoint({}, DeviceEntry("u", "main", GPU, {0: ["old"]})), None)[0] == {"old": ()}
+
+
+def test_the_first_layout_knows_no_nodes_so_any_listed_device_will_do() -> None:
+    entries = [DeviceEntry("u", "main", GPU, {0: ["a"]})]
+    old = device.decode(device.encode(entries, {GPU: ["a"]}, "v1"))
+    assert joined(old, 1)[0] == {"a": (1,)}
+
+
+def test_a_device_in_use_where_none_is_listed_contradicts_the_list() -> None:
+    with pytest.raises(InputError, match="a is in use on NUMA node 0, where --devices lists no device"):
+        joined(checkpoint({GPU: ["a"]}, DeviceEntry("u", "main", GPU, {0: ["a"]})), 1, 1)

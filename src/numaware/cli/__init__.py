@@ -15,54 +15,30 @@ from cyclopts import App, CycloptsError
 from numaware import __version__
 from numaware.errors import InputError
 
-# (verb, where its app lives, what it answers): the whole table of contents of the command line. cyclopts reads
-# the help line from here, so `numaware --help` imports no verb.
-VERBS = (
-    ("agent", "numaware.cli.agent:app", "Publish and export what is true of this node."),
-    ("checkpoint", "numaware.cli.checkpoint:app", "Read and verify the state files of a kubelet."),
-    ("console", "numaware.cli.console:app", "Open the console on a live cluster."),
-    (
-        "diagnose",
-        "numaware.cli.diagnose:app",
-        "Find out from logs and files what happened, why, and what to do.",
-    ),
-    (
-        "config",
-        "numaware.cli.config:app",
-        "Write a kubelet configuration for a machine, each line explained.",
-    ),
-    (
-        "doctor",
-        "numaware.cli.doctor:app",
-        "Examine a node or a cluster, read-only: what is wrong, worst first.",
-    ),
-    ("explain", "numaware.cli.explain:app", "Ask what the kubelet of a node will do with a pod, and why."),
-    ("lint", "numaware.cli.lint:app", "Check manifests and kubelet configurations before they are applied."),
-    (
-        "extender",
-        "numaware.cli.extender:app",
-        "Answer kube-scheduler or Volcano: which nodes will admit a pod.",
-    ),
-    ("ledger", "numaware.cli.ledger:app", "Look into predictions that a kubelet did not keep."),
-    ("nodes", "numaware.cli.nodes:app", "See the nodes of a live cluster: what is free on each NUMA node."),
-    ("peers", "numaware.cli.peers:app", "Replay recorded cases on the rules of other schedulers."),
-    ("pods", "numaware.cli.pods:app", "See the pods of a live cluster: on which NUMA nodes each is."),
-    ("scheduler", "numaware.cli.scheduler:app", "Schedule the pods that name numaware as their scheduler."),
-    (
-        "simulate",
-        "numaware.cli.simulate:app",
-        "Play a trace of pods on a cluster of twins, schedulers side by side.",
-    ),
-    (
-        "topology",
-        "numaware.cli.topology:app",
-        "See a machine: NUMA nodes, CPUs, caches, memory, devices, distances.",
-    ),
-    ("twin", "numaware.cli.twin:app", "Replay recorded kubelets on the model, and compare."),
-    ("up", "numaware.cli.up:app", "Open the console on the embedded lab."),
-    ("whatif", "numaware.cli.whatif:app", "Ask where on a cluster a pod would go, and why not elsewhere."),
-    ("why-pending", "numaware.cli.why_pending:app", "Ask why a pod of a live cluster has no node."),
-)
+# Verb -> what it answers: the whole table of contents of the command line. cyclopts reads the help line from here, so
+# `numaware --help` imports no verb.
+VERBS = {
+    "agent": "Publish and export what is true of this node.",
+    "checkpoint": "Read and verify the state files of a kubelet.",
+    "console": "Open the console on a live cluster.",
+    "diagnose": "Find out from logs and files what happened, why, and what to do.",
+    "config": "Write a kubelet configuration for a machine, each line explained.",
+    "doctor": "Examine a node or a cluster, read-only: what is wrong, worst first.",
+    "explain": "Ask what the kubelet of a node will do with a pod, and why.",
+    "lint": "Check manifests and kubelet configurations before they are applied.",
+    "extender": "Answer kube-scheduler or Volcano: which nodes will admit a pod.",
+    "ledger": "Look into predictions that a kubelet did not keep.",
+    "nodes": "See the nodes of a live cluster: what is free on each NUMA node.",
+    "peers": "Replay recorded cases on the rules of other schedulers.",
+    "pods": "See the pods of a live cluster: on which NUMA nodes each is.",
+    "scheduler": "Schedule the pods that name numaware as their scheduler.",
+    "simulate": "Play a trace of pods on a cluster of twins, schedulers side by side.",
+    "topology": "See a machine: NUMA nodes, CPUs, caches, memory, devices, distances.",
+    "twin": "Replay recorded kubelets on the model, and compare.",
+    "up": "Open the console on the embedded lab.",
+    "whatif": "Ask where on a cluster a pod would go, and why not elsewhere.",
+    "why-pending": "Ask why a pod of a live cluster has no node.",
+}
 
 
 def build(called: str = "") -> App:
@@ -76,11 +52,9 @@ def build(called: str = "") -> App:
         help_format="plaintext",
         suppress_keyboard_interrupt=False,
     )
-    for name, target, summary in VERBS:
-        if name == called:
-            app.command(target, name=name)
-        else:
-            app.command(target, name=name, help=summary)
+    for name, summary in VERBS.items():
+        target = f"{__name__}.{name.replace('-', '_')}:app"
+        app.command(target, name=name, **({} if name == called else {"help": summary}))
     return app
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from numaware.cli.live_input import Context, Kubeconfig, LogFormat, TlsCert, TlsKey, run_until_signal, tls_of
+from numaware.cli.options import flag, option, optional
 from numaware.errors import InputError
 
 app = App(name="agent", usage="Usage: numaware agent [OPTIONS]")
@@ -21,30 +22,22 @@ _CONFIGZ = "configz"
 @app.default
 def agent(
     *,
-    node: Annotated[
-        str,
-        Parameter(show_default=False, help="The Node's name; $NODE_NAME or the host's name if not given."),
-    ] = "",
+    node: Annotated[str, optional("The Node's name; $NODE_NAME or the host's name if not given.")] = "",
     root: Annotated[
-        Path, Parameter(help="Where the node's / is; another folder if it is mounted into a container.")
+        Path, option("Where the node's / is; another folder if it is mounted into a container.")
     ] = Path("/"),
     kubelet_root: Annotated[
-        Path | None,
-        Parameter(
-            show_default=False, help="The kubelet's folder; var/lib/kubelet below --root if not given."
-        ),
+        Path | None, optional("The kubelet's folder; var/lib/kubelet below --root if not given.")
     ] = None,
     kubelet_config: Annotated[
         str,
-        Parameter(
-            show_default=False,
-            help="The kubelet's configuration file, or `configz` to ask the kubelet through the API server; "
-            "config.yaml in the kubelet's folder if not given.",
+        optional(
+            "The kubelet's configuration file, or `configz` to ask the kubelet through the API server; "
+            "config.yaml in the kubelet's folder if not given."
         ),
     ] = "",
     device_plugins: Annotated[
-        Path | None,
-        Parameter(show_default=False, help="The folder of device plugins, if not in the kubelet's folder."),
+        Path | None, optional("The folder of device plugins, if not in the kubelet's folder.")
     ] = None,
     publish: Annotated[
         bool, Parameter(negative="--no-publish", help="Keep the node's NodeResourceTopology true.")
@@ -53,21 +46,15 @@ def agent(
         bool, Parameter(negative="--no-placements", help="Write on each pod where it lies.")
     ] = True,
     fingerprint: Annotated[
-        Literal["with-exclusive-resources", "all"],
-        Parameter(help="Which pods the fingerprint names."),
+        Literal["with-exclusive-resources", "all"], option("Which pods the fingerprint names.")
     ] = "with-exclusive-resources",
-    volcano: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Publish Volcano's Numatopology too.")
-    ] = False,
-    kai: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Write KAI's annotation on pods too.")
-    ] = False,
-    listen: Annotated[str, Parameter(help="Where /metrics, /healthz and /readyz are.")] = ":9201",
+    volcano: Annotated[bool, flag("Publish Volcano's Numatopology too.")] = False,
+    kai: Annotated[bool, flag("Write KAI's annotation on pods too.")] = False,
+    listen: Annotated[str, option("Where /metrics, /healthz and /readyz are.")] = ":9201",
     metrics: Annotated[bool, Parameter(negative="--no-metrics", help="Answer Prometheus.")] = True,
-    pods: Annotated[int, Parameter(help="The most pods that have metrics of their own; 0 for none.")] = 500,
+    pods: Annotated[int, option("The most pods that have metrics of their own; 0 for none.")] = 500,
     token_file: Annotated[
-        Path | None,
-        Parameter(show_default=False, help="Only who bears the token in this file gets metrics."),
+        Path | None, optional("Only who bears the token in this file gets metrics.")
     ] = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,

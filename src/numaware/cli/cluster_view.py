@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
@@ -30,6 +32,8 @@ _MOST_ASKED = 64
 _AT_ONCE = 16
 _ASK_SECONDS = 3.0
 _NAME = "app.kubernetes.io/name"
+T = TypeVar("T")
+
 _OURS = ("numaware-agent", "numaware-scheduler", "numaware-extender")
 
 
@@ -47,13 +51,13 @@ async def view_of(connection: Connection) -> ClusterView:
     async with Client(connection) as client:
         version = await client.server_version()
         try:
-            nodes = [node async for raw in _items(client, NODES) if (node := _node(raw))]
+            nodes = _readable(node_codec.decode, [raw async for raw in _items(client, NODES)])
             raw_pods = [raw async for raw in _items(client, PODS)]
         except ApiError as error:
             raise InputError("the cluster", f"cannot be read: {error}") from None
         reports = await _reports(client)
         configs = await _configs(client, nodes)
-    pods = [pod for raw in raw_pods if (pod := _pod(raw))]
+    pods = _readable(pod_codec.decode, raw_pods)
     return ClusterView(
         name=connection.base,
         version=version,
@@ -73,34 +77,23 @@ async def _items(client: Client, resource: Resource) -> AsyncIterator[msgspec.Ra
             yield raw
 
 
-def _node(raw: msgspec.Raw) -> LiveNode | None:
-    try:
-        return node_codec.decode(raw)
-    except DecodeError:
-        return None
-
-
-def _pod(raw: msgspec.Raw) -> LivePod | None:
-    try:
-        return pod_codec.decode(raw)
-    except DecodeError:
-        return None
+def _readable(decode: Callable[[msgspec.Raw], T], objects: Iterable[msgspec.Raw]) -> list[T]:
+    """The objects without those that cannot be read: a damaged one must not keep the doctor from the others."""
+    values = []
+    for raw in objects:
+        with suppress(DecodeError):
+            values.append(decode(raw))
+    return values
 
 
 async def _reports(client: Client) -> list[Report] | None:
     """What is published of nodes; None where the cluster does not know such objects."""
-    found = []
     try:
-        async for raw in _items(client, NODE_RESOURCE_TOPOLOGIES):
-            try:
-                found.append(nrt.decode(raw))
-            except DecodeError:
-                continue
+        return _readable(nrt.decode, [raw async for raw in _items(client, NODE_RESOURCE_TOPOLOGIES)])
     except ApiError as error:
         if error.not_found:
             return None
         raise InputError("NodeResourceTopology", f"cannot be read: {error}") from None
-    return found
 
 
 async def _configs(client: Client, nodes: Iterable[LiveNode]) -> tuple[tuple[str, bytes], ...] | None:
@@ -181,7 +174,7 @@ _POD = msgspec.json.Decoder(_ComponentPod)
 
 def components(raw_pods: Iterable[bytes | msgspec.Raw]) -> list[Component]:
     """Pods sorted into components: our own by their label, device plugins by what their images are called."""
-    found: dict[str, list[_ComponentPod]] = {}
+    pods_of: dict[str, list[_ComponentPod]] = {}
     for raw in raw_pods:
         try:
             pod = _POD.decode(raw)
@@ -189,7 +182,7 @@ def components(raw_pods: Iterable[bytes | msgspec.Raw]) -> list[Component]:
             continue
         name = _component(pod)
         if name and pod.status.phase not in ("Succeeded", "Failed"):
-            found.setdefault(name, []).append(pod)
+            pods_of.setdefault(name, []).append(pod)
     return [
         Component(
             name,
@@ -198,7 +191,7 @@ def components(raw_pods: Iterable[bytes | msgspec.Raw]) -> list[Component]:
             tuple(sorted({_tag(pod) for pod in pods})),
             frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name),
         )
-        for name, pods in sorted(found.items())
+        for name, pods in sorted(pods_of.items())
     ]
 
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from numaware.cli.machine_input import load_machine, named_machine
+from numaware.cli.machine_input import check_version, load_machine, named_machine
+from numaware.cli.options import AsJson, option, optional
 from numaware.cli.output import deliver
 from numaware.diagnose.recommend.configuration import Purpose
 from numaware.diagnose.recommend.configuration import recommend as work_out
@@ -17,7 +18,6 @@ from numaware.errors import InputError
 from numaware.machine.topology import Machine
 from numaware.machine.words import printable
 from numaware.twin.config import DEFAULT_VERSION
-from numaware.twin.rules import rules_for
 
 # `--version` is the kubelet's here.
 app = App(name="config", help="Kubelet configurations made for a machine.", version_flags=[])
@@ -26,34 +26,25 @@ app = App(name="config", help="Kubelet configurations made for a machine.", vers
 @app.command
 def recommend(
     file: Annotated[
-        Path | None,
-        Parameter(name="FILE", help="A capture of the machine, or its topology in JSON."),
+        Path | None, Parameter(name="FILE", help="A capture of the machine, or its topology in JSON.")
     ] = None,
     /,
     *,
     workload: Annotated[
-        Purpose,
-        Parameter(help="What the machine is for: ai-training, inference, latency, database or mixed."),
+        Purpose, option("What the machine is for: ai-training, inference, latency, database or mixed.")
     ],
     machine: Annotated[
-        str,
-        Parameter(
-            show_default=False, help="The machine in short form, such as '2s x 1n x 16c x 2t +gpu@0,1'."
-        ),
+        str, optional("The machine in short form, such as '2s x 1n x 16c x 2t +gpu@0,1'.")
     ] = "",
     root: Annotated[
-        Path | None, Parameter(help="Where /sys and /proc of the machine are; / is this machine.")
+        Path | None, option("Where /sys and /proc of the machine are; / is this machine.")
     ] = None,
-    version: Annotated[
-        str, Parameter(help="The kubelet's version; what it lacks is left out.")
-    ] = DEFAULT_VERSION,
+    version: Annotated[str, option("The kubelet's version; what it lacks is left out.")] = DEFAULT_VERSION,
     output: Annotated[
         Path | None, Parameter(alias="-o", help="The file to write; standard output otherwise.")
     ] = None,
-    json: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Write JSON, for programs.")
-    ] = False,
-    lang: Annotated[Lang, Parameter(help="The language of the comments: en or zh.")] = "en",
+    as_json: AsJson = False,
+    lang: Annotated[Lang, option("The language of the comments: en or zh.")] = "en",
 ) -> int:
     """Write a KubeletConfiguration for a machine and what it is there for, each line explained.
 
@@ -73,16 +64,13 @@ def recommend(
       numaware config recommend --workload latency node7.tar.gz -o kubelet-config.yaml
       numaware config recommend --workload inference --machine '2s x 1n x 16c x 2t +gpu@0,1' --version v1.31
     """
+    check_version("--version", version)
+    name, subject = _machine(file, machine, root)
     try:
-        rules_for(version)
-    except ValueError as error:
-        raise InputError("--version", str(error)) from None
-    name, found = _machine(file, machine, root)
-    try:
-        advice = work_out(found, workload, version)
+        advice = work_out(subject, workload, version)
     except InputError as error:
         raise InputError(name, error.problem, hint=error.hint) from None
-    if json:
+    if as_json:
         deliver(kubelet_yaml.as_json(advice, name, lang), output)
     else:
         deliver(kubelet_yaml.render(advice, name, lang).encode(), output)
@@ -91,8 +79,7 @@ def recommend(
 
 def _machine(file: Path | None, text: str, root: Path | None) -> tuple[str, Machine]:
     """The machine, named in one of three ways, and what to call it."""
-    given = [one for one in (file, text, root) if one]
-    if len(given) != 1:
+    if sum(map(bool, (file, text, root))) != 1:
         raise InputError("machine", "give one of FILE, --machine and --root", hint="--root / is this machine")
     if text:
         return printable(" ".join(text.split()), 120), named_machine(text)

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from numaware.cli.console_input import (
     Host,
@@ -20,6 +20,7 @@ from numaware.cli.console_input import (
     serve_until_cancelled,
 )
 from numaware.cli.live_input import Context, Kubeconfig, TlsCert, TlsKey, run_until_signal
+from numaware.cli.options import optional
 from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.config import connect
@@ -51,10 +52,7 @@ def console(
     host: Host = "127.0.0.1",
     auth: Annotated[
         Literal["kubernetes"] | None,
-        Parameter(
-            show_default=False,
-            help="Callers send a token of the cluster, and its roles say what each may do.",
-        ),
+        optional("Callers send a token of the cluster, and its roles say what each may do."),
     ] = None,
     token_file: TokenFile = None,
     tls_cert: TlsCert = None,
@@ -115,16 +113,16 @@ async def _serve(
         cache = ClusterCache(Engine(Cluster(())), time.monotonic)
         parts = (Volcano(client), RuntimeAffinity(client))
         world = LiveCluster(context or "cluster", cache, time.monotonic, milliseconds(), parts)
-        live = ClusterWatch(client, cache, (world,), time.monotonic)
+        watch = ClusterWatch(client, cache, (world,), time.monotonic)
         history = History(record) if record else None
 
         async def serve() -> None:
-            await live.synced()
+            await watch.synced()
             world.begin()
             console = Console(world, milliseconds, history)
             await serve_until_cancelled(console, access, no_browser=no_browser)
 
-        await together(live.run(), serve())
+        await together(watch.run(), serve())
 
 
 async def _cluster_gate(client: Client) -> ClusterAuthentication:

@@ -10,32 +10,22 @@ import webbrowser
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from numaware.cli.live_input import tls_of
+from numaware.cli.options import flag, option, optional
 from numaware.errors import InputError
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access, serving_console
 from numaware.serve.console.authentication import TokenAuthentication
 
-Port = Annotated[int, Parameter(help="Port to listen on; 0 lets the system choose.")]
-Host = Annotated[str, Parameter(help="Address to listen on; beyond loopback callers need a token.")]
-TokenFile = Annotated[
-    Path | None, Parameter(show_default=False, help="File with the token that callers have to send.")
-]
-Prometheus = Annotated[
-    str | None, Parameter(show_default=False, help="Prometheus that may be asked through this console.")
-]
+Port = Annotated[int, option("Port to listen on; 0 lets the system choose.")]
+Host = Annotated[str, option("Address to listen on; beyond loopback callers need a token.")]
+TokenFile = Annotated[Path | None, optional("File with the token that callers have to send.")]
+Prometheus = Annotated[str | None, optional("Prometheus that may be asked through this console.")]
 Record = Annotated[
     Path | None,
-    Parameter(
-        show_default=False,
-        help="File to keep history in, so that the page can go back in time: seven days, at most 1 GiB.",
-    ),
+    optional("File to keep history in, so that the page can go back in time: seven days, at most 1 GiB."),
 ]
-NoBrowser = Annotated[
-    bool, Parameter(negative="", show_default=False, help="Do not open the page in a browser.")
-]
+NoBrowser = Annotated[bool, flag("Do not open the page in a browser.")]
 
 
 def access_of(

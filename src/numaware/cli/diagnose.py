@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from numaware.cli.diagnose_input import collect, places
+from numaware.cli.options import AsJson, option, optional
 from numaware.cli.output import deliver
-from numaware.diagnose.finding import Finding, is_trouble
-from numaware.diagnose.render import html
-from numaware.diagnose.render import json as as_json
-from numaware.diagnose.render import text as as_text
+from numaware.diagnose.finding import is_trouble
+from numaware.diagnose.render import html, json, text
 from numaware.diagnose.rules.diagnosis import findings
 from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
@@ -22,9 +20,6 @@ from numaware.machine.drawing import terminal
 from numaware.machine.words import printable
 
 app = App(name="diagnose", usage="Usage: numaware diagnose [PATH...|-] [OPTIONS]")
-
-# Sentences are hard to follow on lines longer than this.
-_WIDEST = 120
 
 
 @app.default
@@ -40,14 +35,9 @@ def diagnose(
     ] = None,
     /,
     *,
-    out: Annotated[
-        Path | None,
-        Parameter(show_default=False, help="Write a report to attach to a ticket: one HTML file."),
-    ] = None,
-    lang: Annotated[Lang, Parameter(help="The language of the findings: en or zh.")] = "en",
-    json: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Write JSON, for programs.")
-    ] = False,
+    out: Annotated[Path | None, optional("Write a report to attach to a ticket: one HTML file.")] = None,
+    lang: Annotated[Lang, option("The language of the findings: en or zh.")] = "en",
+    as_json: AsJson = False,
 ) -> int:
     """Find out what happened, why, and what to do, from whatever evidence there is.
 
@@ -83,20 +73,16 @@ def diagnose(
         raise InputError(
             "diagnose", "no evidence is given", hint="name files or folders, or pipe a log into it"
         )
-    found, complaints = places(paths or ["-"])
-    bundle, unread = collect(found)
-    told = findings(bundle)
+    files, complaints = places(paths or ["-"])
+    bundle, unread = collect(files)
+    diagnosis = findings(bundle)
     if out is not None:
-        deliver(html.render(told, bundle.files, lang), out)
-    if json:
-        sys.stdout.write(as_json.render(told, bundle.files, lang).decode())
+        deliver(html.render(diagnosis, bundle.files, lang), out)
+    if as_json:
+        sys.stdout.write(json.render(diagnosis, bundle.files, lang).decode())
     else:
-        _write(told, bundle.files, lang)
+        page = text.page(diagnosis, bundle.files, terminal.reading_width(sys.stdout), lang)
+        terminal.write(list(page), sys.stdout)
     for complaint in (*complaints, *unread):
         sys.stderr.write(f"numaware: {printable(complaint, 1000)}\n")
-    return 2 if complaints or unread else int(is_trouble(told))
-
-
-def _write(told: Sequence[Finding], files: Sequence[tuple[str, str]], lang: Lang) -> None:
-    room = min(terminal.width_of(sys.stdout), _WIDEST)
-    terminal.write(list(as_text.page(told, files, room, lang)), sys.stdout)
+    return 2 if complaints or unread else int(is_trouble(diagnosis))

@@ -31,20 +31,20 @@ class Place(NamedTuple):
 
 def places(paths: Sequence[str]) -> tuple[list[Place], list[str]]:
     """The files behind the paths, in a stable order, and what is wrong with paths that have none."""
-    found: list[Place] = []
+    files: list[Place] = []
     complaints: list[str] = []
     for given in dict.fromkeys(paths):
         if given == "-":
-            found.append(Place(STDIN, None))
+            files.append(Place(STDIN, None))
             continue
         path = Path(given)
         try:
-            found += _below(path) if path.is_dir() else [Place(given, path, path.stat().st_size)]
+            files += _below(path) if path.is_dir() else [Place(given, path, path.stat().st_size)]
         except OSError as error:
             complaints.append(f"{given}: {error.strerror or error}")
-        if len(found) > MOST_FILES:
+        if len(files) > MOST_FILES:
             raise InputError(given, f"holds more than {MOST_FILES} files", hint="name the folder of one node")
-    return found, complaints
+    return files, complaints
 
 
 def _below(folder: Path) -> Iterator[Place]:
@@ -64,12 +64,12 @@ def _below(folder: Path) -> Iterator[Place]:
             yield Place(str(path), path, path.stat().st_size)
 
 
-def collect(found: Sequence[Place]) -> tuple[Bundle, list[str]]:
+def collect(files: Sequence[Place]) -> tuple[Bundle, list[str]]:
     """Read everything into one bundle; a file that cannot be read does not keep the others from being read."""
     bundle = Bundle()
     complaints: list[str] = []
-    with _bar(sum(place.size for place in found)) as advance:
-        for place in found:
+    with _bar(sum(place.size for place in files)) as advance:
+        for place in files:
             try:
                 with _opened(place) as stream:
                     take(bundle, place.name, cast("IO[bytes]", _Counted(stream, advance)))

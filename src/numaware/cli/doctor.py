@@ -6,45 +6,38 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from numaware.cli.live_input import Context, Kubeconfig
+from numaware.cli.machine_input import check_version
+from numaware.cli.options import AsJson, flag, option
 from numaware.cli.output import deliver
 from numaware.diagnose.doctor.check import Check
 from numaware.diagnose.doctor.node import examine
 from numaware.diagnose.finding import Message, is_trouble
 from numaware.diagnose.render import checkup
 from numaware.diagnose.texts import Lang, label
-from numaware.errors import InputError
 from numaware.machine.drawing import terminal
 from numaware.machine.tree import open_tree
 from numaware.twin.config import DEFAULT_VERSION
-from numaware.twin.rules import rules_for
 
 app = App(name="doctor", usage="Usage: numaware doctor [--root PATH | --cluster] [OPTIONS]")
-
-_WIDEST = 120
 
 
 @app.default
 def doctor(
     *,
     root: Annotated[
-        Path, Parameter(help="The root of the node: / for this one, a folder, or an archive of one.")
+        Path, option("The root of the node: / for this one, a folder, or an archive of one.")
     ] = Path("/"),
-    cluster: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Examine the cluster of the kubeconfig instead."),
-    ] = False,
+    cluster: Annotated[bool, flag("Examine the cluster of the kubeconfig instead.")] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     kubelet_version: Annotated[
-        str, Parameter(help="The kubelet's version, such as v1.31.2; files do not tell it.")
+        str, option("The kubelet's version, such as v1.31.2; files do not tell it.")
     ] = DEFAULT_VERSION,
-    json: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Write JSON, for programs.")
-    ] = False,
-    lang: Annotated[Lang, Parameter(help="The language of the answer: en or zh.")] = "en",
+    as_json: AsJson = False,
+    lang: Annotated[Lang, option("The language of the answer: en or zh.")] = "en",
 ) -> int:
     """Examine a node or a cluster, read-only: what is wrong, worst first, on one screen.
 
@@ -69,18 +62,15 @@ def doctor(
       numaware doctor --json --kubelet-version v1.31.2
       numaware doctor --kubeconfig ~/.kube/prod
     """
-    try:
-        rules_for(kubelet_version)
-    except ValueError as error:
-        raise InputError("--kubelet-version", str(error)) from None
+    check_version("--kubelet-version", kubelet_version)
     if cluster or kubeconfig is not None or context is not None:
         name, checks = _cluster(kubeconfig, context, lang)
     else:
         name, checks = examine(open_tree(root), kubelet_version)
-    if json:
+    if as_json:
         deliver(checkup.as_json(name, checks, lang), None)
     else:
-        room = min(terminal.width_of(sys.stdout), _WIDEST)
+        room = terminal.reading_width(sys.stdout)
         terminal.write(list(checkup.page(name, checks, room, lang)), sys.stdout)
     return int(is_trouble(one for check in checks for one in check.findings))
 

@@ -10,8 +10,9 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import lines, paragraph
-from numaware.cli.live_input import AsJson, Context, Kubeconfig, Language
+from numaware.cli.live_input import Context, Kubeconfig, Language
 from numaware.cli.node_input import Options, load_node
+from numaware.cli.options import AsJson, option, optional, repeatable
 from numaware.diagnose.explain.explanation import Explanation, explain, to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, label
@@ -27,8 +28,6 @@ app = App(name="explain", usage="Usage: numaware explain FILE --node NODE [OPTIO
 Answer = tuple[Workload, list[Explanation]]
 
 _MOST_BYTES = 16 << 20
-# Sentences are hard to follow on lines longer than this.
-_WIDEST = 120
 
 
 @app.default
@@ -45,14 +44,13 @@ def explain_pods(
     *,
     node: Annotated[
         tuple[str, ...],
-        Parameter(
-            name="--node",
-            negative="",
-            help="A node's folder, / for this machine, a capture or topology JSON, or a short form; repeatable.",
+        repeatable(
+            "A node's folder, / for this machine, a capture or topology JSON, or a short form; repeatable.",
+            "--node",
         ),
     ],
     kubelet_config: Annotated[
-        Path | None, Parameter(help="The kubelet's configuration, instead of the one in the node's folder.")
+        Path | None, option("The kubelet's configuration, instead of the one in the node's folder.")
     ] = None,
     kubelet_flags: Annotated[
         str,
@@ -64,25 +62,20 @@ def explain_pods(
     ] = "",
     kubelet_version: Annotated[
         str,
-        Parameter(
-            show_default=False,
-            help=f"The kubelet's version, such as v1.27.3; {DEFAULT_VERSION} where nothing says another.",
-        ),
+        optional(f"The kubelet's version, such as v1.27.3; {DEFAULT_VERSION} where nothing says another."),
     ] = "",
     state: Annotated[
         tuple[Path, ...],
-        Parameter(
-            negative="",
+        repeatable(
+            "State files, or the folder they are in, instead of those in the node's folder; repeatable.",
             show_default=False,
-            help="State files, or the folder they are in, instead of those in the node's folder; repeatable.",
         ),
     ] = (),
     devices: Annotated[
         tuple[str, ...],
-        Parameter(
-            negative="",
+        repeatable(
+            "RESOURCE=NODE,NODE,...: one device on each NUMA node listed, - for one on none; repeatable.",
             show_default=False,
-            help="RESOURCE=NODE,NODE,...: one device on each NUMA node listed, - for one on none; repeatable.",
         ),
     ] = (),
     lang: Language = "en",
@@ -123,13 +116,13 @@ def explain_pods(
         raise InputError("--state", f"is one node's, and {len(node)} nodes are given", hint=hint)
     options = Options(kubelet_config, kubelet_flags, kubelet_version, state, devices)
     source = "standard input" if file == "-" else file
-    found = manifest.read(_read(file, source), source)
+    given = manifest.read(_read(file, source), source)
     nodes = [load_node(text, options) for text in node]
     answers = [
         (workload, [explain(loaded.name, loaded.node, workload.pod) for loaded in nodes])
-        for workload in found.workloads
+        for workload in given.workloads
     ]
-    notes = [f"{source}:{problem.line}: {problem}" for problem in found.problems]
+    notes = [f"{source}:{problem.line}: {problem}" for problem in given.problems]
     notes += [f"{loaded.name}: {note}" for loaded in nodes for note in loaded.notes]
     if as_json:
         _write_json(answers, notes, lang)
@@ -160,7 +153,7 @@ def _write_json(answers: list[Answer], notes: list[str], lang: Lang) -> None:
 
 
 def _write_text(answers: list[Answer], notes: list[str], lang: Lang) -> None:
-    room = min(terminal.width_of(sys.stdout), _WIDEST)
+    room = terminal.reading_width(sys.stdout)
     page: list[Line] = []
     for workload, explanations in answers:
         if len(explanations) > 1:
@@ -170,10 +163,10 @@ def _write_text(answers: list[Answer], notes: list[str], lang: Lang) -> None:
                 "count": len(admitting),
                 "nodes": len(explanations),
             }
-            told = label(
+            summary = label(
                 Message("explain-several", facts | ({"names": admitting} if admitting else {})), lang
             )
-            page += [*([()] if page else []), *paragraph(told, room, style="bold")]
+            page += [*([()] if page else []), *paragraph(summary, room, style="bold")]
         for one in explanations:
             page += [*([()] if page else []), *lines(one, room, lang)]
     if notes:
@@ -194,8 +187,7 @@ def explain_pod(
     /,
     *,
     on: Annotated[
-        tuple[str, ...],
-        Parameter(negative="", help="A node to ask; its own, or every node, if not given; repeatable."),
+        tuple[str, ...], repeatable("A node to ask; its own, or every node, if not given; repeatable.")
     ] = (),
     kubeconfig: Kubeconfig = None,
     context: Context = None,

@@ -9,12 +9,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from numaware.diagnose.explain.capacity import Zone, resources, zones
-from numaware.diagnose.explain.explanation import Explanation, Placement
+from numaware.diagnose.explain.explanation import Explanation
 from numaware.diagnose.finding import Message
+from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import Lang, label, say
+from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing.lines import GLUE, Line, Span, clip, width, wrap
 from numaware.machine.words import printable
+from numaware.twin.account import ContainerPlacement, NumaAccount, account, resources
 from numaware.twin.node import Node
 
 _BAR = 32
@@ -45,14 +47,13 @@ def lines(explanation: Explanation, room: int, lang: Lang = "en") -> Iterator[Li
         yield from paragraph(f"⚠ {say(warning, lang)}", room, hang=2, style="warning")
 
 
-def grouped(groups: Mapping[tuple[str, ...], Sequence[str]], room: int, lang: Lang) -> Iterator[Line]:
+def grouped(groups: Mapping[tuple[Reason, ...], Sequence[str]], room: int, lang: Lang) -> Iterator[Line]:
     """Nodes by the reasons they give, those that give none first, then the many before the few."""
     for reasons, names in sorted(groups.items(), key=lambda item: (item[0] != (), -len(item[1]), item[0])):
-        told = [_told("reason", lang, text=reason) for reason in reasons]
-        said = _told("reasons", lang, reasons=told) if told else label("whatif-takes", lang)
-        yield from paragraph(_told("whatif-group", lang, count=len(names), said=said), room, hang=2)
+        said = _label("reasons", lang, reasons=reasons) if reasons else label("whatif-takes", lang)
+        yield from paragraph(_label("whatif-group", lang, count=len(names), said=said), room, hang=2)
         more = {"more": len(names) - _MOST_NAMES} if len(names) > _MOST_NAMES else {}
-        shown = _told("whatif-names", lang, names=names[:_MOST_NAMES], **more)
+        shown = _label("whatif-names", lang, names=names[:_MOST_NAMES], **more)
         yield from paragraph(shown, room, indent=2, style="quiet")
 
 
@@ -72,16 +73,16 @@ def _verdict(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     pod = f"{explanation.pod.namespace}/{explanation.pod.name}"
     facts = {"pod": pod, "node": explanation.name, "reason": explanation.reason}
     if explanation.admitted:
-        yield from paragraph(_told("explain-admitted", lang, **facts), room, hang=2, style="bold")
+        yield from paragraph(_label("explain-admitted", lang, **facts), room, hang=2, style="bold")
     else:
         key = "explain-refused" if explanation.admitted_when_empty else "explain-never"
-        yield from paragraph(_told(key, lang, **facts), room, hang=2, style="warning")
-        said = _told("explain-says", lang, message=explanation.message)
+        yield from paragraph(_label(key, lang, **facts), room, hang=2, style="warning")
+        said = _label("explain-says", lang, message=explanation.message)
         yield from paragraph(said, room, indent=2, style="quiet")
     yield from paragraph(_kubelet(explanation.node, lang), room, indent=2, style="quiet")
 
 
-def _told(key: str, lang: Lang, **facts: Any) -> str:
+def _label(key: str, lang: Lang, **facts: Any) -> str:
     return label(Message(key, facts), lang)
 
 
@@ -91,9 +92,9 @@ def _kubelet(node: Node, lang: Lang) -> str:
     scope = {"scope": config.topology_scope} if config.topology_policy != "none" else {}
     parts = [
         f"kubelet {config.version}",
-        _told("explain-topology", lang, policy=config.topology_policy, **scope),
-        _told("explain-cpus", lang, policy=config.cpu_policy),
-        _told("explain-memory", lang, policy=config.memory_policy),
+        _label("explain-topology", lang, policy=config.topology_policy, **scope),
+        _label("explain-cpus", lang, policy=config.cpu_policy),
+        _label("explain-memory", lang, policy=config.memory_policy),
         *options,
     ]
     return " · ".join(part.replace(" ", GLUE) for part in parts)
@@ -102,27 +103,27 @@ def _kubelet(node: Node, lang: Lang) -> str:
 def _picture(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     """One row per NUMA node: its CPUs as a bar, then what is free of everything, before the pod comes."""
     before, after = explanation.node, explanation.after
-    everything = {resource: zones(before, resource) for resource in resources(before)}
-    table = {resource: found for resource, found in everything.items() if any(zone.total for zone in found)}
+    everything = {resource: account(before, resource) for resource in resources(before)}
+    table = {resource: parts for resource, parts in everything.items() if any(part.total for part in parts)}
     if not table:
         return
     yield ()
-    mine = {zone.numa: zone.free for zone in zones(after, "cpu")} if explanation.admitted else {}
-    widest = max((zone.total for zone in table.get("cpu", ())), default=0)
+    mine = {part.numa: part.free for part in account(after, "cpu")} if explanation.admitted else {}
+    widest = max((part.total for part in table.get("cpu", ())), default=0)
     cells = min(_BAR, widest, room - _MARGIN)
     columns = {
-        resource: max(width(_left(resource, zone, lang)) for zone in found)
-        for resource, found in table.items()
+        resource: max(width(_left(resource, part, lang)) for part in parts)
+        for resource, parts in table.items()
     }
     drawn: set[str] = set()
     for index, number in enumerate(before.kubelet.layout.ids):
         row = []
         if "cpu" in table:
-            zone = table["cpu"][index]
-            row.append(_bar(zone, zone.free - mine.get(zone.numa, zone.free), widest, cells))
+            part = table["cpu"][index]
+            row.append(_bar(part, part.free - mine.get(part.numa, part.free), widest, cells))
             drawn.update(row[0])
-        for resource, found in table.items():
-            text = _left(resource, found[index], lang)
+        for resource, parts in table.items():
+            text = _left(resource, parts[index], lang)
             row.append(text + " " * (columns[resource] - width(text)))
         for place, text in enumerate(_rows(row, room - _MARGIN)):
             head = f"  NUMA {number}" if place == 0 else ""
@@ -131,8 +132,8 @@ def _picture(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
         f"{glyph} {label(meaning, lang)}".replace(" ", GLUE) for glyph, meaning in _LEGEND if glyph in drawn
     ]
     if legend:
-        told = _told("explain-legend", lang, legend="  ".join(legend))
-        yield from paragraph(told, room, indent=_MARGIN, style="quiet")
+        line = _label("explain-legend", lang, legend="  ".join(legend))
+        yield from paragraph(line, room, indent=_MARGIN, style="quiet")
 
 
 def _rows(cells: Sequence[str], room: int) -> Iterator[str]:
@@ -150,57 +151,50 @@ def _rows(cells: Sequence[str], room: int) -> Iterator[str]:
         yield row.rstrip()
 
 
-def _left(resource: str, zone: Zone, lang: Lang) -> str:
+def _left(resource: str, part: NumaAccount, lang: Lang) -> str:
     name = printable(resource)
-    if not zone.total:
-        return _told("explain-none", lang, resource=name)
-    free, total = (resource, zone.free), (resource, zone.total)
-    return _told("explain-left", lang, resource=name, free=free, total=total)
+    if not part.total:
+        return _label("explain-none", lang, resource=name)
+    free, total = (resource, part.free), (resource, part.total)
+    return _label("explain-left", lang, resource=name, free=free, total=total)
 
 
-def _bar(zone: Zone, new: int, widest: int, cells: int) -> str:
+def _bar(part: NumaAccount, new: int, widest: int, cells: int) -> str:
     """CPUs of one node to scale; a part that is not empty shows at least one mark."""
-    length = max(1, zone.total * cells // widest) if zone.total else 0
-    held = max(0, zone.total - zone.free - zone.reserved)
+    length = max(1, part.total * cells // widest) if part.total else 0
     marks = ""
-    for amount, glyph in ((zone.reserved, _SYSTEM), (held, _HELD), (new, _NEW)):
-        marks += glyph * (max(1, amount * length // zone.total) if amount else 0)
+    for amount, glyph in ((part.reserved, _SYSTEM), (part.held, _HELD), (new, _NEW)):
+        marks += glyph * (max(1, amount * length // part.total) if amount else 0)
     return (marks[:length] + _FREE * (length - len(marks))).ljust(cells)
 
 
 def _placements(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     yield ()
     table = [
-        (placed.container, " · ".join(_parts(explanation.node, placed, lang)))
-        for placed in explanation.placements
+        (placed.name, " · ".join(_parts(explanation.node, placed, lang))) for placed in explanation.placements
     ]
     yield from _table(table, room, "bold")
 
 
-def _parts(node: Node, placed: Placement, lang: Lang) -> Iterator[str]:
+def _parts(node: Node, placed: ContainerPlacement, lang: Lang) -> Iterator[str]:
     layout = node.kubelet.layout
     touched: set[int] = set()
-    if placed.cpus is None:
+    if not placed.cpus:
         yield label("explain-shared", lang)
     else:
-        nodes = [
-            number
-            for number, cpus in zip(layout.ids, layout.node_cpus, strict=True)
-            if cpus & placed.cpus.mask
-        ]
+        nodes = layout.node_ids(layout.nodes_of(CpuSet.parse(placed.cpus).mask))
         touched.update(nodes)
-        yield _told("explain-own", lang, cpus=str(placed.cpus), nodes=nodes)
-    for block in placed.memory:
-        numbers = layout.node_ids(block.nodes)
-        touched.update(numbers)
-        yield _told("explain-block", lang, amount=(block.kind, block.size), nodes=numbers)
-    for resource, counts in placed.devices.items():
-        touched.update(numa for numa in counts if numa >= 0)
-        yield _told("explain-devices", lang, resource=resource, held=counts)
+        yield _label("explain-own", lang, cpus=placed.cpus, nodes=nodes)
+    for nodes, kind, size in placed.memory:
+        touched.update(nodes)
+        yield _label("explain-block", lang, amount=(kind, size), nodes=nodes)
+    for resource, counts in placed.devices:
+        touched.update(numa for numa, _ in counts if numa >= 0)
+        yield _label("explain-devices", lang, resource=resource, held=dict(counts))
     if len(touched) == 1:
         yield label("explain-aligned", lang)
     elif touched:
-        yield _told("explain-spread", lang, nodes=sorted(touched))
+        yield _label("explain-spread", lang, nodes=sorted(touched))
 
 
 def _why(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from numaware.cli.live_input import Context, Kubeconfig, LogFormat, TlsCert, TlsKey, run_until_signal, tls_of
+from numaware.cli.options import flag, option, optional, repeatable
 from numaware.errors import InputError
 
 app = App(name="extender", usage="Usage: numaware extender [COMMAND] [OPTIONS]")
@@ -19,19 +20,15 @@ _MOST_WEIGHT = 100
 @app.default
 def extender(
     *,
-    listen: Annotated[str, Parameter(help="Where the other scheduler asks.")] = "127.0.0.1:9443",
+    listen: Annotated[str, option("Where the other scheduler asks.")] = "127.0.0.1:9443",
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     client_ca: Annotated[
         Path | None,
-        Parameter(
-            show_default=False,
-            help="Answer only clients with a certificate of this authority; needed beyond this machine.",
-        ),
+        optional("Answer only clients with a certificate of this authority; needed beyond this machine."),
     ] = None,
     unknown: Annotated[
-        Literal["pass", "refuse"],
-        Parameter(help="What to say of nodes that nobody publishes the NUMA nodes of."),
+        Literal["pass", "refuse"], option("What to say of nodes that nobody publishes the NUMA nodes of.")
     ] = "pass",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -61,23 +58,16 @@ def config(
     scheduler: Annotated[
         Literal["kube-scheduler", "volcano"], Parameter(name="--for", help="Whose configuration.")
     ] = "kube-scheduler",
-    url: Annotated[str, Parameter(help="Where the extender is, seen from there.")] = "http://127.0.0.1:9443",
+    url: Annotated[str, option("Where the extender is, seen from there.")] = "http://127.0.0.1:9443",
     fail: Annotated[
         Literal["open", "closed"],
-        Parameter(help="Without the extender: place pods as if it had never been there, or place none."),
+        option("Without the extender: place pods as if it had never been there, or place none."),
     ] = "open",
-    weight: Annotated[int, Parameter(help="What its opinion weighs beside others' (kube-scheduler).")] = 10,
-    send_nodes: Annotated[
-        bool,
-        Parameter(
-            negative="", show_default=False, help="Have whole Node objects sent instead of names; slow."
-        ),
-    ] = False,
+    weight: Annotated[int, option("What its opinion weighs beside others' (kube-scheduler).")] = 10,
+    send_nodes: Annotated[bool, flag("Have whole Node objects sent instead of names; slow.")] = False,
     managed: Annotated[
         tuple[str, ...],
-        Parameter(
-            negative="", help="Ask only about pods that want this resource; repeatable. All if not given."
-        ),
+        repeatable("Ask only about pods that want this resource; repeatable. All if not given."),
     ] = (),
 ) -> int:
     """Print the fragment that makes another scheduler ask the extender.

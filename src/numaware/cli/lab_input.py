@@ -9,8 +9,9 @@ import msgspec
 from cyclopts import Parameter
 
 from numaware.cli.machine_input import load_machine
+from numaware.cli.options import optional
 from numaware.errors import InputError
-from numaware.machine.words import printable
+from numaware.machine.textfile import read_bounded
 from numaware.simulate import labfile, openb, workloads
 from numaware.simulate.clusters import ClusterSpec
 from numaware.simulate.traces import Trace
@@ -24,13 +25,9 @@ KubeletScope = Literal["pod", "container"]
 # Options of every command that asks about such a cluster.
 ClusterName = Annotated[str, Parameter(name="CLUSTER", help="A cluster file, or openb:NODES.csv.")]
 Policy = Annotated[
-    KubeletPolicy | None,
-    Parameter(show_default=False, help="Topology policy of openb: clusters; restricted if not given."),
+    KubeletPolicy | None, optional("Topology policy of openb: clusters; restricted if not given.")
 ]
-Scope = Annotated[
-    KubeletScope | None,
-    Parameter(show_default=False, help="Topology scope of openb: clusters; container if not given."),
-]
+Scope = Annotated[KubeletScope | None, optional("Topology scope of openb: clusters; container if not given.")]
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -46,39 +43,31 @@ def load_cluster(name: str, policy: KubeletPolicy | None, scope: KubeletScope | 
     if name.startswith(OPENB):
         path = Path(name.removeprefix(OPENB))
         config = openb.kubelet(policy or "restricted", scope or "container")
-        cluster = openb.nodes(_read(path), str(path), config)
+        cluster = openb.nodes(read_bounded(path, _MOST_BYTES), str(path), config)
         return Place(msgspec.structs.replace(cluster, name=path.stem), Trace(""), openb.pins(config))
     if policy or scope:
         option = "--kubelet-policy" if policy else "--scope"
         raise InputError(
             option, "is for openb: clusters", hint=f"{name} says it in its kubelet configurations"
         )
-    found = labfile.read(Path(name), load_machine)
-    if found.cluster is None:
+    lab = labfile.read(Path(name), load_machine)
+    if lab.cluster is None:
         raise InputError(name, "lists no nodes", hint="a cluster file has nodes")
-    return Place(found.cluster, found.trace)
+    return Place(lab.cluster, lab.trace)
 
 
 def load_trace(name: str, *, whole_cpus: bool, timed: bool = False) -> Trace:
     """The trace of that name."""
     path = Path(name.removeprefix(OPENB))
+    data = read_bounded(path, _MOST_BYTES)
     if name.startswith(OPENB):
-        trace = openb.pods(_read(path), str(path), whole_cpus=whole_cpus, timed=timed)
+        trace = openb.pods(data, str(path), whole_cpus=whole_cpus, timed=timed)
         return msgspec.structs.replace(trace, name=path.stem)
     if timed:
         raise InputError("--timed", "is for openb: traces", hint="a file of the lab has times of its own")
-    data = _read(path)
     if not labfile.is_lab_file(data, name):
         return workloads.of_manifests(data, name, path.stem)
     trace = labfile.read(path, load_machine).trace
     if not (trace.pods or trace.generators):
         raise InputError(name, "brings no pods", hint="a trace has workloads")
     return trace
-
-
-def _read(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise InputError(printable(str(path)), f"larger than {_MOST_BYTES >> 20} MiB")
-    return data

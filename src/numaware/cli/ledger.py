@@ -10,7 +10,9 @@ from typing import Annotated
 import msgspec
 from cyclopts import App, Parameter
 
+from numaware.cli.options import AsJson
 from numaware.errors import InputError
+from numaware.machine.textfile import read_bounded
 from numaware.schedule.ledger import Observation
 from numaware.schedule.miss import Again, again
 
@@ -22,9 +24,7 @@ _MOST_BYTES = 64 << 20
 @app.command
 def replay(
     *files: Annotated[Path, Parameter(name="FILE", help="Files that a scheduler kept (--misses FOLDER).")],
-    as_json: Annotated[
-        bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Replay predictions that failed, on the twin as it is in this release.
 
@@ -41,21 +41,15 @@ def replay(
     """
     if not files:
         raise InputError("FILE", "no file was given", hint="such as misses/*.json")
-    found = [(file, again(_read(file), str(file))) for file in files]
+    replayed = [
+        (file, again(read_bounded(file, _MOST_BYTES, ", which no miss is"), str(file))) for file in files
+    ]
     if as_json:
-        misses = [{"file": str(file), **msgspec.to_builtins(one)} for file, one in found]
+        misses = [{"file": str(file), **msgspec.to_builtins(one)} for file, one in replayed]
         sys.stdout.write(msgspec.json.encode({"misses": misses}).decode() + "\n")
     else:
-        sys.stdout.writelines(f"{line}\n" for file, one in found for line in _lines(file, one))
-    return int(not all(one.explained for _, one in found))
-
-
-def _read(file: Path) -> bytes:
-    with file.open("rb") as stream:
-        data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise InputError(str(file), f"larger than {_MOST_BYTES >> 20} MiB, which no miss is")
-    return data
+        sys.stdout.writelines(f"{line}\n" for file, one in replayed for line in _lines(file, one))
+    return int(not all(one.explained for _, one in replayed))
 
 
 def _lines(file: Path, one: Again) -> Iterator[str]:
@@ -66,10 +60,11 @@ def _lines(file: Path, one: Again) -> Iterator[str]:
     yield f"  {'explained' if one.explained else 'not explained: please report it, with this file'}"
 
 
-def _said(told: Observation) -> str:
-    if told.placement is None:
-        return f"refused ({told.reason})"
+def _said(observation: Observation) -> str:
+    if observation.placement is None:
+        return f"refused ({observation.reason})"
     zones = [
-        f"NUMA {zone.numa}{f' (CPUs {zone.cpus})' if zone.cpus else ''}" for zone in told.placement.zones
+        f"NUMA {zone.numa}{f' (CPUs {zone.cpus})' if zone.cpus else ''}"
+        for zone in observation.placement.zones
     ]
     return f"placed on {' and '.join(zones) or 'no NUMA node in particular'}"

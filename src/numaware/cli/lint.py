@@ -9,7 +9,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from cyclopts import App, Parameter
 
-from numaware.cli.machine_input import named_machine
+from numaware.cli.machine_input import check_version, named_machine
+from numaware.cli.options import flag, option, optional
 from numaware.diagnose.finding import Finding, Message, worst_first
 from numaware.diagnose.render import github, sarif
 from numaware.diagnose.render import json as as_json
@@ -27,7 +28,6 @@ from numaware.twin.hardware import Hardware
 from numaware.twin.inventory import hardware_of
 from numaware.twin.kubelet_config import KubeletConfigFile
 from numaware.twin.node import Node
-from numaware.twin.rules import rules_for
 from numaware.workload.yamlfile import MAX_BYTES
 
 app = App(name="lint", usage="Usage: numaware lint FILE... [OPTIONS]")
@@ -36,8 +36,6 @@ Form = Literal["text", "json", "sarif", "github"]
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _MOST_FILES = 10_000
-# Sentences are hard to follow on lines longer than this.
-_WIDEST = 120
 
 
 class _Given(NamedTuple):
@@ -59,28 +57,24 @@ def lint_files(
     *,
     against: Annotated[
         str,
-        Parameter(
-            show_default=False,
-            help="A cluster file of the lab, or openb:LIST.csv: prove that some kind of its nodes can admit the pods.",
+        optional(
+            "A cluster file of the lab, or openb:LIST.csv: prove that some kind of its nodes can admit the pods."
         ),
     ] = "",
     machine: Annotated[
         str,
-        Parameter(
-            show_default=False,
-            help="The machine that the kubelet configurations are for: a capture, topology JSON or a short form.",
+        optional(
+            "The machine that the kubelet configurations are for: a capture, topology JSON or a short form."
         ),
     ] = "",
     kubelet_version: Annotated[
-        str, Parameter(help="The version of the kubelets, such as v1.27.3.")
+        str, option("The version of the kubelets, such as v1.27.3.")
     ] = DEFAULT_VERSION,
     form: Annotated[
         Form, Parameter(name="--format", help="text, json, sarif or github (annotations).")
     ] = "text",
-    json: Annotated[
-        bool, Parameter(negative="", show_default=False, help="The same as --format json.")
-    ] = False,
-    lang: Annotated[Lang, Parameter(help="The language of the findings: en or zh.")] = "en",
+    json: Annotated[bool, flag("The same as --format json.")] = False,
+    lang: Annotated[Lang, option("The language of the findings: en or zh.")] = "en",
 ) -> int:
     """Check manifests and kubelet configurations before they are applied.
 
@@ -133,10 +127,7 @@ def lint_files(
 
 
 def _world(against: str, machine: str, version: str) -> World:
-    try:
-        rules_for(version)
-    except ValueError as error:
-        raise InputError("--kubelet-version", str(error)) from None
+    check_version("--kubelet-version", version)
     world = World(version=version)
     if machine:
         world = world._replace(hardware=_hardware(machine))
@@ -203,12 +194,12 @@ def _read(name: str) -> Iterator[_Given]:
     if not path.is_dir():
         yield _Given(name, _bytes(path))
         return
-    found = sorted(entry for entry in path.rglob("*") if entry.suffix in _ENDINGS and entry.is_file())
-    if not found:
+    entries = sorted(entry for entry in path.rglob("*") if entry.suffix in _ENDINGS and entry.is_file())
+    if not entries:
         raise InputError(name, "holds no YAML or JSON file")
-    if len(found) > _MOST_FILES:
+    if len(entries) > _MOST_FILES:
         raise InputError(name, f"holds more than {_MOST_FILES} files")
-    for entry in found:
+    for entry in entries:
         yield _Given(str(entry), _bytes(entry))
 
 
@@ -234,7 +225,7 @@ def _write(findings: Sequence[Finding], kinds: Sequence[tuple[str, str]], form: 
 
 def _page(findings: Sequence[Finding], files: int, lang: Lang) -> Iterator[Line]:
     """Errors and warnings in full, remarks as one line each, and the count."""
-    room = min(terminal.width_of(sys.stdout), _WIDEST)
+    room = terminal.reading_width(sys.stdout)
     yield from as_text.body(findings, room, lang, lambda one: one.code)
     counts = {
         "files": files,

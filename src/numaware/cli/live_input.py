@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
+from numaware.cli.options import option, optional
 from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 
@@ -19,24 +20,13 @@ if TYPE_CHECKING:
 
 Kubeconfig = Annotated[
     str | None,
-    Parameter(
-        show_default=False,
-        help="Which kubeconfig; $KUBECONFIG, ~/.kube/config or the pod's own account if not given.",
-    ),
+    optional("Which kubeconfig; $KUBECONFIG, ~/.kube/config or the pod's own account if not given."),
 ]
-Context = Annotated[
-    str | None, Parameter(show_default=False, help="Which context of it; the current one if not given.")
-]
+Context = Annotated[str | None, optional("Which context of it; the current one if not given.")]
 
-TlsCert = Annotated[
-    Path | None, Parameter(show_default=False, help="Serve HTTPS with this certificate (PEM).")
-]
-TlsKey = Annotated[Path | None, Parameter(show_default=False, help="The key of the certificate (PEM).")]
-LogFormat = Annotated[Literal["json", "text"], Parameter(help="How log lines look.")]
-
-AsJson = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
-]
+TlsCert = Annotated[Path | None, optional("Serve HTTPS with this certificate (PEM).")]
+TlsKey = Annotated[Path | None, optional("The key of the certificate (PEM).")]
+LogFormat = Annotated[Literal["json", "text"], option("How log lines look.")]
 
 Language = Annotated[Lang, Parameter(name="--lang", help="The language of the answer: en or zh.")]
 
@@ -55,7 +45,7 @@ def look_at(kubeconfig: str | None, context: str | None) -> tuple[ClusterCache, 
     from numaware.serve.watches import look  # noqa: PLC0415
 
     async def read() -> tuple[ClusterCache, list[str]]:
-        cache = ClusterCache(Engine(Cluster(()), knows_namespaces=False), lambda: 0.0)
+        cache = ClusterCache(Engine(Cluster((), knows_namespaces=False)), lambda: 0.0)
         async with Client(await connect(kubeconfig, context)) as client:
             await client.server_version()
             try:

@@ -9,6 +9,7 @@ from numaware.machine import codec, synthetic, sysfs
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
 from numaware.machine.words import printable
+from numaware.twin.rules import rules_for
 
 
 def load_machine(path: Path) -> Machine:
@@ -31,6 +32,14 @@ def named_machine(text: str) -> Machine:
     except InputError as error:
         problem = f"no such file, and as a short form: {error.problem}"
         raise InputError(printable(text, 80), problem, hint=error.hint) from None
+
+
+def check_version(option: str, version: str) -> None:
+    """Refuse what is no version of a kubelet, naming the option it was given with."""
+    try:
+        rules_for(version)
+    except ValueError as error:
+        raise InputError(option, str(error)) from None
 
 
 def existing(text: str) -> Path | None:

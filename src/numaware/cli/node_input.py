@@ -240,14 +240,16 @@ def _is_number(text: str) -> bool:
 def _resources(
     machine: Machine, files: Mapping[str, bytes], options: Options
 ) -> tuple[list[PluginResource] | None, list[str]]:
-    """What the device plugins offer, if anything says it, and what had to be assumed."""
-    if options.devices:
-        return _devices(options.devices, machine), []
+    """What the device plugins offer, if anything says it, and what had to be assumed.
+
+    The ids of a state file are devices that exist, so `--devices` says where those are, not that there are others.
+    """
+    listed = _devices(options.devices, machine)
     if device.FILE not in files:
-        return None, []
-    found = device.parse(document.read(files[device.FILE], device.FILE).fields)
-    resources, notes = registered_resources(machine, found)
-    if not found.stamp.accepted:
+        return listed or None, []
+    checkpoint = device.parse(document.read(files[device.FILE], device.FILE).fields)
+    resources, notes = registered_resources(machine, checkpoint, listed)
+    if not checkpoint.stamp.accepted:
         # The devices are there all the same, so its list of them is believed.
         notes.append(f"{device.FILE}: the checksum is wrong: the kubelet forgets who holds which device")
     return resources, notes

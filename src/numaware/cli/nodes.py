@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import AsJson, Context, Kubeconfig, look_at
+from numaware.cli.live_input import Context, Kubeconfig, look_at
+from numaware.cli.options import AsJson
 from numaware.cli.tables import table
 from numaware.errors import InputError
 from numaware.machine.words import printable
@@ -83,9 +84,9 @@ def _left(zone: ZoneRow, name: str) -> str:
 
 
 def _devices(zone: ZoneRow) -> str:
-    found = [
+    devices = [
         f"{_left(zone, name)} {name.rpartition('/')[2]}"
         for name in zone.capacity
         if "/" in name and zone.capacity[name]
     ]
-    return ", ".join(found) or "-"
+    return ", ".join(devices) or "-"

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.recordings import (
-    SHOWN,
-    Progress,
-    RecordedFile,
-    answered,
-    as_text,
-    given,
-    progress_of,
-    told,
-)
-from numaware.errors import InputError
+from numaware.cli.recordings import SHOWN, RecordedFile, told
+from numaware.cli.replay import Answers, Check, Model, SummaryAsJson, replay_files
 from numaware.schedule.peers import recorded_plugin, recorded_volcano
 
 app = App(name="peers", help="Ask the rules of other schedulers, and hold them against recordings.")
-
-
-class _Peer(NamedTuple):
-    """How the cases of one peer are read, answered and compared."""
-
-    case: type[Any]
-    answer: Callable[[Any], object]
-    agrees: Callable[[Any, Any], bool]
-
-
-_PEERS = {
-    "scheduler-plugins": _Peer(recorded_plugin.PluginCase, recorded_plugin.answer, recorded_plugin.agrees),
-    "volcano": _Peer(recorded_volcano.VolcanoCase, recorded_volcano.answer, recorded_volcano.agrees),
-}
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -57,6 +32,17 @@ class Tally(msgspec.Struct):
     disagreements: int = 0
     first: list[Shown] = []
 
+    @property
+    def total(self) -> int:
+        return self.cases
+
+    def lines(self) -> Iterator[str]:
+        counts = f"{self.cases} cases, {self.disagreements} disagreements"
+        if self.unrecorded:
+            counts += f", {self.unrecorded} cases without a result"
+        first = ((shown.id, shown.recorded, shown.model) for shown in self.first)
+        return told(f"{self.file}: {counts}", first, "model", self.disagreements)
+
 
 @app.command(usage="Usage: numaware peers replay [OPTIONS] PEER PATH...")
 def replay(
@@ -65,23 +51,8 @@ def replay(
     ],
     /,
     *files: RecordedFile,
-    check: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Compare with the recorded results instead of printing answers.",
-        ),
-    ] = False,
-    as_json: Annotated[
-        bool,
-        Parameter(
-            name="--json",
-            negative="",
-            show_default=False,
-            help="With --check: the summary as one JSON object.",
-        ),
-    ] = False,
+    check: Check = False,
+    as_json: SummaryAsJson = False,
 ) -> int:
     """Run recorded cases on the rules of another scheduler, one per line of each file.
 
@@ -101,45 +72,26 @@ def replay(
       numaware peers replay volcano cases.jsonl
       numaware peers replay scheduler-plugins --check vectors/*.jsonl.gz
     """
-    given(files)
-    chosen = _PEERS[peer]
-    with progress_of(files, visible=check or not sys.stdout.isatty()) as progress:
-        if not check:
-            for file in files:
-                for case, answer in _answers(chosen, file, progress):
-                    sys.stdout.write(as_text({"id": case.id, "expect": answer}) + "\n")
-            return 0
-        tallies = [_compare(chosen, file, progress) for file in files]
-    if as_json:
-        sys.stdout.write(as_text({"files": tallies}) + "\n")
-    else:
-        sys.stdout.writelines(f"{line}\n" for tally in tallies for line in _told(tally))
-    return int(any(tally.disagreements for tally in tallies))
+    return replay_files(_PEERS[peer], files, check=check, as_json=as_json)
 
 
-def _answers(peer: _Peer, file: Path, progress: Progress) -> Iterator[tuple[Any, object]]:
-    return answered(file, progress, peer.case, peer.answer)
+def _model(case: type[Any], answer: Callable[[Any], object], agrees: Callable[[Any, Any], bool]) -> Model:
+    def compare(file: str, answers: Answers) -> Tally:
+        tally = Tally(file)
+        for recorded, replied in answers:
+            tally.cases += 1
+            if recorded.expect is None:
+                tally.unrecorded += 1
+            elif not agrees(recorded, replied):
+                tally.disagreements += 1
+                if len(tally.first) < SHOWN:
+                    tally.first.append(Shown(recorded.id, recorded.expect, replied))
+        return tally
+
+    return Model(case, answer, lambda recorded, answer: {"id": recorded.id, "expect": answer}, compare)
 
 
-def _compare(peer: _Peer, file: Path, progress: Progress) -> Tally:
-    tally = Tally(str(file))
-    for case, answer in _answers(peer, file, progress):
-        tally.cases += 1
-        if case.expect is None:
-            tally.unrecorded += 1
-        elif not peer.agrees(case, answer):
-            tally.disagreements += 1
-            if len(tally.first) < SHOWN:
-                tally.first.append(Shown(case.id, case.expect, answer))
-    if tally.unrecorded == tally.cases:
-        # Agreement with nothing must not look like agreement.
-        raise InputError(str(file), "no recorded result to compare with", hint="leave out --check")
-    return tally
-
-
-def _told(tally: Tally) -> Iterator[str]:
-    counts = f"{tally.cases} cases, {tally.disagreements} disagreements"
-    if tally.unrecorded:
-        counts += f", {tally.unrecorded} cases without a result"
-    first = ((shown.id, shown.recorded, shown.model) for shown in tally.first)
-    return told(f"{tally.file}: {counts}", first, "model", tally.disagreements)
+_PEERS = {
+    "scheduler-plugins": _model(recorded_plugin.PluginCase, recorded_plugin.answer, recorded_plugin.agrees),
+    "volcano": _model(recorded_volcano.VolcanoCase, recorded_volcano.answer, recorded_volcano.agrees),
+}

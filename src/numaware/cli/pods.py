@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import AsJson, Context, Kubeconfig, look_at
+from numaware.cli.live_input import Context, Kubeconfig, look_at
+from numaware.cli.options import AsJson, flag, optional
 from numaware.cli.tables import table
 
 if TYPE_CHECKING:
@@ -24,10 +25,8 @@ def pods(
         str | None,
         Parameter(name=["--namespace", "-n"], show_default=False, help="Only pods of this namespace."),
     ] = None,
-    node: Annotated[str | None, Parameter(show_default=False, help="Only pods on this node.")] = None,
-    crossing: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Only pods on more NUMA nodes than they need.")
-    ] = False,
+    node: Annotated[str | None, optional("Only pods on this node.")] = None,
+    crossing: Annotated[bool, flag("Only pods on more NUMA nodes than they need.")] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     as_json: AsJson = False,

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from numaware.cli.live_input import Context, Kubeconfig, LogFormat, TlsCert, TlsKey, run_until_signal, tls_of
+from numaware.cli.options import flag, option, optional, repeatable
 from numaware.errors import InputError
 from numaware.schedule import profile as profiles
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
@@ -23,36 +24,28 @@ def scheduler(
     *,
     name: Annotated[
         tuple[str, ...],
-        Parameter(
-            negative="",
-            help="The schedulerName of the pods to schedule, or NAME=PROFILE.yaml to weigh theirs otherwise; repeatable.",
+        repeatable(
+            "The schedulerName of the pods to schedule, or NAME=PROFILE.yaml to weigh theirs otherwise; repeatable."
         ),
     ] = (_NAME,),
     profile: Annotated[
-        Path | None,
-        Parameter(show_default=False, help="Weights of the scores for all names without their own."),
+        Path | None, optional("Weights of the scores for all names without their own.")
     ] = None,
-    listen: Annotated[str, Parameter(help="Where /metrics, /healthz and /readyz are.")] = "127.0.0.1:10351",
+    listen: Annotated[str, option("Where /metrics, /healthz and /readyz are.")] = "127.0.0.1:10351",
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     lease: Annotated[
-        str, Parameter(help="The Lease, as NAMESPACE/NAME, by which several agree who leads.")
+        str, option("The Lease, as NAMESPACE/NAME, by which several agree who leads.")
     ] = "numaware/numaware-scheduler",
     leader_election: Annotated[
         bool,
         Parameter(negative="--no-leader-election", help="Off: this is the only one, and begins at once."),
     ] = True,
     misses: Annotated[
-        Path | None,
-        Parameter(show_default=False, help="Keep predictions that kubelets did not keep in this folder."),
+        Path | None, optional("Keep predictions that kubelets did not keep in this folder.")
     ] = None,
     clean_up_refused: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Delete pods of these names that a kubelet refused, as their owner has made new ones.",
-        ),
+        bool, flag("Delete pods of these names that a kubelet refused, as their owner has made new ones.")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,

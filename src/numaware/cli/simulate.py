@@ -12,7 +12,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster, load_trace
-from numaware.cli.live_input import AsJson
+from numaware.cli.options import AsJson, flag, option, repeatable
 from numaware.cli.output import replacing
 from numaware.cli.simulate_view import table
 from numaware.errors import InputError
@@ -37,37 +37,25 @@ def simulate(
     /,
     *,
     policy: Annotated[
-        tuple[str, ...],
-        Parameter(negative="", help=f"Whose rule chooses nodes; repeatable. One of {', '.join(POLICIES)}."),
+        tuple[str, ...], repeatable(f"Whose rule chooses nodes; repeatable. One of {', '.join(POLICIES)}.")
     ] = ("numaware", "kube-scheduler"),
-    seed: Annotated[tuple[int, ...], Parameter(negative="", help="What decides every draw; repeatable.")] = (
-        DEFAULT_SEED,
-    ),
+    seed: Annotated[tuple[int, ...], repeatable("What decides every draw; repeatable.")] = (DEFAULT_SEED,),
     arrive: Annotated[
         float | None,
-        Parameter(
-            help="Draw pods at random until they ask for so much of all GPUs (1.3 is 130 %); none leaves."
-        ),
+        option("Draw pods at random until they ask for so much of all GPUs (1.3 is 130 %); none leaves."),
     ] = None,
-    limit: Annotated[int | None, Parameter(help="Take the first so many pods only.")] = None,
-    timed: Annotated[
-        bool,
-        Parameter(
-            negative="", show_default=False, help="Let pods of an openb: trace come and go as it says."
-        ),
-    ] = False,
+    limit: Annotated[int | None, option("Take the first so many pods only.")] = None,
+    timed: Annotated[bool, flag("Let pods of an openb: trace come and go as it says.")] = False,
     kubelet_policy: Policy = None,
     scope: Scope = None,
     engine: Annotated[
-        EngineName, Parameter(help="Play on the cores of this machine, or on a Ray cluster.")
+        EngineName, option("Play on the cores of this machine, or on a Ray cluster.")
     ] = "local",
-    workers: Annotated[
-        int | None, Parameter(help="Processes on this machine; one per core if not given.")
-    ] = None,
+    workers: Annotated[int | None, option("Processes on this machine; one per core if not given.")] = None,
     resume: Annotated[
-        Path | None, Parameter(help="Keep finished runs in this file, and do not play those in it again.")
+        Path | None, option("Keep finished runs in this file, and do not play those in it again.")
     ] = None,
-    out: Annotated[Path | None, Parameter(help="Write a report with plots, one HTML file.")] = None,
+    out: Annotated[Path | None, option("Write a report with plots, one HTML file.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Play a trace of pods on a cluster, and compare schedulers.
@@ -91,17 +79,17 @@ def simulate(
     """
     _check(policy, arrive, limit, workers)
     place = load_cluster(cluster, kubelet_policy, scope)
-    told = load_trace(trace, whole_cpus=place.whole_cpus, timed=timed)
+    played = load_trace(trace, whole_cpus=place.whole_cpus, timed=timed)
     if arrive is not None:
-        told = msgspec.structs.replace(told, arrive=round(arrive * 1000))
+        played = msgspec.structs.replace(played, arrive=round(arrive * 1000))
     if limit is not None:
-        told = msgspec.structs.replace(told, limit=limit)
+        played = msgspec.structs.replace(played, limit=limit)
     if cluster != trace:
-        told = joined(place.own, told)
-    jobs = plan([(place.cluster, told)], list(dict.fromkeys(policy)), list(dict.fromkeys(seed)))
+        played = joined(place.own, played)
+    jobs = plan([(place.cluster, played)], list(dict.fromkeys(policy)), list(dict.fromkeys(seed)))
     if out is not None and not out.parent.is_dir():
         raise InputError(printable(str(out)), "there is no such folder to write to")
-    results = _play(jobs, _Journal(resume, place.cluster, told), engine, workers)
+    results = _play(jobs, _Journal(resume, place.cluster, played), engine, workers)
     if out is not None:
         settings = {
             "kubelets": _kubelets(place.cluster),
@@ -135,8 +123,8 @@ def _check(policies: Sequence[str], arrive: float | None, limit: int | None, wor
 
 
 def _kubelets(cluster: ClusterSpec) -> str:
-    found = {(node.config.topology_policy, node.config.topology_scope) for node in cluster.nodes}
-    return ", ".join(f"{policy} ({scope})" for policy, scope in sorted(found))
+    policies = {(node.config.topology_policy, node.config.topology_scope) for node in cluster.nodes}
+    return ", ".join(f"{policy} ({scope})" for policy, scope in sorted(policies))
 
 
 class _Journal:

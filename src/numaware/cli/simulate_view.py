@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from numaware.machine.words import count, printable
 from numaware.simulate.comparison import Contest, by_reason, columns, contests
 from numaware.simulate.result import Result
+from numaware.simulate.traces import SECOND
 
 _MOST_REASONS = 5
 _MOST_STORMS = 3
@@ -50,9 +51,11 @@ def _contest(contest: Contest) -> Iterator[str]:
                 yield f"  {number:>8,.0f}  {printable(reason, _LONGEST)}"
     for standing in contest.standings:
         for result in standing.results[:1]:
-            for storm in result.storms[:_MOST_STORMS]:
+            # The worst of each owner, which come first.
+            worst = {storm.owner: storm for storm in reversed(result.storms)}
+            for storm in sorted(worst.values(), key=result.storms.index)[:_MOST_STORMS]:
                 yield ""
                 yield (
-                    f"{standing.policy}: {printable(storm.owner, 80)} was refused {count(storm.refusals, 'time')}, most of "
-                    f"them by {printable(storm.node, 80)} ({storm.reason})"
+                    f"{standing.policy}: {printable(storm.owner, 80)} was refused {count(storm.count, 'time')} within "
+                    f"{(storm.last - storm.since) // SECOND} s, most of them by {printable(storm.nodes[0], 80)} ({storm.reason})"
                 )

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from numaware.cli.machine_input import load_machine
+from numaware.cli.options import AsJson, flag, option, repeatable
 from numaware.cli.output import deliver
 from numaware.errors import InputError
 from numaware.machine import codec
@@ -31,12 +32,7 @@ Output = Annotated[
 Form = Annotated[
     Format, Parameter(name="--format", help="text for people, json for programs, svg for a page or a ticket.")
 ]
-AnyMachine = Annotated[
-    Path, Parameter(help="A folder or archive with /sys and /proc, or a topology in JSON.")
-]
-AsJson = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="Write JSON, for programs.")
-]
+AnyMachine = Annotated[Path, option("A folder or archive with /sys and /proc, or a topology in JSON.")]
 
 
 @app.command
@@ -45,11 +41,8 @@ def show(
     root: AnyMachine = Path("/"),
     extra: Annotated[
         tuple[str, ...],
-        Parameter(
-            name="--with",
-            negative="",
-            show_default=False,
-            help="KIND=FILE: add what another tool printed; may be repeated.",
+        repeatable(
+            "KIND=FILE: add what another tool printed; may be repeated.", "--with", show_default=False
         ),
     ] = (),
     form: Form = "text",
@@ -133,10 +126,8 @@ def diff(a: AnyMachine, b: AnyMachine, /, *, as_json: AsJson = False) -> int:
 def capture(
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="The archive to write, named .tar.gz.")],
-    root: Annotated[Path, Parameter(help="Another root file system, such as /host in a pod.")] = Path("/"),
-    with_identity: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Keep serial numbers, UUIDs and MAC addresses.")
-    ] = False,
+    root: Annotated[Path, option("Another root file system, such as /host in a pod.")] = Path("/"),
+    with_identity: Annotated[bool, flag("Keep serial numbers, UUIDs and MAC addresses.")] = False,
 ) -> int:
     """Save a machine for somebody else to look at.
 

@@ -24,7 +24,9 @@ def report(a: tuple[str, Machine], b: tuple[str, Machine], *, as_json: bool) -> 
             "same": not differences,
             "a": names[0],
             "b": names[1],
-            "differences": [{**msgspec.structs.asdict(found), "text": str(found)} for found in differences],
+            "differences": [
+                {**msgspec.structs.asdict(difference), "text": str(difference)} for difference in differences
+            ],
         }
         deliver(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n", None)
     else:
@@ -36,6 +38,6 @@ def _words(differences: Sequence[Difference], names: Sequence[str]) -> str:
     if not differences:
         return "alike\n"
     lines = [f"A  {names[0]}", f"B  {names[1]}"]
-    for area, found in groupby(differences, key=lambda difference: difference.area):
-        lines += ["", area, *(f"  {difference}" for difference in found)]
+    for area, members in groupby(differences, key=lambda difference: difference.area):
+        lines += ["", area, *(f"  {difference}" for difference in members)]
     return "".join(f"{line}\n" for line in lines)

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated
 
 import msgspec
-from cyclopts import App, Parameter
+from cyclopts import App
 
-from numaware.cli.recordings import (
-    SHOWN,
-    Progress,
-    RecordedFile,
-    answered,
-    as_text,
-    given,
-    progress_of,
-    told,
-)
-from numaware.errors import InputError
+from numaware.cli.recordings import SHOWN, RecordedFile, told
+from numaware.cli.replay import Answers, Check, Model, SummaryAsJson, replay_files
 from numaware.twin.agreement import differences
 from numaware.twin.recording import Recording
 from numaware.twin.recording import replay as ask_twin
@@ -48,28 +36,22 @@ class Tally(msgspec.Struct, rename="camel"):
     disagreements: int = 0
     first: list[Shown] = []
 
+    @property
+    def total(self) -> int:
+        return self.scenarios
+
+    def lines(self) -> Iterator[str]:
+        counts = f"{self.scenarios} scenarios, {self.events} events, {self.disagreements} disagreements"
+        if self.disagreements:
+            counts += f" in {self.disagreeing_scenarios} scenarios"
+        if self.unrecorded:
+            counts += f", {self.unrecorded} scenarios without a result"
+        first = ((f"{shown.id} {shown.path}", shown.recorded, shown.twin) for shown in self.first)
+        return told(f"{self.file}: {counts}", first, "twin", self.disagreements)
+
 
 @app.command
-def replay(
-    *files: RecordedFile,
-    check: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Compare with the recorded results instead of printing answers.",
-        ),
-    ] = False,
-    as_json: Annotated[
-        bool,
-        Parameter(
-            name="--json",
-            negative="",
-            show_default=False,
-            help="With --check: the summary as one JSON object.",
-        ),
-    ] = False,
-) -> int:
+def replay(*files: RecordedFile, check: Check = False, as_json: SummaryAsJson = False) -> int:
     """Run recorded scenarios on the twin, one per line of each file.
 
     A line holds {"scenario": ...} and, where a kubelet was asked, its "result":
@@ -87,53 +69,28 @@ def replay(
       numaware twin replay scenarios.jsonl
       numaware twin replay --check vectors/kubelet/*.jsonl.gz
     """
-    given(files)
-    with progress_of(files, visible=check or not sys.stdout.isatty()) as progress:
-        if not check:
-            for file in files:
-                for recording, answer in _answers(file, progress):
-                    sys.stdout.write(as_text({"id": recording.scenario.id, "result": answer}) + "\n")
-            return 0
-        tallies = []
-        for file in files:
-            tallies.append(_compare(file, progress))
-            if not as_json:
-                sys.stdout.writelines(f"{line}\n" for line in _told(tallies[-1]))
-                sys.stdout.flush()
-    if as_json:
-        sys.stdout.write(as_text({"files": tallies}) + "\n")
-    return int(any(tally.disagreements for tally in tallies))
+    return replay_files(_TWIN, files, check=check, as_json=as_json)
 
 
-def _answers(file: Path, progress: Progress) -> Iterator[tuple[Recording, dict[str, object]]]:
-    return answered(file, progress, Recording, lambda recording: ask_twin(recording.scenario))
-
-
-def _compare(file: Path, progress: Progress) -> Tally:
-    tally = Tally(str(file))
-    for recording, answer in _answers(file, progress):
+def _compare(file: str, answers: Answers) -> Tally:
+    tally = Tally(file)
+    for recording, answer in answers:
         tally.scenarios += 1
         if recording.result is None:
             tally.unrecorded += 1
             continue
         tally.events += len(recording.result.comparable)
-        found = differences(recording.result, answer)
-        if found:
-            tally.disagreeing_scenarios += 1
-            tally.disagreements += len(found)
-            room = SHOWN - len(tally.first)
-            tally.first += [Shown(recording.scenario.id, *difference) for difference in found[:room]]
-    if tally.unrecorded == tally.scenarios:
-        # Agreement with nothing must not look like agreement.
-        raise InputError(str(file), "no recorded result to compare with", hint="leave out --check")
+        disagreements = differences(recording.result, answer)
+        tally.disagreeing_scenarios += bool(disagreements)
+        tally.disagreements += len(disagreements)
+        room = SHOWN - len(tally.first)
+        tally.first += [Shown(recording.scenario.id, *one) for one in disagreements[:room]]
     return tally
 
 
-def _told(tally: Tally) -> Iterator[str]:
-    counts = f"{tally.scenarios} scenarios, {tally.events} events, {tally.disagreements} disagreements"
-    if tally.disagreements:
-        counts += f" in {tally.disagreeing_scenarios} scenarios"
-    if tally.unrecorded:
-        counts += f", {tally.unrecorded} scenarios without a result"
-    first = ((f"{shown.id} {shown.path}", shown.recorded, shown.twin) for shown in tally.first)
-    return told(f"{tally.file}: {counts}", first, "twin", tally.disagreements)
+_TWIN = Model(
+    Recording,
+    lambda recording: ask_twin(recording.scenario),
+    lambda recording, answer: {"id": recording.scenario.id, "result": answer},
+    _compare,
+)

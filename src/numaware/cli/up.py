@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from numaware.cli.console_input import (
     Host,
@@ -19,6 +19,7 @@ from numaware.cli.console_input import (
     serve_until_cancelled,
 )
 from numaware.cli.live_input import TlsCert, TlsKey, run_until_signal
+from numaware.cli.options import option
 from numaware.serve import logs
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
@@ -41,7 +42,7 @@ def up(
     prometheus: Prometheus = None,
     record: Record = None,
     no_browser: NoBrowser = False,
-    seed: Annotated[int, Parameter(help="Which life the lab leads.")] = 1,
+    seed: Annotated[int, option("Which life the lab leads.")] = 1,
 ) -> int:
     """Open the console on the embedded lab: no cluster, no Prometheus, no Node.js.
 

@@ -12,9 +12,11 @@ from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import grouped, lines, paragraph
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster
-from numaware.cli.live_input import AsJson, Language
+from numaware.cli.live_input import Language
+from numaware.cli.options import AsJson
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.finding import Message
+from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import Lang, label, say
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
@@ -22,7 +24,7 @@ from numaware.machine.drawing.lines import Line
 from numaware.machine.words import printable
 from numaware.schedule.ledger import Placement
 from numaware.simulate.traces import renamed
-from numaware.simulate.whatif import Answer, Destiny, Trial, WhatIf
+from numaware.simulate.whatif import Destiny, NodeAnswer, Trial, WhatIf
 from numaware.workload import manifest
 from numaware.workload.manifest import Workload
 from numaware.workload.pod import Pod
@@ -32,7 +34,6 @@ app = App(name="whatif", usage="Usage: numaware whatif CLUSTER FILE [OPTIONS]")
 _MOST_BYTES = 16 << 20
 _MOST_PODS = 100_000
 _MOST_NAMES = 5
-_WIDEST = 120
 
 
 @app.default
@@ -74,7 +75,7 @@ def whatif(
     with file.open("rb") as stream:
         data = stream.read(_MOST_BYTES + 1)
     workloads = manifest.read(data, str(file)).workloads
-    trial = Trial(place.cluster, place.own)
+    trial = Trial.of(place.cluster, place.own)
     strange = [name for name in explain_on if name not in trial.cluster.by_name]
     if strange:
         raise InputError("--explain", f"the cluster has no node {printable(strange[0], 80)!r}")
@@ -117,7 +118,7 @@ def _write_json(
                         "node": answer.node,
                         "fits": answer.placement is not None,
                         "placement": _zones(answer.placement),
-                        "reasons": [_reason(reason, lang) for reason in answer.reasons],
+                        "reasons": [say(reason, lang) for reason in answer.reasons],
                     }
                     for answer in found.answers
                 ],
@@ -148,7 +149,7 @@ def _zones(placement: Placement | None) -> Any:
 def _write_text(
     trial: Trial, told: Sequence[tuple[Workload, WhatIf]], names: Sequence[str], lang: Lang
 ) -> None:
-    room = min(terminal.width_of(sys.stdout), _WIDEST)
+    room = terminal.reading_width(sys.stdout)
     page: list[Line] = []
     for workload, found in told:
         page += [
@@ -168,10 +169,6 @@ def _write_text(
 
 def _told(key: str, lang: Lang, **facts: Any) -> str:
     return label(Message(key, facts), lang)
-
-
-def _reason(text: str, lang: Lang) -> str:
-    return _told("reason", lang, text=text)
 
 
 def _summary(workload: Workload, found: WhatIf, room: int, lang: Lang) -> Iterator[Line]:
@@ -202,9 +199,9 @@ def _where(destiny: Destiny) -> dict[str, Any]:
     return {"zones": [{"numa": zone.numa, "cpus": zone.cpus} for zone in zones]} if zones else {}
 
 
-def _by_answer(answers: Sequence[Answer], room: int, lang: Lang) -> Iterator[Line]:
+def _by_answer(answers: Sequence[NodeAnswer], room: int, lang: Lang) -> Iterator[Line]:
     """Nodes that say the same, together."""
-    groups: dict[tuple[str, ...], list[str]] = {}
+    groups: dict[tuple[Reason, ...], list[str]] = {}
     for answer in answers:
-        groups.setdefault(() if answer.placement is not None else answer.reasons, []).append(answer.node)
+        groups.setdefault(answer.reasons, []).append(answer.node)
     return grouped(groups, room, lang)

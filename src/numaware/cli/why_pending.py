@@ -9,8 +9,11 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import grouped, lines, paragraph
-from numaware.cli.live_input import AsJson, Context, Kubeconfig, Language, look_at, split_name
+from numaware.cli.live_input import Context, Kubeconfig, Language, look_at, split_name
+from numaware.cli.options import AsJson
+from numaware.diagnose.evidence import fit_error
 from numaware.diagnose.finding import Message
+from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import Lang, Words, label, say
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
     from numaware.serve.cluster_cache import ClusterCache
 
 app = App(name="why-pending", usage="Usage: numaware why-pending NAMESPACE/NAME [OPTIONS]")
-
-_WIDEST = 120
 
 
 @app.default
@@ -61,9 +62,9 @@ def why_pending(
 
     engine = cache.engine
     decision = engine.decide(live.pod)
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for member in engine.cluster:
-        groups.setdefault(engine.why_not(member, live.pod), []).append(member.name)
+    groups: dict[tuple[Reason, ...], list[str]] = {}
+    for member, answer in zip(engine.cluster, engine.ask(live.pod), strict=True):
+        groups.setdefault(answer.reasons, []).append(member.name)
     message = (
         Message(
             "pending-taken",
@@ -78,21 +79,18 @@ def why_pending(
         else refusal(decision, len(engine.cluster), nearest_miss(engine, live.pod))
     )
     if as_json:
-        answer = {
+        document = {
             "pod": live.full_name,
             "node": None,
             "wouldGoTo": decision.node,
             "message": say(message, lang),
             "said": live.scheduled.message if live.scheduled else "",
             "nodes": [
-                {
-                    "reasons": [label(Message("reason", {"text": reason}), lang) for reason in reasons],
-                    "nodes": names,
-                }
+                {"reasons": [say(reason, lang) for reason in reasons], "nodes": names}
                 for reasons, names in sorted(groups.items())
             ],
         }
-        sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     else:
         terminal.write(_page(live, message, groups, lang), sys.stdout)
     return int(decision.node is None)
@@ -111,13 +109,17 @@ def find(cache: ClusterCache, text: str) -> LivePod:
     )
 
 
-def _page(live: LivePod, message: Words, groups: dict[tuple[str, ...], list[str]], lang: Lang) -> list[Line]:
-    room = min(terminal.width_of(sys.stdout), _WIDEST)
+def _page(
+    live: LivePod, message: Words, groups: dict[tuple[Reason, ...], list[str]], lang: Lang
+) -> list[Line]:
+    room = terminal.reading_width(sys.stdout)
     page: list[Line] = [*paragraph(say(message, lang), room, style="bold")]
     said = live.scheduled.message if live.scheduled is not None else ""
     if said and said != say(message):
-        told = Message("pending-said", {"message": Message("said", {"text": said})})
-        page += paragraph(label(told, lang), room, hang=2, style="quiet")
+        quote = said if lang == "en" else fit_error.read(said) or said
+        page += paragraph(
+            label(Message("pending-said", {"message": quote}), lang), room, hang=2, style="quiet"
+        )
     page += [(), *grouped(groups, room, lang), ()]
     page += paragraph(label(Message("pending-see", {"pod": live.full_name}), lang), room, style="quiet")
     return page
@@ -144,7 +146,7 @@ def explain_live(
             msgspec.json.encode({"pods": [to_builtins(one, lang=lang) for one in found]}).decode() + "\n"
         )
     else:
-        room = min(terminal.width_of(sys.stdout), _WIDEST)
+        room = terminal.reading_width(sys.stdout)
         page: list[Line] = []
         for one in found:
             page += [*([()] if page else []), *lines(one, room, lang)]

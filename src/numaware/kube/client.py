@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from numaware.errors import InputError
-from numaware.kube.errors import ApiError, refusal
-from numaware.kube.resources import EVENTS, PODS, Resource
+from numaware.kube.errors import ApiError, decoded, refusal
+from numaware.kube.resources import PODS, Resource
 from numaware.kube.transport import Transport
 from numaware.kube.watching import WatchEvent, WatchLines
 
@@ -81,8 +81,7 @@ class Client(Transport):
         except msgspec.MsgspecError:
             raise InputError(self._base, "what answers there is not a Kubernetes API server") from None
         except ApiError as error:
-            told = error if error.status else error.message
-            problem = f"cannot talk to the API server: {told}"
+            problem = f"cannot talk to the API server: {error if error.status else error.message}"
             raise InputError(self._base, problem, hint=_HINTS.get(error.reason, "")) from None
 
     async def _greet(self) -> bytes:
@@ -119,10 +118,7 @@ class Client(Transport):
         query = {"limit": str(limit)} | _selectors(field_selector, label_selector)
         while True:
             answer = await self._send("GET", f"{resource.path(namespace)}?{urlencode(query)}", safe=True)
-            try:
-                page = _LIST.decode(answer)
-            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                raise ApiError(0, "BadAnswer", f"a list that cannot be read: {error}") from None
+            page = decoded(_LIST, answer, "a list")
             yield Page(page.items or [], page.metadata.version)
             if not page.metadata.more:
                 return
@@ -177,17 +173,11 @@ class Client(Transport):
         body: object,
         namespace: str = "",
         *,
-        subresource: str = "",
         within: float | None = None,
     ) -> bytes:
         """The whole object anew; `ApiError.conflict` if its resourceVersion is not the newest any more."""
-        return await self._send(
-            "PUT",
-            resource.path(namespace, name, subresource),
-            body=_encode(body),
-            safe=False,
-            within=within,
-        )
+        path = resource.path(namespace, name)
+        return await self._send("PUT", path, body=_encode(body), safe=False, within=within)
 
     async def patch(
         self,
@@ -219,14 +209,13 @@ class Client(Transport):
         *,
         manager: str,
         force: bool = True,
-        subresource: str = "",
         within: float | None = None,
     ) -> bytes:
         """Server-side apply: make the object have these fields and own them as `manager`; creates it if need be."""
         query = urlencode({"fieldManager": manager, "force": "true" if force else "false"})
         return await self._send(
             "PATCH",
-            f"{resource.path(namespace, name, subresource)}?{query}",
+            f"{resource.path(namespace, name)}?{query}",
             body=_encode(body),
             content=_APPLY,
             safe=True,
@@ -241,7 +230,6 @@ class Client(Transport):
         *,
         uid: str = "",
         grace_seconds: int | None = None,
-        within: float | None = None,
     ) -> bytes:
         """One object, and only if it still is the one with that `uid`."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
@@ -249,9 +237,7 @@ class Client(Transport):
             options["preconditions"] = {"uid": uid}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
-        return await self._send(
-            "DELETE", resource.path(namespace, name), body=_encode(options), safe=True, within=within
-        )
+        return await self._send("DELETE", resource.path(namespace, name), body=_encode(options), safe=True)
 
     async def bind(
         self,
@@ -281,30 +267,11 @@ class Client(Transport):
         )
 
     async def patch_pod_status(
-        self,
-        namespace: str,
-        name: str,
-        uid: str,
-        status: Mapping[str, object],
-        *,
-        within: float | None = None,
+        self, namespace: str, name: str, uid: str, status: Mapping[str, object]
     ) -> None:
         """Part of a pod's status; conditions are matched by their type, so one is set and the others stay."""
-        await self.patch(
-            PODS,
-            name,
-            {"metadata": {"uid": uid}, "status": status},
-            namespace,
-            kind="strategic",
-            subresource="status",
-            within=within,
-        )
-
-    async def create_event(
-        self, namespace: str, event: Mapping[str, object], *, within: float | None = None
-    ) -> None:
-        """One event, as `events.py` makes them."""
-        await self.create(EVENTS, event, namespace, within=within)
+        body = {"metadata": {"uid": uid}, "status": status}
+        await self.patch(PODS, name, body, namespace, kind="strategic", subresource="status")
 
 
 class _Version(msgspec.Struct, rename={"version": "gitVersion"}):

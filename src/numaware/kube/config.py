@@ -109,10 +109,10 @@ def _kubeconfigs(named: str | None) -> list[Path]:
     """The files that there are of those that the user means, which $KUBECONFIG may list several of."""
     text = named or os.environ.get("KUBECONFIG") or ""
     paths = [Path(path).expanduser() for path in text.split(os.pathsep) if path]
-    found = [path for path in paths or [Path.home() / ".kube" / "config"] if path.is_file()]
-    if paths and not found:
+    existing = [path for path in paths or [Path.home() / ".kube" / "config"] if path.is_file()]
+    if paths and not existing:
         raise InputError(printable(text, 400), "no such file")
-    return found
+    return existing
 
 
 async def _from_kubeconfig(paths: list[Path], context: str | None) -> Connection:
@@ -127,12 +127,12 @@ async def _from_kubeconfig(paths: list[Path], context: str | None) -> Connection
         )
     try:
         merged = loader().kubeconfig.KubeConfigMerger(source)
-        found = loader().kubeconfig.KubeConfigLoader(
+        login = loader().kubeconfig.KubeConfigLoader(
             merged.config, active_context=context, config_base_path=None, config_persister=_persister(merged)
         )
         configuration = loader().configuration()
-        if found._user is None:  # noqa: SLF001 - the library takes nobody for a user with certificates, and stumbles
-            found._user = {}  # noqa: SLF001
+        if login._user is None:  # noqa: SLF001 - the library takes nobody for a user with certificates, and stumbles
+            login._user = {}  # noqa: SLF001
     except Exception as error:  # noqa: BLE001 - the library raises whatever a badly shaped file makes it stumble on
         raise InputError(source, f"not a kubeconfig that can be used: {_why(error)}") from None
     connection: Connection | None = None
@@ -140,11 +140,11 @@ async def _from_kubeconfig(paths: list[Path], context: str | None) -> Connection
     async def credentials(renew: bool) -> str:
         # A plug-in that does not say when its answer runs out is asked again only when the server refuses it.
         if renew:
-            vars(found).pop("exec_plugin_expiry", None)
-        elif connection is not None and _runs_plugin(found) and not hasattr(found, "exec_plugin_expiry"):
+            vars(login).pop("exec_plugin_expiry", None)
+        elif connection is not None and _runs_plugin(login) and not hasattr(login, "exec_plugin_expiry"):
             return _token(configuration)
         try:
-            await found.load_and_set(configuration)
+            await login.load_and_set(configuration)
             if connection is not None:
                 _load_certificate(connection.tls, configuration)
         except Exception as error:  # noqa: BLE001 - as above, and what plug-ins and issuers of tokens make it raise
@@ -227,8 +227,8 @@ def _persister(merged: Any) -> Callable[[object], None]:
     return persist
 
 
-def _runs_plugin(found: Any) -> bool:
-    return "exec" in found._user  # noqa: SLF001 - the library's own way to ask, see its refresh_token
+def _runs_plugin(login: Any) -> bool:
+    return "exec" in login._user  # noqa: SLF001 - the library's own way to ask, see its refresh_token
 
 
 def _token(configuration: Any) -> str:

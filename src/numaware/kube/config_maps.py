@@ -9,8 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from numaware.kube.client import Client
-from numaware.kube.decoding import DecodeError, Metadata, Reader, Wire
-from numaware.kube.errors import ApiError
+from numaware.kube.decoding import Metadata, Reader, Wire
 from numaware.kube.resources import CONFIG_MAPS
 
 
@@ -28,14 +27,14 @@ async def read(client: Client, name: str, namespace: str) -> ConfigMap:
     return _decoded(await client.get(CONFIG_MAPS, name, namespace))
 
 
-async def write(client: Client, found: ConfigMap, key: str, text: str) -> ConfigMap:
+async def write(client: Client, before: ConfigMap, key: str, text: str) -> ConfigMap:
     """Another text under a key that is there; `ApiError.conflict` if anybody has written the map since it was read."""
     place = key.replace("~", "~0").replace("/", "~1")
     patch = [
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": found.version},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": before.version},
         {"op": "replace", "path": f"/data/{place}", "value": text},
     ]
-    return _decoded(await client.patch(CONFIG_MAPS, found.name, patch, found.namespace, kind="json"))
+    return _decoded(await client.patch(CONFIG_MAPS, before.name, patch, before.namespace, kind="json"))
 
 
 class _ConfigMap(Wire):
@@ -47,9 +46,6 @@ _CONFIG_MAP = Reader("ConfigMap", _ConfigMap)
 
 
 def _decoded(answer: bytes) -> ConfigMap:
-    try:
-        wire = _CONFIG_MAP.read(answer)
-    except DecodeError as error:
-        raise ApiError(0, "BadAnswer", str(error)) from None
-    found = wire.metadata
-    return ConfigMap(found.name, found.namespace, found.resource_version, wire.data or {})
+    wire = _CONFIG_MAP.answered(answer)
+    metadata = wire.metadata
+    return ConfigMap(metadata.name, metadata.namespace, metadata.resource_version, wire.data or {})

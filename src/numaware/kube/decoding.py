@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from numaware.kube.errors import ApiError
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 
@@ -106,6 +107,13 @@ class Reader(Generic[_Wire]):
             return self._decoder.decode(raw)
         except _UNREADABLE as error:
             raise self.refused(raw, str(error)) from None
+
+    def answered(self, answer: bytes) -> _Wire:
+        """The same for the answer to a call, which has failed if it is not such an object: `ApiError`."""
+        try:
+            return self.read(answer)
+        except DecodeError as error:
+            raise ApiError(0, "BadAnswer", str(error)) from None
 
     def name_of(self, raw: bytes | msgspec.Raw) -> str:
         """The name of an object that may be wrong in every other way; `DecodeError` if it has none."""

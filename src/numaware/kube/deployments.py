@@ -9,8 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from numaware.kube.client import Client
-from numaware.kube.decoding import DecodeError, Metadata, Reader, Wire
-from numaware.kube.errors import ApiError
+from numaware.kube.decoding import Metadata, Reader, Wire
 from numaware.kube.resources import DEPLOYMENTS
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
@@ -96,10 +95,7 @@ _DEPLOYMENT = Reader("Deployment", _Deployment)
 
 
 def _decoded(answer: bytes) -> Rollout:
-    try:
-        wire = _DEPLOYMENT.read(answer)
-    except DecodeError as error:
-        raise ApiError(0, "BadAnswer", str(error)) from None
+    wire = _DEPLOYMENT.answered(answer)
     status = wire.status or _Status()
     metadata = wire.spec.template.metadata or _TemplateMetadata()
     return Rollout(

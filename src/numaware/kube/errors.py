@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -59,19 +60,28 @@ class _Status(msgspec.Struct):
 
 
 _STATUS = msgspec.json.Decoder(_Status)
+_T = TypeVar("_T")
+
+
+def decoded(decoder: msgspec.json.Decoder[_T], answer: bytes, what: str) -> _T:
+    """The value in an answer; `ApiError` if the server answered with something else than `what`."""
+    try:
+        return decoder.decode(answer)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ApiError(0, "BadAnswer", f"{what} that cannot be read: {error}") from None
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes | msgspec.Raw) -> ApiError:
     """The error for an answer that is not a success, in the server's own words where it has some."""
     try:
-        told = _STATUS.decode(body)
+        said = _STATUS.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         # A proxy's page, for one.
-        told = _Status(message=bytes(memoryview(body)[:_MOST_TEXT]).decode(errors="replace"))
+        said = _Status(message=bytes(memoryview(body)[:_MOST_TEXT]).decode(errors="replace"))
     after = headers.get("Retry-After", "")
     return ApiError(
-        status or told.code,
-        told.reason or "Unknown",
-        told.message or "the server gave no message",
+        status or said.code,
+        said.reason or "Unknown",
+        said.message or "the server gave no message",
         retry_after=float(after) if after.isascii() and after.isdigit() and len(after) < 9 else None,
     )

@@ -54,7 +54,7 @@ class Subject(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = "v1"
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _EventKey(msgspec.Struct, frozen=True):
     """All that makes two events the same."""
 
     about: Subject
@@ -68,7 +68,7 @@ class _Told(msgspec.Struct, frozen=True):
 class _Word(NamedTuple):
     """An event as it was told, and when, by both clocks."""
 
-    told: _Told
+    key: _EventKey
     since: float
     stamp: datetime
 
@@ -76,7 +76,7 @@ class _Word(NamedTuple):
 class _Series(msgspec.Struct):
     """One event and its repeats."""
 
-    told: _Told
+    key: _EventKey
     first: datetime
     last: datetime
     began: float
@@ -119,7 +119,7 @@ class EventWriter:
         self._dice = dice or random.SystemRandom()
         self._clock = clock
         self._now = now
-        self._series: OrderedDict[_Told, _Series] = OrderedDict()
+        self._series: OrderedDict[_EventKey, _Series] = OrderedDict()
         self._queue: deque[_Series] = deque()
         # Normal events that stand back.
         self._patient: deque[_Word] = deque()
@@ -163,8 +163,8 @@ class EventWriter:
         if len(self._queue) + len(self._patient) >= self._limit:
             self.dropped += 1
             return
-        told = _Told(about, kind, reason[:_MOST_WORD], action[:_MOST_WORD], _shortened(note), related)
-        word = _Word(told, self._clock(), self._now())
+        key = _EventKey(about, kind, reason[:_MOST_WORD], action[:_MOST_WORD], _shortened(note), related)
+        word = _Word(key, self._clock(), self._now())
         if kind == "Normal" and self._holds > 0:
             # Whether it is a repeat can wait too.
             self._patient.append(word)
@@ -181,17 +181,17 @@ class EventWriter:
 
     def _counted(self, word: _Word) -> _Series | None:
         """The series that the event begins or goes on with; None if it is not to be written now."""
-        told = word.told
-        series = self._series.get(told)
+        key = word.key
+        series = self._series.get(key)
         if series is None or word.since - series.began >= _SERIES_SECONDS:
-            series = self._series[told] = _Series(told, word.stamp, word.stamp, word.since)
-            self._series.move_to_end(told)
+            series = self._series[key] = _Series(key, word.stamp, word.stamp, word.since)
+            self._series.move_to_end(key)
             if len(self._series) > _MOST_REMEMBERED:
                 self._series.popitem(last=False)
             return series
         series.count += 1
         series.last = word.stamp
-        self._series.move_to_end(told)
+        self._series.move_to_end(key)
         if series.queued or (series.written is not None and word.since - series.written < _REWRITE_SECONDS):
             return None
         series.queued = True
@@ -220,7 +220,7 @@ class EventWriter:
                 self._problem = ""
             except ApiError as error:
                 self.failed += 1
-                self._series.pop(series.told, None)
+                self._series.pop(series.key, None)
                 if error.message != self._problem:
                     self._problem = error.message
                     self._on_problem(str(error))
@@ -253,7 +253,7 @@ class EventWriter:
                     await self._waiting.wait()
 
     async def _write(self, series: _Series) -> None:
-        about = series.told.about
+        about = series.key.about
         # An event about what has no namespace lives in this one.
         namespace = about.namespace or "default"
         if series.name:
@@ -267,10 +267,10 @@ class EventWriter:
                 return
         suffix = f".{self._dice.getrandbits(64):016x}"
         series.name = about.name[: _MOST_NAME - len(suffix)].rstrip(".-") + suffix
-        await self._client.create_event(namespace, self._body(series, namespace), within=_WRITE_SECONDS)
+        await self._client.create(EVENTS, self._body(series, namespace), namespace, within=_WRITE_SECONDS)
 
     def _body(self, series: _Series, namespace: str) -> dict[str, object]:
-        told = series.told
+        key = series.key
         body: dict[str, object] = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
@@ -278,14 +278,14 @@ class EventWriter:
             "eventTime": micro_time(series.first),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
-            "type": told.kind,
-            "reason": told.reason,
-            "action": told.action,
-            "note": told.note,
-            "regarding": told.about,
+            "type": key.kind,
+            "reason": key.reason,
+            "action": key.action,
+            "note": key.note,
+            "regarding": key.about,
         }
-        if told.related is not None:
-            body["related"] = told.related
+        if key.related is not None:
+            body["related"] = key.related
         # A count of one is no series.
         if series.count > 1:
             body["series"] = {"count": series.count, "lastObservedTime": micro_time(series.last)}

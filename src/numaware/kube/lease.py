@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from numaware.kube.client import Client
-from numaware.kube.errors import ApiError
+from numaware.kube.errors import ApiError, decoded
 from numaware.kube.microtime import micro_time
 from numaware.kube.resources import LEASES
 from numaware.kube.transport import Clock, Sleep
@@ -172,7 +172,8 @@ class Election:
 
     async def _read(self, within: float) -> _Lease:
         try:
-            return _decoded(await self._client.get(LEASES, self._name, self._namespace, within=within))
+            answer = await self._client.get(LEASES, self._name, self._namespace, within=within)
+            return decoded(_LEASE, answer, "a lease")
         except ApiError as error:
             if not error.not_found:
                 raise
@@ -191,8 +192,8 @@ class Election:
         """Whether the record is ours already, nobody's, or one that its holder has not renewed for too long."""
         if self._record is None or self._record.holder in {"", self.identity}:
             return True
-        told = self._record.spec.get("leaseDurationSeconds")
-        lasts = told if isinstance(told, int) and told > 0 else self._lease
+        stated = self._record.spec.get("leaseDurationSeconds")
+        lasts = stated if isinstance(stated, int) and stated > 0 else self._lease
         return self._clock() - self._unchanged_since >= lasts
 
     def _record_of_ours(self) -> _Lease:
@@ -225,7 +226,7 @@ class Election:
                 raise
             self._record = None
             return False
-        self._observe(_decoded(answer))
+        self._observe(decoded(_LEASE, answer, "a lease"))
         return True
 
     async def _release(self) -> None:
@@ -243,10 +244,3 @@ class Election:
                 )
                 if await self._write(freed, _RELEASE_SECONDS):
                     return
-
-
-def _decoded(answer: bytes) -> _Lease:
-    try:
-        return _LEASE.decode(answer)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ApiError(0, "BadAnswer", f"a lease that cannot be read: {error}") from None

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from numaware.kube.decoding import Metadata, OwnerReference, Reader, Wire, count
+from numaware.kube.decoding import Metadata, Reader, Wire, count
 from numaware.kube.pods import Condition
 from numaware.workload.demand import Amounts
 from numaware.workload.scheduling import OWN_ANNOTATIONS, Effect, Labels
@@ -55,7 +55,7 @@ def decode(raw: bytes | msgspec.Raw) -> LiveNode:
         allocatable, capacity = _amounts(status.allocatable), _amounts(status.capacity)
     except ValueError as error:
         raise _NODE.refused(raw, str(error)) from None
-    ready = next((found.status for found in status.conditions or () if found.type == "Ready"), "")
+    ready = next((one.status for one in status.conditions or () if one.type == "Ready"), "")
     return LiveNode(
         name=metadata.name,
         uid=metadata.uid,
@@ -75,11 +75,6 @@ def decode(raw: bytes | msgspec.Raw) -> LiveNode:
         created=metadata.creation_timestamp,
         deletion=metadata.deletion_timestamp,
     )
-
-
-def owner_reference(node: LiveNode) -> OwnerReference:
-    """For objects that are to be gone when the node is."""
-    return OwnerReference(kind="Node", name=node.name, uid=node.uid, api_version="v1")
 
 
 def _amounts(amounts: Mapping[str, str | int] | None) -> Amounts:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from numaware.kube.client import Client
-from numaware.kube.decoding import DecodeError, Metadata, Reader, Wire
-from numaware.kube.errors import ApiError
+from numaware.kube.decoding import Metadata, Reader, Wire
 from numaware.kube.resources import OENUMAS
 
 
@@ -29,14 +28,14 @@ async def read(client: Client, name: str, namespace: str) -> Oenuma:
     return _decoded(await client.get(OENUMAS, name, namespace))
 
 
-async def write(client: Client, found: Oenuma, update_enable: str) -> Oenuma:
+async def write(client: Client, before: Oenuma, update_enable: str) -> Oenuma:
     """Another word; `ApiError.conflict` if anybody has written the object since it was read."""
     # Sent once and no more, as in `config_maps`. To add what is there is to replace it.
     patch = [
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": found.version},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": before.version},
         {"op": "add", "path": "/spec/updateenable", "value": update_enable},
     ]
-    return _decoded(await client.patch(OENUMAS, found.name, patch, found.namespace, kind="json"))
+    return _decoded(await client.patch(OENUMAS, before.name, patch, before.namespace, kind="json"))
 
 
 class _Spec(Wire):
@@ -52,9 +51,6 @@ _OENUMA = Reader("Oenuma", _Oenuma)
 
 
 def _decoded(answer: bytes) -> Oenuma:
-    try:
-        wire = _OENUMA.read(answer)
-    except DecodeError as error:
-        raise ApiError(0, "BadAnswer", str(error)) from None
-    found = wire.metadata
-    return Oenuma(found.name, found.namespace, found.resource_version, wire.spec.updateenable)
+    wire = _OENUMA.answered(answer)
+    metadata = wire.metadata
+    return Oenuma(metadata.name, metadata.namespace, metadata.resource_version, wire.spec.updateenable)

@@ -65,7 +65,6 @@ class LivePod(msgspec.Struct, frozen=True):
     created: datetime | None
     deletion: datetime | None
     scheduled: Condition | None
-    nominated: str
     owners: tuple[OwnerReference, ...]
     predicted: str
     observed: str
@@ -129,8 +128,7 @@ def decode(raw: bytes | Raw) -> LivePod:
         message=status.message,
         created=metadata.creation_timestamp,
         deletion=metadata.deletion_timestamp,
-        scheduled=next((found for found in status.conditions or () if found.type == "PodScheduled"), None),
-        nominated=status.nominated_node_name,
+        scheduled=next((one for one in status.conditions or () if one.type == "PodScheduled"), None),
         owners=owners,
         predicted=annotations.get(PLACEMENT_PREDICTED, ""),
         observed=annotations.get(PLACEMENT_OBSERVED, ""),
@@ -214,7 +212,6 @@ class _Status(Wire, omit_defaults=True):
     reason: str = ""
     message: str = ""
     qos_class: str = ""
-    nominated_node_name: str = ""
     conditions: tuple[Condition, ...] | None = None
 
 

@@ -197,7 +197,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         """Take everything as it is now; what is not in it is gone."""
-        found: set[str] = set()
+        listed: set[str] = set()
         version = ""
         self.lists += 1
         async with aclosing(
@@ -217,16 +217,16 @@ class Reflector(Generic[T]):
                 for raw in page.items:
                     metadata = self._head(raw)
                     if metadata is not None:
-                        found.add(metadata.key)
+                        listed.add(metadata.key)
                         self._take(metadata, raw)
                 version = page.version
-        self._keep_only(found)
+        self._keep_only(listed)
         self._version = version
         self.synced.set()
 
     async def _watch(self, version: str) -> None:
         """Follow the changes until the server ends the stream."""
-        began, told = self._clock(), False
+        began, spoke = self._clock(), False
         seconds = round(self._dice.uniform(*_WATCH_SECONDS))
         async with aclosing(
             self._client.watch(
@@ -240,9 +240,9 @@ class Reflector(Generic[T]):
         ) as events:
             async for event in events:
                 self._contact()
-                told = True
+                spoke = True
                 self._follow(event)
-        if not told and self._clock() - began < _SHORT_SECONDS:
+        if not spoke and self._clock() - began < _SHORT_SECONDS:
             raise ApiError(0, "ShortWatch", "the server ended the watch at once")
         self._contact()
 
@@ -303,9 +303,9 @@ class Reflector(Generic[T]):
         if old is not None:
             self._on_change(Change(key, old, None))
 
-    def _keep_only(self, found: set[str]) -> None:
+    def _keep_only(self, listed: set[str]) -> None:
         for key in [*self._items, *self._unreadable]:
-            if key not in found:
+            if key not in listed:
                 self._drop(key)
 
     def _report(self, key: str, message: str) -> None:

@@ -6,15 +6,12 @@ Both are objects that are created and never kept; the answer stands in their sta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
 
 import msgspec
 
 from numaware.kube.client import Client
-from numaware.kube.errors import ApiError
+from numaware.kube.errors import decoded
 from numaware.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
-
-_Answer = TypeVar("_Answer")
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -45,6 +42,10 @@ class _AccessReview(msgspec.Struct):
     status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
 
 
+_TOKEN_REVIEW = msgspec.json.Decoder(_TokenReview)
+_ACCESS_REVIEW = msgspec.json.Decoder(_AccessReview)
+
+
 class Reviews:
     """The questions, each answered or given up (`ApiError`) within so many seconds."""
 
@@ -57,7 +58,7 @@ class Reviews:
         spec = {"token": token, "audiences": [audience]} if audience else {"token": token}
         body = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": spec}
         data = await self._client.create(TOKEN_REVIEWS, body, within=self._seconds)
-        status = _decoded(data, _TokenReview).status
+        status = decoded(_TOKEN_REVIEW, data, "a review").status
         # A server that knows nothing of audiences says yes without naming one.
         meant = not audience or audience in status.audiences
         return status.user if status.authenticated and status.user.username and meant else None
@@ -77,12 +78,5 @@ class Reviews:
             "spec": spec,
         }
         data = await self._client.create(SUBJECT_ACCESS_REVIEWS, body, within=self._seconds)
-        status = _decoded(data, _AccessReview).status
+        status = decoded(_ACCESS_REVIEW, data, "a review").status
         return status.allowed and not status.denied
-
-
-def _decoded(data: bytes, kind: type[_Answer]) -> _Answer:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ApiError(0, "BadAnswer", f"a review that cannot be read: {error}") from None

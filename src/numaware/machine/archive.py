@@ -137,7 +137,7 @@ class _Header(NamedTuple):
 
 
 def _entries(blocks: _Blocks) -> dict[str, Entry]:
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     kept = 0
     for count, header in enumerate(_headers(blocks)):
         if count >= MAX_MEMBERS:
@@ -151,18 +151,18 @@ def _entries(blocks: _Blocks) -> dict[str, Entry]:
             kept += len(content)
             if kept > MAX_KEPT_BYTES:
                 raise _BadTarError(f"holds more than {MAX_KEPT_BYTES >> 20} MiB of files")
-            found[name] = Folder() if is_folder else content
+            entries[name] = Folder() if is_folder else content
             continue
         blocks.skip(header.size)
         if is_folder:
-            found[name] = Folder()
+            entries[name] = Folder()
         elif header.kind in _REGULAR:
-            found[name] = TooLarge()
+            entries[name] = TooLarge()
         elif header.kind == b"2":
-            found[name] = Link(header.link)
-        elif header.kind == b"1" and (other := found.get(_inside(header.link))) is not None:
-            found[name] = other
-    return found
+            entries[name] = Link(header.link)
+        elif header.kind == b"1" and (other := entries.get(_inside(header.link))) is not None:
+            entries[name] = other
+    return entries
 
 
 def _headers(blocks: _Blocks) -> Iterator[_Header]:
@@ -188,22 +188,19 @@ def _headers(blocks: _Blocks) -> Iterator[_Header]:
             header.kind,
             override.get("path", header.name),
             override.get("linkpath", header.link),
-            header.size if header.kind in _BARE else _size(override, header),
+            _number(override["size"].encode(), base=10)
+            if "size" in override and header.kind not in _BARE
+            else header.size,
         )
         override = {}
-
-
-def _size(override: dict[str, str], header: _Header) -> int:
-    return _number(override["size"].encode(), base=10) if "size" in override else header.size
 
 
 def _is_header(block: bytes) -> bool:
     """Whether the block has the right checksum, which counts its own field as blanks."""
     field = block[148:156]
     written = field.strip(b"\x00 ")
-    return bool(written and _OCTAL.match(written)) and int(written, 8) == sum(block) - sum(field) + 8 * ord(
-        " "
-    )
+    expected = sum(block) - sum(field) + 8 * ord(" ")
+    return bool(written and _OCTAL.match(written)) and int(written, 8) == expected
 
 
 def _parse(block: bytes) -> _Header:

@@ -9,26 +9,22 @@ those of one core with the core, those of a whole NUMA node with the node, and w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, get_args
 
 import msgspec
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
-from numaware.machine.homes import home_nodes, near_by_distance
+from numaware.machine.numa_of_cpus import home_nodes, near_by_distance
 from numaware.machine.textfile import check_size
-from numaware.machine.topology import Cache, CacheType, Cpu, HugePages, Machine, NumaNode
+from numaware.machine.topology import Cache, CacheType, Cpu, HugePages, Machine, NumaNode, ordered_caches
 
 MAX_CORES = 16_384
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _NodeId = Annotated[int, msgspec.Meta(ge=0, le=MAX_ID)]
 
-_CACHE_TYPES: dict[str, CacheType] = {
-    "Data": "Data",
-    "Instruction": "Instruction",
-    "Unified": "Unified",
-}
+_CACHE_TYPES: dict[str, CacheType] = {kind: kind for kind in get_args(CacheType)}
 
 
 class _HugePagesInfo(msgspec.Struct):
@@ -125,20 +121,15 @@ def _threads(node: _NodeInfo) -> CpuSet:
 
 
 def _cpus(topology: Sequence[_NodeInfo], homes: dict[int, int]) -> tuple[Cpu, ...]:
-    found: dict[int, Cpu] = {}
+    by_id: dict[int, Cpu] = {}
     for node in topology:
         for core in node.cores or []:
             siblings = CpuSet(core.thread_ids or [])
             for thread in siblings:
-                cpu = Cpu(
-                    id=thread,
-                    package=core.socket_id,
-                    core=core.core_id,
-                    numa=homes[thread],
-                    siblings=siblings,
-                )
-                found.setdefault(thread, cpu)
-    return tuple(found[cpu] for cpu in homes)
+                numa = homes[thread]
+                cpu = Cpu(thread, package=core.socket_id, core=core.core_id, numa=numa, siblings=siblings)
+                by_id.setdefault(thread, cpu)
+    return tuple(by_id[cpu] for cpu in homes)
 
 
 def _caches(topology: Sequence[_NodeInfo], cpus_of: dict[int, CpuSet]) -> tuple[Cache, ...]:
@@ -155,9 +146,7 @@ def _caches(topology: Sequence[_NodeInfo], cpus_of: dict[int, CpuSet]) -> tuple[
     for (level, kind, _, _), (cpus, size) in shared.items():
         if kind in _CACHE_TYPES and cpus:
             caches.add(Cache(level, _CACHE_TYPES[kind], cpus, size))
-    return tuple(
-        sorted(caches, key=lambda cache: (cache.level, cache.type, cache.cpus.first(), cache.cpus.mask))
-    )
+    return ordered_caches(caches)
 
 
 def _private_caches(topology: Sequence[_NodeInfo], cpus_of: dict[int, CpuSet]) -> Iterator[Cache]:

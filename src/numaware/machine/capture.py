@@ -13,13 +13,12 @@ import gzip
 import io
 import posixpath
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import IO
 
 from numaware.machine import sysfs
 from numaware.machine.archive import Entry, Folder, Link
-from numaware.machine.topology import Machine
-from numaware.machine.tree import ArchiveTree, Kind, Tree
+from numaware.machine.tree import Kind, Tree
 
 # Of these files only the lines that match (or do not) are kept: the rest is of no use, and changes by the second.
 _LINES = (
@@ -118,10 +117,6 @@ class Capture:
         entries = {path: entry for path, entry in recording.recorded().items() if path not in self.unreadable}
         self.entries = _with_own_process(entries if with_identity else without_identity(entries))
 
-    def shown(self) -> Machine:
-        """The machine as a reader of the capture will see it."""
-        return sysfs.read(ArchiveTree(self.entries, "capture"))
-
 
 def without_identity(entries: dict[str, Entry]) -> dict[str, Entry]:
     """The same entries without what tells one machine from its twin."""
@@ -166,14 +161,14 @@ def _replaced(text: str, stand_ins: dict[str, int]) -> str:
     """The text with each identity replaced by a number of the same form, the same one every time."""
 
     def stand_in(match: re.Match[str]) -> str:
-        found = match[0]
-        digits = match["digits"] or match["cpu"] or found
+        identity = match[0]
+        digits = match["digits"] or match["cpu"] or identity
         if not digits.strip("0-:_"):
-            return found
+            return identity
         number = stand_ins.setdefault(digits.lower(), len(stand_ins) + 1)
         left = list(f"{number:0{len(digits)}}")
         changed = "".join(letter if letter in "-_:" else left.pop() for letter in reversed(digits))
-        return found.removesuffix(digits) + changed[::-1]
+        return identity.removesuffix(digits) + changed[::-1]
 
     return _IDENTITIES.sub(stand_in, text)
 
@@ -186,23 +181,17 @@ def write(entries: dict[str, Entry], stream: IO[bytes]) -> None:
         gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for path in _ordered(entries):
+        for path in sorted(filter(None, entries)):
             entry = entries[path]
             member = tarfile.TarInfo(path)
             if isinstance(entry, bytes):
                 member.size, member.mode = len(entry), 0o644
-                archive.addfile(member, io.BytesIO(entry))
             elif isinstance(entry, Link):
                 member.type, member.mode = tarfile.SYMTYPE, 0o777
                 member.linkname = _relative(entry.target, path)
-                archive.addfile(member)
             else:
                 member.type, member.mode = tarfile.DIRTYPE, 0o755
-                archive.addfile(member)
-
-
-def _ordered(entries: dict[str, Entry]) -> Iterable[str]:
-    return sorted(path for path in entries if path)
+            archive.addfile(member, io.BytesIO(entry) if isinstance(entry, bytes) else None)
 
 
 def _relative(target: str, path: str) -> str:

@@ -15,10 +15,9 @@ node. SYS: between NUMA nodes, or nothing is known that would bring the two clos
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Literal
 
-from numaware.machine.topology import Link, Machine, PciDevice
+from numaware.machine.topology import Machine, PciDevice
 
 Closeness = Literal["PIX", "PXB", "PHB", "NODE", "SYS"]
 
@@ -62,14 +61,6 @@ class PciTree:
         local = function.local_cpus
         within = [node for node, cpus in self._nodes.items() if local and local <= cpus]
         return within[0] if len(within) == 1 else None
-
-
-def device_links(machine: Machine) -> tuple[Link, ...]:
-    """The closeness of every two named devices that have a PCI function, in the order of the devices."""
-    tree = PciTree(machine)
-    known = {function.address for function in machine.pci}
-    placed = [(device.name, device.pci) for device in machine.devices if device.pci and device.pci in known]
-    return tuple(Link(a, b, tree.closeness(at_a, at_b)) for (a, at_a), (b, at_b) in combinations(placed, 2))
 
 
 def _bus(address: str) -> str:

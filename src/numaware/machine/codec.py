@@ -8,19 +8,17 @@ missing ones take the model's defaults, and derived ones (packages, counts) are 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
 from numaware.machine.topology import (
+    Bytes,
     Cache,
-    CacheType,
-    CoreKind,
     Cpu,
     Device,
-    DeviceKind,
     HugePages,
     Link,
     Machine,
@@ -32,8 +30,9 @@ from numaware.machine.topology import (
 # Sizes up to this many bytes cover a 65,536-CPU machine; more is not a topology.
 MAX_JSON_BYTES = 64 << 20
 
-_Amount = Annotated[int, msgspec.Meta(ge=0)]
 _Numbered = TypeVar("_Numbered", Cpu, NumaNode)
+# What is written only where it is not this.
+_LEFT_OUT = {"cluster": None, "allowed": True}
 _PAGE_SUFFIXES = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 
 
@@ -55,18 +54,15 @@ def to_builtins(machine: Machine) -> dict[str, Any]:
             "vendor": machine.vendor,
             "product": machine.product,
         },
-        "cpus": [_cpu(cpu) for cpu in machine.cpus],
-        "packages": [{"id": p.id, "cpus": str(p.cpus), "numa": list(p.numa)} for p in machine.packages],
+        "cpus": _plain(machine.cpus),
+        "packages": _plain(machine.packages),
         "coreCount": machine.core_count,
         "cpuCount": len(machine.online),
-        "caches": [
-            {"level": c.level, "type": c.type, "cpus": str(c.cpus), "sizeBytes": c.size_bytes}
-            for c in machine.caches
-        ],
+        "caches": _plain(machine.caches),
         "numa": [_node(node) for node in machine.numa],
-        "pci": [_pci(device) for device in machine.pci],
-        "devices": [_device(device) for device in machine.devices],
-        "links": [{"a": link.a, "b": link.b, "type": link.type} for link in machine.links],
+        "pci": _plain(machine.pci),
+        "devices": _plain(machine.devices),
+        "links": _plain(machine.links),
         "memoryBytes": machine.memory_bytes,
         "offlineCpus": str(machine.offline),
         "isolatedCpus": str(machine.isolated),
@@ -108,126 +104,46 @@ def page_size_bytes(name: str) -> int:
     raise ValueError(f"{name[:40]!r} is not a page size (expected a form such as 2Mi or 1Gi)")
 
 
-def _cpu(cpu: Cpu) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "id": cpu.id,
-        "online": cpu.online,
-        "package": cpu.package,
-        "die": cpu.die,
-        "core": cpu.core,
-        "numa": cpu.numa,
-        "siblings": str(cpu.siblings),
-        "kind": cpu.kind,
-    }
-    if cpu.cluster is not None:
-        document["cluster"] = cpu.cluster
-    if not cpu.allowed:
-        document["allowed"] = False
-    return document
+def _plain(values: Iterable[msgspec.Struct]) -> list[dict[str, Any]]:
+    """Values by the names and in the order of their fields."""
+    plain = (msgspec.to_builtins(value, enc_hook=str) for value in values)
+    return [
+        {
+            name: list(field) if isinstance(field, tuple) else field
+            for name, field in document.items()
+            if name not in _LEFT_OUT or field is not _LEFT_OUT[name]
+        }
+        for document in plain
+    ]
 
 
 def _node(node: NumaNode) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "id": node.id,
-        "cpus": str(node.cpus),
-        "memoryBytes": node.memory_bytes,
-        "hugepages": {
-            page_size_name(pool.size_bytes): {"total": pool.total, "free": pool.free}
-            for pool in node.hugepages
-        },
-        "distances": {str(other): distance for other, distance in node.distances},
-        "kind": node.kind,
-        "nearestCpus": str(node.nearest_cpus),
+    (document,) = _plain([node])
+    document["hugepages"] = {
+        page_size_name(pool.size_bytes): {"total": pool.total, "free": pool.free} for pool in node.hugepages
     }
-    if not node.allowed:
-        document["allowed"] = False
+    document["distances"] = {str(other): distance for other, distance in node.distances}
     return document
-
-
-def _pci(device: PciDevice) -> dict[str, Any]:
-    return {
-        "address": device.address,
-        "class": device.class_code,
-        "vendor": device.vendor,
-        "device": device.device,
-        "driver": device.driver,
-        "numa": device.numa,
-        "localCpus": None if device.local_cpus is None else str(device.local_cpus),
-        "parent": device.parent,
-        "virtualFunctionOf": device.virtual_function_of,
-    }
-
-
-def _device(device: Device) -> dict[str, Any]:
-    return {
-        "name": device.name,
-        "kind": device.kind,
-        "pci": device.pci,
-        "cpus": None if device.cpus is None else str(device.cpus),
-        "numa": device.numa,
-        "alias": device.alias,
-    }
 
 
 class _Wire(msgspec.Struct, rename="camel"):
     """A JSON object as it stands on the wire: camelCase keys, unknown ones ignored."""
 
 
-class _CpuWire(_Wire):
-    id: int
-    online: bool = True
-    allowed: bool = True
-    package: int | None = None
-    die: int | None = None
-    cluster: int | None = None
-    core: int | None = None
-    numa: int | None = None
-    siblings: CpuSet = EMPTY
-    kind: CoreKind | None = None
-
-
-class _CacheWire(_Wire):
-    level: int
-    type: CacheType
-    cpus: CpuSet
-    size_bytes: _Amount | None = None
-
-
 class _PoolWire(_Wire):
-    total: _Amount
-    free: _Amount | None = None
+    total: Bytes
+    free: Bytes | None = None
 
 
 class _NodeWire(_Wire):
     id: int
     cpus: CpuSet = EMPTY
-    memory_bytes: _Amount | None = None
+    memory_bytes: Bytes | None = None
     hugepages: dict[str, _PoolWire] = {}
-    distances: dict[_Amount, _Amount] = {}
+    distances: dict[Bytes, Bytes] = {}
     kind: MemoryKind | None = None
     nearest_cpus: CpuSet = EMPTY
     allowed: bool = True
-
-
-class _PciWire(_Wire):
-    address: str
-    class_code: str = msgspec.field(name="class", default="000000")
-    vendor: str = ""
-    device: str = ""
-    driver: str | None = None
-    numa: int | None = None
-    local_cpus: CpuSet | None = None
-    parent: str | None = None
-    virtual_function_of: str | None = None
-
-
-class _DeviceWire(_Wire):
-    name: str
-    kind: DeviceKind = "other"
-    pci: str | None = None
-    cpus: CpuSet | None = None
-    numa: int | None = None
-    alias: str | None = None
 
 
 class _IdentityWire(_Wire):
@@ -238,18 +154,18 @@ class _IdentityWire(_Wire):
 
 
 class _MachineWire(_Wire):
-    cpus: list[_CpuWire]
+    cpus: list[Cpu]
     numa: list[_NodeWire]
     machine: _IdentityWire = msgspec.field(default_factory=_IdentityWire)
-    caches: list[_CacheWire] = []
-    pci: list[_PciWire] = []
-    devices: list[_DeviceWire] = []
-    links: list[Link] = []
-    memory_bytes: _Amount | None = None
-    stated_core_count: _Amount | None = None
+    caches: tuple[Cache, ...] = ()
+    pci: tuple[PciDevice, ...] = ()
+    devices: tuple[Device, ...] = ()
+    links: tuple[Link, ...] = ()
+    memory_bytes: Bytes | None = None
+    stated_core_count: Bytes | None = None
     isolated_cpus: CpuSet = EMPTY
     nohz_full_cpus: CpuSet = EMPTY
-    warnings: list[str] = []
+    warnings: tuple[str, ...] = ()
 
 
 def decode(data: bytes, source: str = "topology JSON") -> Machine:
@@ -270,45 +186,44 @@ def _machine(wire: _MachineWire) -> Machine:
         vendor=identity.vendor,
         product=identity.product,
         model=identity.model,
-        cpus=_unique("CPU", (Cpu(**_fields(cpu)) for cpu in sorted(wire.cpus, key=lambda cpu: cpu.id))),
-        caches=tuple(Cache(**_fields(cache)) for cache in wire.caches),
+        cpus=_unique("CPU", sorted(wire.cpus, key=lambda cpu: cpu.id)),
+        caches=wire.caches,
         numa=_unique("NUMA node", (_numa_node(node) for node in sorted(wire.numa, key=lambda node: node.id))),
-        pci=tuple(PciDevice(**_fields(device)) for device in wire.pci),
-        devices=tuple(Device(**_fields(device)) for device in wire.devices),
-        links=tuple(wire.links),
+        pci=wire.pci,
+        devices=wire.devices,
+        links=wire.links,
         isolated=wire.isolated_cpus,
         nohz_full=wire.nohz_full_cpus,
         memory_bytes=wire.memory_bytes,
         stated_core_count=wire.stated_core_count,
-        warnings=tuple(wire.warnings),
+        warnings=wire.warnings,
     )
 
 
 def _numa_node(wire: _NodeWire) -> NumaNode:
-    fields = _fields(wire)
     pools = {page_size_bytes(name): pool for name, pool in wire.hugepages.items()}
     if len(pools) < len(wire.hugepages):
         raise ValueError(f"NUMA node {wire.id} lists a huge page size twice")
-    fields["hugepages"] = tuple(
-        HugePages(size, pools[size].total, pools[size].free) for size in sorted(pools)
+    return NumaNode(
+        **{
+            **msgspec.structs.asdict(wire),
+            "hugepages": tuple(
+                HugePages(size, pools[size].total, pools[size].free) for size in sorted(pools)
+            ),
+            "distances": tuple(sorted(wire.distances.items())),
+        }
     )
-    fields["distances"] = tuple(sorted(wire.distances.items()))
-    return NumaNode(**fields)
 
 
 def _unique(what: str, items: Iterable[_Numbered]) -> tuple[_Numbered, ...]:
     """The items as a tuple; a bad or repeated id is an error, since everything else refers to items by id."""
-    found = tuple(items)
-    for index, item in enumerate(found):
+    unique = tuple(items)
+    for index, item in enumerate(unique):
         if not 0 <= item.id <= MAX_ID:
             raise ValueError(f"{what} id {item.id} is not between 0 and {MAX_ID}")
-        if index and found[index - 1].id == item.id:
+        if index and unique[index - 1].id == item.id:
             raise ValueError(f"{what} {item.id} is listed twice")
-    return found
-
-
-def _fields(wire: _Wire) -> dict[str, Any]:
-    return {name: getattr(wire, name) for name in wire.__struct_fields__}
+    return unique
 
 
 def _cpu_list(kind: type, value: Any) -> Any:

@@ -70,12 +70,13 @@ def _machine(a: Machine, b: Machine) -> list[Difference]:
         ("isolated CPUs", lambda machine: cpu_list(machine.isolated) or "none"),
         ("CPUs without timer tick (nohz_full)", lambda machine: cpu_list(machine.nohz_full) or "none"),
     ]
-    found = [
+    differences = [
         Difference("machine", "machine", what, fact(a), fact(b)) for what, fact in facts if fact(a) != fact(b)
     ]
     if not (a.numa or b.numa) and not _same_memory(a.memory_bytes, b.memory_bytes):
-        found.append(Difference("machine", "machine", "memory", *_sizes(a.memory_bytes, b.memory_bytes)))
-    return found
+        sizes = _sizes(a.memory_bytes, b.memory_bytes)
+        differences.append(Difference("machine", "machine", "memory", *sizes))
+    return differences
 
 
 def _nodes_per_package(machine: Machine) -> str:
@@ -93,13 +94,13 @@ def _nodes(a: Machine, b: Machine) -> list[Difference]:
     here, there = ({node.id: node for node in machine.numa} for machine in (a, b))
     # A CPU that only one machine has online is told as a difference of that CPU, not of its node.
     comparable = a.online & b.online if a.cpus and b.cpus else None
-    found: dict[tuple[str, str, str], list[int]] = {}
+    groups: dict[tuple[str, str, str], list[int]] = {}
     for number in sorted(here.keys() | there.keys()):
-        for what, left, right in _node(here.get(number), there.get(number), comparable):
-            found.setdefault((what, left, right), []).append(number)
+        for difference in _node(here.get(number), there.get(number), comparable):
+            groups.setdefault(difference, []).append(number)
     return [
         Difference("NUMA nodes", f"NUMA node{'s' * (len(ids) > 1)} {id_list(ids)}", *difference)
-        for difference, ids in found.items()
+        for difference, ids in groups.items()
     ]
 
 
@@ -153,23 +154,20 @@ def _cpus(a: Machine, b: Machine) -> list[Difference]:
     here, there = ({cpu.id: cpu for cpu in machine.cpus} for machine in (a, b))
     if not here or not there:
         return _all_or_nothing("CPUs", "CPUs", len(here), len(there))
-    found: dict[tuple[str, str, str], list[int]] = {}
+    groups: dict[tuple[str, str, str], list[int]] = {}
     repaired: list[int] = []
     for number in sorted(here.keys() | there.keys()):
         left, right = here.get(number), there.get(number)
         for difference in _cpu(left, right):
-            found.setdefault(difference, []).append(number)
+            groups.setdefault(difference, []).append(number)
         if left and right and len(left.siblings) == len(right.siblings) and left.siblings != right.siblings:
             repaired.append(number)
-    differences = [Difference("CPUs", _named_cpus(ids), *difference) for difference, ids in found.items()]
+    differences = [Difference("CPUs", _named_cpus(ids), *difference) for difference, ids in groups.items()]
     if repaired:
         first = repaired[0]
         pair = (cpu_list(machine[first].siblings) for machine in (here, there))
-        differences.append(
-            Difference(
-                "CPUs", _named_cpus(repaired), f"other thread siblings, CPU {first} for example:", *pair
-            )
-        )
+        what = f"other thread siblings, CPU {first} for example:"
+        differences.append(Difference("CPUs", _named_cpus(repaired), what, *pair))
     return differences
 
 
@@ -233,22 +231,17 @@ def _distances(a: Machine, b: Machine) -> list[Difference]:
     here, there = ({node.id: node.distances for node in machine.numa if node.distances} for machine in (a, b))
     if not here or not there:
         return _all_or_nothing("distances", "distances", len(here), len(there))
-    found: dict[tuple[int | None, int | None], list[tuple[int, int]]] = {}
+    groups: dict[tuple[int | None, int | None], list[str]] = {}
     both = here.keys() & there.keys()
     for number in sorted(node for node in both if here[node] != there[node]):
         left, right = dict(here[number]), dict(there[number])
         for other in sorted(both):
             if left.get(other) != right.get(other):
-                found.setdefault((left.get(other), right.get(other)), []).append((number, other))
+                groups.setdefault((left.get(other), right.get(other)), []).append(f"{number} to {other}")
     return [
-        Difference("distances", _pairs(pairs), "distance", _number(left), _number(right))
-        for (left, right), pairs in found.items()
+        Difference("distances", f"NUMA nodes {_some(pairs)}", "distance", _number(left), _number(right))
+        for (left, right), pairs in groups.items()
     ]
-
-
-def _pairs(pairs: list[tuple[int, int]]) -> str:
-    shown = [f"{a} to {b}" for a, b in pairs]
-    return f"NUMA nodes {_some(shown)}"
 
 
 # Devices
@@ -256,18 +249,16 @@ def _pairs(pairs: list[tuple[int, int]]) -> str:
 
 def _devices(a: Machine, b: Machine) -> list[Difference]:
     here, there = ({device.address: device for device in machine.pci} for machine in (a, b))
-    found: list[Difference] = []
     if bool(here) != bool(there):
-        found += _all_or_nothing("devices", "PCI functions", len(here), len(there))
+        differences = _all_or_nothing("devices", "PCI functions", len(here), len(there))
     else:
-        names = {**_names(b), **_names(a)}
-        found += _pci(here, there, names)
+        differences = _pci(here, there, {**_names(b), **_names(a)})
     known_by_name = [
         {device.name: device.numa for device in machine.devices if device.pci is None} for machine in (a, b)
     ]
     if all(known_by_name) or not (here or there):
-        found += _by_name(*known_by_name)
-    return found
+        differences += _by_name(*known_by_name)
+    return differences
 
 
 def _pci(
@@ -320,17 +311,15 @@ def _names(machine: Machine) -> dict[str, str]:
 
 
 def _by_name(here: dict[str, int | None], there: dict[str, int | None]) -> list[Difference]:
-    found = []
+    differences = []
     for name in sorted(here.keys() | there.keys()):
-        if name in here and name in there:
-            if here[name] != there[name]:
-                pair = _number(here[name]), _number(there[name])
-                found.append(Difference("devices", printable(name, 40), "NUMA node", *pair))
-        else:
-            found.append(
-                Difference("devices", printable(name, 40), "", *_either(name in here, name in there))
-            )
-    return found
+        shown = printable(name, 40)
+        if name not in here or name not in there:
+            differences.append(Difference("devices", shown, "", *_either(name in here, name in there)))
+        elif here[name] != there[name]:
+            pair = _number(here[name]), _number(there[name])
+            differences.append(Difference("devices", shown, "NUMA node", *pair))
+    return differences
 
 
 def _links(a: Machine, b: Machine) -> list[Difference]:
@@ -339,12 +328,12 @@ def _links(a: Machine, b: Machine) -> list[Difference]:
     )
     if not here or not there:
         return _all_or_nothing("links", "links between devices", len(here), len(there))
-    found: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for pair in sorted(here.keys() | there.keys()):
         if here.get(pair) != there.get(pair):
             key = _text(here.get(pair), "none"), _text(there.get(pair), "none")
-            found.setdefault(key, []).append(printable(" to ".join(pair), 60))
-    return [Difference("links", _some(pairs), "link", *key) for key, pairs in found.items()]
+            groups.setdefault(key, []).append(printable(" to ".join(pair), 60))
+    return [Difference("links", _some(pairs), "link", *key) for key, pairs in groups.items()]
 
 
 # Words

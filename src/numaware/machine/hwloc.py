@@ -19,10 +19,9 @@ from xml.etree.ElementTree import Element
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, CpuSet
-from numaware.machine.homes import home_nodes
 from numaware.machine.hwloc_io import devices, pci_functions
 from numaware.machine.hwloc_tree import (
-    Found,
+    Placed,
     cpu_set,
     enclosing,
     infos,
@@ -32,6 +31,7 @@ from numaware.machine.hwloc_tree import (
     type_of,
     walk,
 )
+from numaware.machine.numa_of_cpus import home_nodes
 from numaware.machine.topology import (
     Cache,
     CacheType,
@@ -41,6 +41,7 @@ from numaware.machine.topology import (
     Machine,
     MemoryKind,
     NumaNode,
+    ordered_caches,
 )
 from numaware.machine.xmltree import read_xml
 
@@ -111,21 +112,21 @@ def _machine(topology: Element) -> Machine:
 
 
 def _cpus(
-    objects: Sequence[Found], root: Element, homes: dict[int, int], kinds: dict[int, CoreKind]
+    objects: Sequence[Placed], root: Element, homes: dict[int, int], kinds: dict[int, CoreKind]
 ) -> tuple[tuple[Cpu, ...], list[str]]:
     """The CPUs by id, and a warning that names those the file counts but does not describe."""
     online = cpu_set(root, "online_cpuset")
     allowed = cpu_set(root, "allowed_cpuset")
-    found: dict[int, Cpu] = {}
+    by_id: dict[int, Cpu] = {}
     for element, above in objects:
         cpu = kernel_id(element) if type_of(element) == "PU" else None
         if cpu is None:
             continue
-        if cpu in found:
+        if cpu in by_id:
             raise ValueError(f"CPU {cpu} is listed twice; the file describes several machines or is damaged")
         core = enclosing(above, "Core")
         cluster = next((group for group in reversed(above) if group.get("subtype") == "Cluster"), None)
-        found[cpu] = Cpu(
+        by_id[cpu] = Cpu(
             id=cpu,
             online=online is None or cpu in online,
             allowed=allowed is None or cpu in allowed,
@@ -137,14 +138,14 @@ def _cpus(
             siblings=EMPTY if core is None else cpu_set(core) or EMPTY,
             kind=kinds.get(cpu),
         )
-    absent = (cpu_set(root, "complete_cpuset") or EMPTY) - CpuSet(found)
+    absent = (cpu_set(root, "complete_cpuset") or EMPTY) - CpuSet(by_id)
     warnings = (
-        [f"CPUs {absent} are offline or forbidden; hwloc does not say which"] if found and absent else []
+        [f"CPUs {absent} are offline or forbidden; hwloc does not say which"] if by_id and absent else []
     )
-    return tuple(found[cpu] for cpu in sorted(found)), warnings
+    return tuple(by_id[cpu] for cpu in sorted(by_id)), warnings
 
 
-def _caches(objects: Sequence[Found]) -> tuple[Cache, ...]:
+def _caches(objects: Sequence[Placed]) -> tuple[Cache, ...]:
     caches = set()
     for element, _ in objects:
         match = _CACHE.fullmatch(type_of(element))
@@ -153,12 +154,10 @@ def _caches(objects: Sequence[Found]) -> tuple[Cache, ...]:
         if match and level and cpus:
             kind = _CACHE_TYPES.get(element.get("cache_type", "2" if match[1] else "0"), "Unified")
             caches.add(Cache(level, kind, cpus, number(element, "cache_size") or None))
-    return tuple(
-        sorted(caches, key=lambda cache: (cache.level, cache.type, cache.cpus.first(), cache.cpus.mask))
-    )
+    return ordered_caches(caches)
 
 
-def _node_elements(objects: Sequence[Found]) -> dict[int, Element]:
+def _node_elements(objects: Sequence[Placed]) -> dict[int, Element]:
     nodes: dict[int, Element] = {}
     for element, _ in objects:
         node = kernel_id(element) if type_of(element) == "NUMANode" else None
@@ -227,7 +226,7 @@ def _core_kinds(topology: Element) -> dict[int, CoreKind]:
     return {**dict.fromkeys(slow, "E"), **dict.fromkeys(fast, "P")}
 
 
-def _distances(topology: Element, objects: Sequence[Found], nodes: dict[int, Element]) -> _Distances:
+def _distances(topology: Element, objects: Sequence[Placed], nodes: dict[int, Element]) -> _Distances:
     """The matrix of latencies between NUMA nodes, from wherever the version keeps it."""
     for matrix in topology.iterfind("distances2"):
         kind = number(matrix, "kind") or 0
@@ -240,13 +239,13 @@ def _distances(topology: Element, objects: Sequence[Found], nodes: dict[int, Ele
     return _old_distances(objects, nodes)
 
 
-def _old_distances(objects: Sequence[Found], nodes: dict[int, Element]) -> _Distances:
+def _old_distances(objects: Sequence[Placed], nodes: dict[int, Element]) -> _Distances:
     """Version 1 keeps the matrix with an object above the nodes, as ratios to a base, in the order of the nodes.
 
     That order is the file's where all nodes are at one depth; elsewhere it is not certain, and nothing is taken.
     """
-    found = [(element, len(above)) for element, above in objects if type_of(element) == "NUMANode"]
-    if len({depth for _, depth in found}) != 1:
+    numa_elements = [(element, len(above)) for element, above in objects if type_of(element) == "NUMANode"]
+    if len({depth for _, depth in numa_elements}) != 1:
         return {}
     for holder, _ in objects:
         for matrix in holder.iterfind("distances"):
@@ -254,7 +253,7 @@ def _old_distances(objects: Sequence[Found], nodes: dict[int, Element]) -> _Dist
             values = [latency.get("value", "") for latency in matrix.iterfind("latency")]
             if len(values) == len(nodes) ** 2 and all(map(_RATIO.fullmatch, (base, *values))):
                 scaled = [round(Fraction(value) * Fraction(base)) for value in values]
-                return _square([number(element) or 0 for element, _ in found], scaled, nodes)
+                return _square([number(element) or 0 for element, _ in numa_elements], scaled, nodes)
     return {}
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from xml.etree.ElementTree import Element
 
 from numaware.machine.cpuset import CpuSet
-from numaware.machine.hwloc_tree import Found, cpu_set, number, type_of
-from numaware.machine.topology import Device, DeviceKind, PciDevice
+from numaware.machine.hwloc_tree import Placed, cpu_set, number, type_of
+from numaware.machine.topology import PCI_ADDRESS, Device, DeviceKind, PciDevice
 
 # Where an object with these CPUs is: a NUMA node, or None for several.
 NodeOf = Callable[[CpuSet], int | None]
 
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+_ADDRESS = re.compile(PCI_ADDRESS)
 # Class, [vendor:device], [subsystem], revision, and since version 3 the programming interface.
 _PCI_TYPE = re.compile(
     r"([0-9a-f]{4}) \[([0-9a-f]{4}):([0-9a-f]{4})\](?: \[[0-9a-f:]*\])?(?: [0-9a-f]{2})?(?: ([0-9a-f]{2}))?",
@@ -24,9 +24,9 @@ _TYPES = ("storage", "gpu", "network", "openfabrics", "dma", "coprocessor", "mem
 _TYPE_BITS = ("storage", "memory", "gpu", "coprocessor", "network", "openfabrics", "dma")
 
 
-def pci_functions(objects: Sequence[Found], node_of: NodeOf, warnings: list[str]) -> tuple[PciDevice, ...]:
+def pci_functions(objects: Sequence[Placed], node_of: NodeOf, warnings: list[str]) -> tuple[PciDevice, ...]:
     """Bridges and devices, by address."""
-    found: list[PciDevice] = []
+    functions: list[PciDevice] = []
     seen = set()
     for element, above in objects:
         address = _address(element)
@@ -47,13 +47,13 @@ def pci_functions(objects: Sequence[Found], node_of: NodeOf, warnings: list[str]
             local_cpus=cpus,
             parent=next(filter(None, map(_address, reversed(above))), None),
         )
-        found.append(function)
-    return tuple(sorted(found, key=lambda function: function.address))
+        functions.append(function)
+    return tuple(sorted(functions, key=lambda function: function.address))
 
 
-def devices(objects: Sequence[Found], version: int, node_of: NodeOf) -> tuple[Device, ...]:
+def devices(objects: Sequence[Placed], version: int, node_of: NodeOf) -> tuple[Device, ...]:
     """The devices the operating system names, in the order of the file."""
-    found: dict[str, Device] = {}
+    by_name: dict[str, Device] = {}
     for element, above in objects:
         name = element.get("name")
         if type_of(element) != "OSDev" or not name:
@@ -67,8 +67,8 @@ def devices(objects: Sequence[Found], version: int, node_of: NodeOf) -> tuple[De
             cpus=cpus,
             numa=None if cpus is None else node_of(cpus),
         )
-        found.setdefault(name, device)
-    return tuple(found.values())
+        by_name.setdefault(name, device)
+    return tuple(by_name.values())
 
 
 def _kind(element: Element, function: Element | None, version: int) -> DeviceKind:

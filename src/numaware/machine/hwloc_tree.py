@@ -8,13 +8,13 @@ from xml.etree.ElementTree import Element
 from numaware.machine.cpuset import MAX_ID, CpuSet
 
 # An object and what it is inside of, outermost first.
-Found = tuple[Element, tuple[Element, ...]]
+Placed = tuple[Element, tuple[Element, ...]]
 
 _OLD_NAMES = {"Socket": "Package", "Node": "NUMANode"}
 _ALL = (1 << MAX_ID + 1) - 1
 
 
-def walk(parent: Element, above: tuple[Element, ...] = ()) -> Iterator[Found]:
+def walk(parent: Element, above: tuple[Element, ...] = ()) -> Iterator[Placed]:
     """Every object below, in the order of the file; `read_xml` has bounded how deep they nest."""
     for element in parent.iterfind("object"):
         yield element, above
@@ -39,10 +39,10 @@ def number(element: Element | None, name: str = "os_index") -> int | None:
 
 def kernel_id(element: Element) -> int | None:
     """The number of a CPU or NUMA node, which unlike those of packages and cores are small."""
-    found = number(element)
-    if found is not None and found > MAX_ID:
-        raise ValueError(f"{type_of(element)} {found} is beyond the largest id accepted, {MAX_ID}")
-    return found
+    index = number(element)
+    if index is not None and index > MAX_ID:
+        raise ValueError(f"{type_of(element)} {index} is beyond the largest id accepted, {MAX_ID}")
+    return index
 
 
 def cpu_set(element: Element, name: str = "cpuset") -> CpuSet | None:
@@ -68,8 +68,8 @@ def parse_mask(text: str) -> CpuSet:
 
 def infos(element: Element) -> dict[str, str]:
     """The name and value pairs of an object, first ones kept, blank ones left out."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for info in element.iterfind("info"):
         if value := info.get("value", "").strip():
-            found.setdefault(info.get("name", ""), value)
-    return found
+            values.setdefault(info.get("name", ""), value)
+    return values

@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from functools import partial
 from math import prod
+from operator import methodcaller
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
-from numaware.machine.homes import home_nodes
 from numaware.machine.lscpu_output import Output, Row, parse
-from numaware.machine.topology import Cache, CacheType, Cpu, Machine, NumaNode
+from numaware.machine.numa_of_cpus import home_nodes
+from numaware.machine.topology import Cache, CacheType, Cpu, Machine, NumaNode, ordered_caches
 
 _NODE_FIELD = re.compile(r"NUMA node(\d{1,9}) CPU\(s\)", re.ASCII)
 _CACHE_NAME = re.compile(r"L(\d)([DI]?)", re.ASCII)
@@ -121,12 +121,12 @@ def _numa(listed: dict[int, CpuSet], homes: dict[int, int]) -> tuple[NumaNode, .
 
 def _groups(rows: Iterable[Row], key: Callable[[Row], object]) -> dict[int, CpuSet]:
     """CPU -> the CPUs of rows with the same key; rows whose key is None belong to no group."""
-    keys = {_number(row["CPU"]): found for row in rows if (found := key(row)) is not None}
+    keys = {_number(row["CPU"]): group for row in rows if (group := key(row)) is not None}
     masks: dict[object, int] = {}
-    for cpu, found in keys.items():
-        masks[found] = masks.get(found, 0) | 1 << cpu
-    sets = {found: CpuSet.from_mask(mask) for found, mask in masks.items()}
-    return {cpu: sets[found] for cpu, found in keys.items()}
+    for cpu, group in keys.items():
+        masks[group] = masks.get(group, 0) | 1 << cpu
+    sets = {group: CpuSet.from_mask(mask) for group, mask in masks.items()}
+    return {cpu: sets[group] for cpu, group in keys.items()}
 
 
 def _core_of(row: Row) -> object:
@@ -136,17 +136,13 @@ def _core_of(row: Row) -> object:
     return tuple(row.get(name) for name in ("DRAWER", "BOOK", "SOCKET", "NODE", "CORE"))
 
 
-def _cache_of(name: str, row: Row) -> object:
-    return row.get(name)
-
-
 def _caches(rows: Sequence[Row], output: Output) -> tuple[Cache, ...]:
     caches = []
     for name in sorted({name for row in rows for name in row if _CACHE_NAME.fullmatch(name)}):
-        groups = set(_groups(rows, partial(_cache_of, name)).values())
+        groups = set(_groups(rows, methodcaller("get", name)).values())
         size = _one_size(name, groups, output)
         caches += [Cache(int(name[1]), _CACHE_TYPES[name[2:]], cpus, size) for cpus in groups]
-    return tuple(sorted(caches, key=lambda cache: (cache.level, cache.type, cache.cpus.first())))
+    return ordered_caches(caches)
 
 
 def _one_size(name: str, groups: set[CpuSet], output: Output) -> int | None:

@@ -95,9 +95,9 @@ def merge(machines: Sequence[tuple[str, Machine]]) -> Machine:
         devices=tuple(devices),
         links=_links(conflicts, sources),
     )
-    told = [warning for each in sources for warning in each.machine.warnings]
+    own_warnings = [warning for each in sources for warning in each.machine.warnings]
     return msgspec.structs.replace(
-        merged, warnings=tuple(dict.fromkeys([*told, *conflicts.warnings(), *doubts]))
+        merged, warnings=tuple(dict.fromkeys([*own_warnings, *conflicts.warnings(), *doubts]))
     )
 
 

@@ -48,8 +48,8 @@ def _with_addresses(
     doubts: list[str],
 ) -> Machine:
     gpus = sorted((device for device in machine.devices if _number(device) >= 0), key=_number)
-    found = [functions[address] for address in sorted(functions) if _is_nvidia_gpu(functions[address])]
-    doubt = _mismatch(gpus, found) if gpus and found else ""
+    on_pci = [functions[address] for address in sorted(functions) if _is_nvidia_gpu(functions[address])]
+    doubt = _mismatch(gpus, on_pci) if gpus and on_pci else ""
     addresses = {
         device.name: places[device.alias]
         for device in machine.devices
@@ -59,8 +59,8 @@ def _with_addresses(
     if doubt:
         doubts.append(f"{name}: {doubt}; its GPUs are kept apart from those of other sources")
         names = {gpu.name: f"{name}:{gpu.name}" for gpu in gpus if gpu.name in places}
-    elif found:
-        addresses |= {gpu.name: function.address for gpu, function in zip(gpus, found, strict=False)}
+    elif on_pci:
+        addresses |= {gpu.name: function.address for gpu, function in zip(gpus, on_pci, strict=False)}
     return msgspec.structs.replace(
         machine,
         devices=tuple(
@@ -83,11 +83,11 @@ def _number(device: Device) -> int:
     return int(match[1]) if match else -1
 
 
-def _mismatch(gpus: Sequence[Device], found: Sequence[PciDevice]) -> str:
+def _mismatch(gpus: Sequence[Device], on_pci: Sequence[PciDevice]) -> str:
     """Why the GPUs in the order of their numbers are not the functions in the order of their addresses."""
-    if len(gpus) != len(found):
-        return f"{len(gpus)} GPUs, but {len(found)} NVIDIA GPUs on PCI"
-    for gpu, function in zip(gpus, found, strict=True):
+    if len(gpus) != len(on_pci):
+        return f"{len(gpus)} GPUs, but {len(on_pci)} NVIDIA GPUs on PCI"
+    for gpu, function in zip(gpus, on_pci, strict=True):
         if gpu.numa is not None and function.numa is not None and gpu.numa != function.numa:
             return f"{gpu.name} is on NUMA node {gpu.numa}, but {function.address} on {function.numa}"
     return ""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import MAX_ID, CpuSet
-from numaware.machine.homes import home_nodes, near_by_distance
+from numaware.machine.numa_of_cpus import home_nodes, near_by_distance
 from numaware.machine.textfile import read_text
 from numaware.machine.topology import Cpu, Machine, NumaNode
 

@@ -15,7 +15,7 @@ import msgspec
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, CpuSet
-from numaware.machine.homes import home_nodes
+from numaware.machine.numa_of_cpus import home_nodes
 from numaware.machine.textfile import read_text
 from numaware.machine.topology import Cpu, Device, Link, Machine, NumaNode
 
@@ -102,10 +102,10 @@ def _header(line: str) -> _Header | None:
 
 def _row(line: str, header: _Header) -> _Row:
     """A row's cells. Links are single words and never blank; an affinity may be, and then its place decides."""
-    found = [(match[0], match.start()) for match in re.finditer(r"\S+", line)][1:]
+    words = [(match[0], match.start()) for match in re.finditer(r"\S+", line)][1:]
     width = len(header.devices)
-    links = [word for word, _ in found[:width]]
-    rest = found[width:]
+    links = [word for word, _ in words[:width]]
+    rest = words[width:]
     names = [name for name, _ in header.features]
     cells = [cell.strip() for cell in line.split("\t")]
     if len(rest) >= len(names):
@@ -145,11 +145,11 @@ def _by_place(words: Sequence[tuple[str, int]], header: _Header) -> dict[str, st
 
 
 def _refuse_peer_table(rows: Iterable[_Row], source: str) -> None:
-    found = {word for row in rows for word in row.links} & _PEER_STATES
-    if found:
+    states = {word for row in rows for word in row.links} & _PEER_STATES
+    if states:
         raise InputError(
             source,
-            f"a table of peer-to-peer states ({min(found)}), not of links",
+            f"a table of peer-to-peer states ({min(states)}), not of links",
             hint="expected `nvidia-smi topo -m`",
         )
 

@@ -92,16 +92,7 @@ def _plan(line: str) -> _Plan:
     elif counts := _COUNTS.match(line):
         parts = [part.strip() for part in counts[0].split("x")]
         shape, rest = {part[-1]: int(part[:-1]) for part in parts}, line[counts.end() :]
-        if len(shape) != len(parts) or "".join(shape) not in {
-            "snct",
-            "snc",
-            "sct",
-            "sc",
-            "nct",
-            "nc",
-            "ct",
-            "c",
-        }:
+        if len(shape) != len(parts) or not re.fullmatch("s?n?ct?", "".join(shape)):
             raise ValueError(f"{counts[0]!r} does not count s, n, c and t once each in this order")
     else:
         raise ValueError(f"{line[:60]!r} does not begin with the shape of a machine")

@@ -7,6 +7,7 @@ Windows line ends, byte order marks. All of that is removed here, once, so that 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from numaware.errors import InputError
 
@@ -16,6 +17,15 @@ MAX_TEXT_BYTES = 32 << 20
 _BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|[()][0-9A-B]|[=>])")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1f]")
+
+
+def read_bounded(path: Path, most: int, aside: str = "") -> bytes:
+    """The bytes of a file, whatever size it pretends to have; `InputError` beyond `most`, with an `aside` on why."""
+    with path.open("rb") as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise InputError(str(path), f"larger than {most >> 20} MiB{aside}")
+    return data
 
 
 def check_size(data: bytes, source: str) -> None:

@@ -3,12 +3,14 @@
 A reader fills in what its source knows and leaves the rest `None` or empty; nothing is guessed here. All
 tuples are sorted (CPUs and nodes by id, caches by level, type and first CPU, PCI by address), so that equal
 machines are equal values. What follows from the values (packages, cores, who is near a CPU-less node) is
-computed by the functions below and by `Machine`'s properties, never stored twice.
+computed by the functions below and by `Machine`'s properties, never stored twice. Names and order of the fields are
+those of the JSON that `codec.py` writes.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -18,6 +20,14 @@ CoreKind = Literal["P", "E"]
 CacheType = Literal["Unified", "Data", "Instruction"]
 MemoryKind = Literal["dram", "hbm", "cxl", "nvm", "gpu"]
 DeviceKind = Literal["gpu", "nic", "nvme", "other"]
+
+# Domains have four digits, or eight behind some virtual host bridges (Intel VMD, Hyper-V).
+PCI_ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+# Display controllers of management chips (ASPEED, Matrox): a screen for the operator, not a GPU.
+MANAGEMENT_VENDORS = ("1a03", "102b")
+
+
+Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Cpu(msgspec.Struct, frozen=True):
@@ -30,23 +40,30 @@ class Cpu(msgspec.Struct, frozen=True):
 
     id: int
     online: bool = True
-    allowed: bool = True
     package: int | None = None
     die: int | None = None
-    cluster: int | None = None
     core: int | None = None
     numa: int | None = None
     siblings: CpuSet = EMPTY
     kind: CoreKind | None = None
+    cluster: int | None = None
+    allowed: bool = True
 
 
-class Cache(msgspec.Struct, frozen=True):
+class Cache(msgspec.Struct, frozen=True, rename="camel"):
     """One cache and the CPUs that share it."""
 
     level: int
     type: CacheType
     cpus: CpuSet
-    size_bytes: int | None = None
+    size_bytes: Bytes | None = None
+
+
+def ordered_caches(caches: Iterable[Cache]) -> tuple[Cache, ...]:
+    """Caches as a machine lists them: by level, type and first CPU."""
+    return tuple(
+        sorted(caches, key=lambda cache: (cache.level, cache.type, cache.cpus.first(), cache.cpus.mask))
+    )
 
 
 class HugePages(msgspec.Struct, frozen=True):
@@ -57,7 +74,7 @@ class HugePages(msgspec.Struct, frozen=True):
     free: int | None = None
 
 
-class NumaNode(msgspec.Struct, frozen=True):
+class NumaNode(msgspec.Struct, frozen=True, rename="camel"):
     """One NUMA node: CPUs, memory, or both, or neither.
 
     `distances` holds (node id, distance) pairs, ascending by id, and is empty where the source has none.
@@ -75,13 +92,13 @@ class NumaNode(msgspec.Struct, frozen=True):
     allowed: bool = True
 
 
-class PciDevice(msgspec.Struct, frozen=True):
+class PciDevice(msgspec.Struct, frozen=True, rename="camel"):
     """One PCI function. `parent` is the bridge above it, None below a host bridge; `class_code` has six hex digits."""
 
     address: str
-    class_code: str
-    vendor: str
-    device: str
+    class_code: str = msgspec.field(name="class", default="000000")
+    vendor: str = ""
+    device: str = ""
     driver: str | None = None
     numa: int | None = None
     local_cpus: CpuSet | None = None
@@ -93,7 +110,7 @@ class Device(msgspec.Struct, frozen=True):
     """A device by the name people use for it (GPU0, eth0, mlx5_0, nvme0n1), with the PCI function behind it if known."""
 
     name: str
-    kind: DeviceKind
+    kind: DeviceKind = "other"
     pci: str | None = None
     cpus: CpuSet | None = None
     numa: int | None = None

@@ -83,7 +83,7 @@ def _config(files: KubeletFiles, troubles: Troubles) -> KubeletConfig | None:
     if files.config is None:
         return None
     try:
-        found = files.read_config(DEFAULT_VERSION)
+        config = files.read_config(DEFAULT_VERSION)
     except InputError as error:
         troubles.raised("configuration", "invalid", str(error))
         return None
@@ -91,7 +91,7 @@ def _config(files: KubeletFiles, troubles: Troubles) -> KubeletConfig | None:
         troubles.raised("configuration", "unreadable", str(error))
         return None
     troubles.cleared("configuration")
-    return found
+    return config
 
 
 def _token(path: Path | None) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from numaware.errors import InputError
+from numaware.machine.textfile import read_bounded
 from numaware.node.observation import STATE_FILES
 from numaware.twin import kubelet_config
 from numaware.twin.config import KubeletConfig
@@ -42,20 +43,20 @@ class KubeletFiles(msgspec.Struct, frozen=True):
 
     def state(self) -> dict[str, bytes]:
         """The state files that are there."""
-        found = {}
+        contents = {}
         for name in STATE_FILES:
             path = self._folder(name) / name
             try:
-                found[name] = _bounded(path)
+                contents[name] = read_bounded(path, _MOST_BYTES)
             except FileNotFoundError:
                 continue
-        return found
+        return contents
 
     def read_config(self, version: str) -> KubeletConfig:
         """The configuration file as the kubelet of that version takes it."""
         if self.config is None:
             raise InputError("kubelet configuration", "no file was named")
-        return configuration(_bounded(self.config), str(self.config), version)
+        return configuration(read_bounded(self.config, _MOST_BYTES), str(self.config), version)
 
     def _folder(self, name: str) -> Path:
         return self.plugins_folder if name == device_file.FILE else self.root
@@ -63,16 +64,8 @@ class KubeletFiles(msgspec.Struct, frozen=True):
 
 def configuration(data: bytes, source: str, version: str) -> KubeletConfig:
     """A configuration that a kubelet would start with; `InputError` for any other."""
-    found = kubelet_config.read(data, source, version)
-    for problem in found.problems:
+    file = kubelet_config.read(data, source, version)
+    for problem in file.problems:
         if problem.severity == "error":
             raise InputError(source, f"the kubelet would not start: {problem}")
-    return found.config
-
-
-def _bounded(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise InputError(str(path), f"larger than {_MOST_BYTES >> 20} MiB")
-    return data
+    return file.config

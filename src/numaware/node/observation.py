@@ -20,7 +20,7 @@ from numaware.machine.cpuset import CpuSet, list_form
 from numaware.machine.topology import Machine
 from numaware.node.podresources import Allocatable, ContainerHoldings, Devices, PodHoldings
 from numaware.twin.config import KubeletConfig
-from numaware.twin.device.manager import DeviceState, Owned
+from numaware.twin.device.manager import DeviceState, Owned, taken_of
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.files import load_state
 from numaware.twin.hardware import PluginDevice, PluginResource
@@ -107,11 +107,8 @@ def _remembered(facts: Facts) -> dict[str, PodHoldings]:
     containers: dict[str, list[ContainerHoldings]] = {}
     for entry in entries:
         if entry.pod_uid in waiting:
-            nodes: dict[str, tuple[int, ...]] = {}
-            for node, ids in sorted(entry.devices.items()):
-                for device in ids:
-                    nodes[device] = (*nodes.get(device, ()), node) if node >= 0 else ()
-            held = tuple(Devices(entry.resource, (device,), where) for device, where in sorted(nodes.items()))
+            nodes = sorted(entry.nodes_of().items())
+            held = tuple(Devices(entry.resource, (device,), where) for device, where in nodes)
             containers.setdefault(entry.pod_uid, []).append(ContainerHoldings(entry.container, devices=held))
     return {
         uid: PodHoldings(waiting[uid].namespace, waiting[uid].name, tuple(parts))
@@ -138,10 +135,10 @@ def _resources(facts: Facts, pods: Iterable[PodHoldings]) -> list[PluginResource
         data = facts.files.get(device_file.FILE)
         if data is None:
             return []
-        found, _ = registered_resources(
+        resources, _ = registered_resources(
             facts.machine, device_file.parse(document.read(data, device_file.FILE).fields)
         )
-        return found
+        return resources
     known = {node.id for node in facts.machine.numa}
     devices: dict[str, dict[str, PluginDevice]] = {}
     held = (entry for pod in pods for container in pod.containers for entry in container.devices)
@@ -186,15 +183,15 @@ def _check_filled(kubelet: Kubelet, files: Mapping[str, bytes]) -> None:
         raise ObservationError("state", f"{memory_file.FILE} tells of no NUMA node")
 
 
-def _check_allocatable(kubelet: Kubelet, told: Allocatable | None) -> None:
+def _check_allocatable(kubelet: Kubelet, answered: Allocatable | None) -> None:
     """The kubelet runs with another configuration than the one that was read, if it keeps other CPUs for the system."""
-    if told is None or kubelet.cpus is None:
+    if answered is None or kubelet.cpus is None:
         return
     ours = kubelet.layout.all_cpus & ~kubelet.cpus.reserved
-    if told.cpus.mask != ours:
+    if answered.cpus.mask != ours:
         raise ObservationError(
             "configuration",
-            f"the kubelet hands out CPUs {told.cpus}, by its configuration it would be {list_form(ours)}: "
+            f"the kubelet hands out CPUs {answered.cpus}, by its configuration it would be {list_form(ours)}: "
             "it runs with another one, or with flags that win over it",
         )
 
@@ -215,8 +212,8 @@ def _named(facts: Facts, state: NodeState) -> dict[str, PodHoldings]:
     for pod in facts.held:
         uid = by_name.get((pod.namespace, pod.name))
         if uid is None or uid not in state.cpu.owned:
-            found = {by_cpus[one.cpus.mask] for one in pod.containers if one.cpus.mask in by_cpus}
-            uid = found.pop() if len(found) == 1 else uid
+            owners = {by_cpus[one.cpus.mask] for one in pod.containers if one.cpus.mask in by_cpus}
+            uid = owners.pop() if len(owners) == 1 else uid
         if uid is None:
             if any(one.cpus or one.memory or one.devices for one in pod.containers):
                 raise ObservationError(
@@ -255,13 +252,11 @@ def _devices(kubelet: Kubelet, named: Mapping[str, PodHoldings]) -> DeviceState:
         for resource, inventory in kubelet.devices.inventories.items()
     }
     owned: Owned = {}
-    taken: dict[str, int] = {}
     for uid, pod in named.items():
         for container in pod.containers:
             for resource, mask in _masks(container.devices, places).items():
                 owned.setdefault(uid, {}).setdefault(container.name, {})[resource] = mask
-                taken[resource] = taken.get(resource, 0) | mask
-    return DeviceState(owned, owned, taken)
+    return DeviceState(owned, owned, taken_of(owned))
 
 
 def _masks(held: Iterable[Devices], places: Mapping[str, Mapping[str, int]]) -> dict[str, int]:

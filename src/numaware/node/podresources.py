@@ -167,9 +167,9 @@ def _decoded(name: str, data: bytes, read: Callable[[bytes], T]) -> T:
 
 
 def _pods(data: bytes) -> tuple[PodHoldings, ...]:
-    found = wire.ListPodResourcesResponse.FromString(data).pod_resources
-    if len(found) > _MOST_PODS:
-        raise ValueError(f"{len(found)} pods are more than the {_MOST_PODS} that are looked at")
+    listed = wire.ListPodResourcesResponse.FromString(data).pod_resources
+    if len(listed) > _MOST_PODS:
+        raise ValueError(f"{len(listed)} pods are more than the {_MOST_PODS} that are looked at")
     pods = [
         PodHoldings(
             pod.namespace,
@@ -184,23 +184,23 @@ def _pods(data: bytes) -> tuple[PodHoldings, ...]:
                 for container in pod.containers
             ),
         )
-        for pod in found
+        for pod in listed
     ]
     return tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name)))
 
 
 def _allocatable(data: bytes) -> Allocatable:
-    found = wire.AllocatableResourcesResponse.FromString(data)
-    return Allocatable(CpuSet(found.cpu_ids), _devices(found.devices), _memory(found.memory))
+    answer = wire.AllocatableResourcesResponse.FromString(data)
+    return Allocatable(CpuSet(answer.cpu_ids), _devices(answer.devices), _memory(answer.memory))
 
 
-def _devices(found: Iterable[wire.ContainerDevices]) -> tuple[Devices, ...]:
+def _devices(entries: Iterable[wire.ContainerDevices]) -> tuple[Devices, ...]:
     """One entry for each resource and set of NUMA nodes, sorted: the kubelet lists them as its maps come.
 
     A device that belongs to two nodes stands there twice, once under each; it is one device all the same.
     """
     nodes_of: dict[tuple[str, str], set[int]] = {}
-    for entry in found:
+    for entry in entries:
         nodes = _nodes(entry.topology)
         for device in entry.device_ids:
             nodes_of.setdefault((entry.resource_name, device), set()).update(nodes)
@@ -210,8 +210,8 @@ def _devices(found: Iterable[wire.ContainerDevices]) -> tuple[Devices, ...]:
     return tuple(Devices(resource, tuple(ids), nodes) for (resource, nodes), ids in sorted(groups.items()))
 
 
-def _memory(found: Iterable[wire.ContainerMemory]) -> tuple[Memory, ...]:
-    blocks = [Memory(entry.memory_type, entry.size, _nodes(entry.topology)) for entry in found]
+def _memory(entries: Iterable[wire.ContainerMemory]) -> tuple[Memory, ...]:
+    blocks = [Memory(entry.memory_type, entry.size, _nodes(entry.topology)) for entry in entries]
     return tuple(sorted(blocks, key=lambda block: (block.kind, block.nodes, block.size)))
 
 

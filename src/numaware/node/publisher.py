@@ -20,6 +20,7 @@ from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.decoding import OwnerReference
 from numaware.kube.errors import ApiError
+from numaware.kube.nodes import decode as decode_node
 from numaware.kube.pods import KAI_OBSERVED, LivePod
 from numaware.kube.pods import decode as decode_pod
 from numaware.kube.reflector import Reflector
@@ -27,6 +28,7 @@ from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOG
 from numaware.kube.topology import complete, publish, volcano
 from numaware.kube.topology.fingerprint import Method
 from numaware.machine import sysfs
+from numaware.machine.node_topology import NodeTopology
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
 from numaware.node.inotify import FolderWatch
@@ -70,36 +72,20 @@ class Counts(msgspec.Struct):
     last_seconds: float = 0.0
 
 
-class _Status(msgspec.Struct, rename="camel"):
-    class NodeInfo(msgspec.Struct, rename="camel"):
-        kubelet_version: str = ""
-
-    node_info: NodeInfo = msgspec.field(default_factory=NodeInfo)
-
-
-class _Metadata(msgspec.Struct):
-    uid: str = ""
-
-
-class _NodeObject(msgspec.Struct):
-    metadata: _Metadata
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-class _Published(msgspec.Struct, rename="camel"):
+class _Published(NodeTopology, frozen=True, rename="camel"):
     """An object in the parts that we own: as the API server has it, or as we would write it."""
 
-    class Metadata(msgspec.Struct, rename="camel"):
-        owner_references: list[_Metadata] = []
+    class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+        class Owner(msgspec.Struct, frozen=True):
+            uid: str = ""
 
-    metadata: Metadata
-    zones: list[Any] = []
-    attributes: list[dict[str, str]] = []
-    topology_policies: list[str] = []
+        owner_references: tuple[Owner, ...] = ()
+
+    metadata: Metadata = Metadata()
 
     def without_generation(self) -> _Published:
         """What it says, without the number of the writing."""
-        attributes = [entry for entry in self.attributes if entry.get("name") != complete.GENERATION]
+        attributes = tuple(entry for entry in self.attributes if entry.name != complete.GENERATION)
         return msgspec.structs.replace(self, attributes=attributes)
 
 
@@ -229,13 +215,13 @@ class Publisher:
     async def _read_once(self) -> None:
         """What holds until the kubelet restarts, and what others may have done to our object."""
         raw = await self._client.get(NODES, self.name, within=_CALL_SECONDS)
-        found = msgspec.json.decode(raw, type=_NodeObject)
-        self._owner = OwnerReference("Node", self.name, found.metadata.uid, "v1")
-        version = found.status.node_info.kubelet_version
         try:
+            live = decode_node(raw)
+            version = live.kubelet_version
             rules_for(version)
         except ValueError as error:
             raise InputError(f"node {self.name}", f"the kubelet's version cannot be read: {error}") from None
+        self._owner = OwnerReference("Node", self.name, live.uid, "v1")
         if self._restarted or self.config is None:
             self._restarted = False
             try:
@@ -259,15 +245,14 @@ class Publisher:
             self._published = None
             return
         try:
-            found = msgspec.json.decode(raw, type=_Published)
+            published = msgspec.json.decode(raw, type=_Published)
         except (msgspec.MsgspecError, ValueError):
             self._published = None
             return
-        told = {entry.get("name"): entry.get("value", "") for entry in found.attributes}
-        text = told.get(complete.GENERATION, "")
+        text = published.attribute(complete.GENERATION) or ""
         if text.isascii() and text.isdigit() and len(text) < 19:
             self._generation = max(self._generation, int(text))
-        self._published = found.without_generation()
+        self._published = published.without_generation()
 
     async def _existing(self, resource: Resource) -> bytes | None:
         try:

@@ -1,7 +1,7 @@
 """The ways a node may be that is known by counts only: one twin for every combination of what the managers may be.
 
 The twins have as many CPUs, bytes and devices on every NUMA node as was published; which ones exactly is made up, and
-`doubts.py` knows when that could matter.
+`unknowns.py` knows when that could matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numaware.workload.demand import is_memory
 from numaware.workload.requirements import is_extended
 
 _POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
-_HEALTH = "devices that are not healthy"
+HEALTH = "devices that are not healthy"
 # Whoever holds the devices that were in use when the counts were taken.
 _COUNTED = "counted"
 
@@ -50,7 +50,7 @@ def candidate_twins(counts: Counts) -> tuple[CandidateTwin, ...]:
         if has_cpus
         else ("none",),
         "memoryManagerPolicy": _known(counts.memory_policy, ("Static", "None")) if has_memory else ("None",),
-        _HEALTH: ("some", "none") if broken else ("none",),
+        HEALTH: ("some", "none") if broken else ("none",),
     }
     found = []
     for values in product(*settings.values()):
@@ -95,7 +95,7 @@ def _twin(counts: Counts, names: list[str], assumed: dict[str, str]) -> Node:
         kube_reserved=(("memory", byte),) if memory else (),
         reserved_memory=(MemoryReservation(counts.zones[0].id, (("memory", byte),)),) if memory else (),
     )
-    resources = [_devices(counts, name, broken=assumed[_HEALTH] == "some") for name in names]
+    resources = [_devices(counts, name, broken=assumed[HEALTH] == "some") for name in names]
     node = Node.fresh(Hardware(tuple(numa), tuple(resource for resource, _ in resources)), config)
     fresh = node.state
     taken = {resource.name: held for resource, held in resources if held}

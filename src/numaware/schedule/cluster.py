@@ -1,4 +1,4 @@
-"""The cluster as the engine sees it: nodes that are twins, what their pods ask for in total, and a way back.
+"""The cluster as schedulers see it: nodes that are twins, what their pods ask for in total, who is where, a way back.
 
 Nodes come, change and go, pods too, and every change touches one node. A plan can be tried and taken back exactly: see
 `mark` and `undo`.
@@ -7,19 +7,20 @@ Nodes come, change and go, pods too, and every change touches one node. A plan c
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
 
+from numaware.schedule.filters.placed_pods import PlacedPods
 from numaware.schedule.node_facts import NodeFacts, pod_requests
 from numaware.schedule.pod_kinds import owns_something
+from numaware.schedule.room import WHOLE
 from numaware.schedule.shares import Remainders, Share, device_for, settled, wanted_share, with_shared
-from numaware.schedule.zones import WHOLE
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
-from numaware.twin.topology.hints import Hint
 from numaware.workload.demand import Amounts
 from numaware.workload.pod import Pod
 
@@ -66,23 +67,26 @@ _by_name = attrgetter("name")
 
 
 class Cluster:
-    """Members in order of name; pods by uid. Not shared between threads."""
+    """Members in order of name; pods by uid. Not shared between threads.
 
-    def __init__(self, nodes: Iterable[tuple[NodeFacts, Node]]) -> None:
+    Who watches the labels of namespaces says so with `knows_namespaces=False`, until all are told of (`placed_pods`).
+    """
+
+    def __init__(self, nodes: Iterable[tuple[NodeFacts, Node]], *, knows_namespaces: bool = True) -> None:
         self.members: list[Member] = []
         self.by_name: dict[str, Member] = {}
         self.where: dict[str, Member] = {}
-        # How many changes there have been; a reader's place in them.
-        self.serial = 0
-        self._changes: list[str] = []
-        self._forgotten = 0
+        self.placed_pods = PlacedPods(knows_namespaces=knows_namespaces)
+        # How many changes there have been, a reader's place in them; and how many of them described a node anew.
+        self.serial = self.described = 0
+        self._changes, self._descriptions = _Changes(), _Changes()
         # What to put back, while somebody may want to; None when nobody does.
         self._journal: list[tuple[Member, Load, str, bool]] | None = None
         for facts, node in sorted(nodes, key=lambda pair: pair[0].name):
             self.put(facts, node)
         # Nobody has seen the cluster without its first nodes: they are no news.
-        self._changes.clear()
-        self.serial = 0
+        self.serial = self.described = 0
+        self._changes, self._descriptions = _Changes(), _Changes()
         for member in self.members:
             member.version = 0
 
@@ -100,7 +104,7 @@ class Cluster:
         The pods on the new twin are those that are on the node from now on. Without a twin the one it has stays.
         """
         self._no_way_back()
-        member = self.by_name.get(facts.name)
+        known = member = self.by_name.get(facts.name)
         if member is None:
             if node is None:
                 raise KeyError(facts.name)
@@ -108,14 +112,21 @@ class Cluster:
             insort(self.members, member, key=_by_name)
         member.facts = facts
         member.allocatable = dict(facts.allocatable)
+        self.placed_pods.set_node(facts)
         if node is not None:
-            for uid in member.pods:
+            before = member.pods if known else {}
+            for uid in before:
                 self.where.pop(uid, None)
-            for uid in node.state.pods:
+                if uid not in node.state.pods:
+                    self.placed_pods.remove(uid)
+            for uid, pod in node.state.pods.items():
                 # A pod is on one node only: the one that was heard of last.
                 self.release(uid)
                 self.where[uid] = member
+                if before.get(uid) != pod:
+                    self.placed_pods.place(pod, facts.name)
             member.load = _load_of(node, member.load)
+        self.described = self._descriptions.add(member.name)
         self._changed(member)
         return member
 
@@ -126,6 +137,8 @@ class Cluster:
         del self.members[bisect_left(self.members, name, key=_by_name)]
         for uid in member.pods:
             del self.where[uid]
+        self.placed_pods.drop_node(name)
+        self.described = self._descriptions.add(member.name)
         self._changed(member)
 
     def _no_way_back(self) -> None:
@@ -135,40 +148,34 @@ class Cluster:
     # Pods
 
     def bind(
-        self,
-        pod: Pod,
-        name: str,
-        known: Sequence[Hint] | None = None,
-        share: Share | None = None,
-        *,
-        verdict: Verdict | None = None,
-        requests: Amounts | None = None,
+        self, pod: Pod, name: str, share: Share | None = None, *, known: Verdict | None = None
     ) -> Verdict:
-        """Put the pod on the node as its kubelet would; a refusal changes nothing and is told by the verdict.
+        """Put the pod on the node if its kubelet takes it: the kubelet's own verdict. A refusal changes nothing.
 
-        `known` are the hints, and `verdict` is all that the kubelet says, where somebody has asked already; `requests` is
-        what the pod takes in all, where somebody has it at hand.
+        `known` is what this very node has just said to this very pod.
+        """
+        verdict = known or self.by_name[name].node.admit(pod)
+        if verdict.admitted:
+            self.reserve(pod, name, verdict.node, share)
+        return verdict
+
+    def reserve(
+        self, pod: Pod, name: str, after: Node, share: Share | None = None, requests: Amounts | None = None
+    ) -> None:
+        """The pod is on the node, which is `after` by that; no kubelet is asked.
+
+        `requests` is what the pod takes in all, where somebody has it at hand.
         """
         member = self.by_name[name]
         load = member.load
-        node, used, shares, sharers, astray = load.node, load.used, load.shares, load.sharers, load.astray
-        if verdict is None:
-            if known is None:
-                verdict = node.admit(pod)
-            else:
-                after = node.take(pod, known)
-                verdict = Verdict(True, "", "", after, after.state, "", "", tuple(known))
-        if not verdict.admitted:
-            return verdict
-        node = verdict.node
+        shares, sharers = load.shares, load.sharers
         if share is not None:
-            device = device_for(node, shares, share)
+            device = device_for(after, shares, share)
             shares = {**shares, device: shares.get(device, WHOLE) - wanted_share(pod)}
             sharers = {**sharers, pod.uid: device}
-            node = with_shared(node, shares)
-        total = plus(used, pod_requests(pod) if requests is None else requests)
-        self._arrive(member, pod, Load(node, total, shares, sharers, astray))
-        return verdict
+            after = with_shared(after, shares)
+        total = plus(load.used, pod_requests(pod) if requests is None else requests)
+        self._arrive(member, pod, Load(after, total, shares, sharers, load.astray))
 
     def place(self, pod: Pod, name: str) -> bool:
         """The pod is on the node, whoever put it there; whether it is known what it holds of the node.
@@ -181,6 +188,7 @@ class Cluster:
         if self.where.get(pod.uid) is member and _alike(member.pods[pod.uid], pod):
             # The same pod under another description.
             member.load = replace(member.load, node=member.node.with_pod(pod))
+            self.placed_pods.place(pod, name)
             return pod.uid not in member.load.astray
         self.release(pod.uid)
         load = member.load
@@ -195,6 +203,7 @@ class Cluster:
 
     def _arrive(self, member: Member, pod: Pod, load: Load) -> None:
         self.where[pod.uid] = member
+        self.placed_pods.place(pod, member.name)
         self._replace(member, load, pod.uid, arrived=True)
 
     def release(self, uid: str) -> Member | None:
@@ -202,6 +211,7 @@ class Cluster:
         member = self.where.pop(uid, None)
         if member is None:
             return None
+        self.placed_pods.remove(uid)
         load = member.load
         node, used, shares, sharers, astray = load.node, load.used, load.shares, load.sharers, load.astray
         pod = member.pods[uid]
@@ -231,14 +241,40 @@ class Cluster:
         concerned = []
         while len(journal) > mark:
             member, load, uid, arrived = journal.pop()
+            member.load = load
             if arrived:
                 del self.where[uid]
+                self.placed_pods.remove(uid)
             else:
                 self.where[uid] = member
-            member.load = load
+                self.placed_pods.place(member.pods[uid], member.name)
             self._changed(member)
             concerned.append(uid)
         return concerned
+
+    @contextmanager
+    def without(self, uid: str) -> Iterator[None]:
+        """For as long as the context lasts the pod has never come, if it is here."""
+        if uid not in self.where:
+            yield
+            return
+        journal, self._journal = self._journal, []
+        self.release(uid)
+        yield
+        self.undo(0)
+        self._journal = journal
+
+    def with_nodes(self, other: Callable[[Member], tuple[NodeFacts, Node] | None]) -> Cluster:
+        """The cluster as it would be if its nodes were others under the same load; None is left out."""
+        made = Cluster(())
+        made.placed_pods = self.placed_pods
+        for member in self.members:
+            changed = other(member)
+            if changed is not None:
+                facts, node = changed
+                twin = made.by_name[facts.name] = Member(facts, replace(member.load, node=node))
+                made.members.append(twin)
+        return made
 
     def keep(self) -> None:
         """What was done stays done: nobody will come back to an earlier mark."""
@@ -246,10 +282,12 @@ class Cluster:
 
     def changed_since(self, serial: int) -> Iterable[str]:
         """Names of members that changed since then, ascending; all of them if that is too long ago to know."""
-        if serial < self._forgotten:
-            return [member.name for member in self.members]
-        changes = self._changes[serial - self._forgotten :]
-        return sorted(set(changes)) if len(changes) > 1 else changes
+        changes = self._changes.since(serial)
+        return [member.name for member in self.members] if changes is None else changes
+
+    def described_since(self, serial: int) -> Iterable[str] | None:
+        """Names of members that were described anew, came or went since then; None if that is too long ago to know."""
+        return self._descriptions.since(serial)
 
     def _replace(self, member: Member, load: Load, uid: str, *, arrived: bool) -> None:
         if self._journal is not None:
@@ -258,13 +296,33 @@ class Cluster:
         self._changed(member)
 
     def _changed(self, member: Member) -> None:
-        self.serial += 1
-        member.version = self.serial
-        self._changes.append(member.name)
-        if len(self._changes) > _MOST_CHANGES:
-            half = len(self._changes) // 2
-            del self._changes[:half]
+        self.serial = member.version = self._changes.add(member.name)
+
+
+class _Changes:
+    """Names in the order of what happened to them; of the oldest nobody knows any more."""
+
+    __slots__ = ("_forgotten", "_names")
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._forgotten = 0
+
+    def add(self, name: str) -> int:
+        """How many there have been with this one."""
+        self._names.append(name)
+        if len(self._names) > _MOST_CHANGES:
+            half = len(self._names) // 2
+            del self._names[:half]
             self._forgotten += half
+        return self._forgotten + len(self._names)
+
+    def since(self, serial: int) -> list[str] | None:
+        """Each name once, ascending."""
+        if serial < self._forgotten:
+            return None
+        names = self._names[serial - self._forgotten :]
+        return sorted(set(names)) if len(names) > 1 else names
 
 
 def plus(used: Mapping[str, int], requests: Amounts) -> dict[str, int]:

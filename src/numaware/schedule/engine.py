@@ -1,8 +1,9 @@
 """Which node: the decision engine. Pure: it reads no clock, rolls no dice and talks to nobody.
 
-Nodes in equal state share one evaluation, and `pool.py` keeps the best class of nodes for every kind of pod, so one more
-pod of a known kind costs a few look-ups however large the cluster is. Only pods whose place depends on other pods, on
-ports or on preferences make the engine ask every node.
+`ask` is the one question: what does every node say to a pod. `decide` takes the best of those answers; extender, what-if,
+`why-pending` and the console show them. Nodes in equal state share one answer, and `pool.py` keeps the best class of nodes
+for every kind of pod, so one more pod of a known kind costs a few look-ups however large the cluster is. Only pods whose
+place depends on other pods, on ports or on preferences make the engine look at every node.
 """
 
 from __future__ import annotations
@@ -13,28 +14,27 @@ from functools import partial
 
 import msgspec
 
+from numaware.diagnose.reason import Counts, Reason, most_frequent_first
+from numaware.schedule.answer import Answer, refused
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.constraints import (
-    Neighbours,
-    Question,
-    cannot_judge,
-    neighbour_scores,
-    node_affinity_scores,
+from numaware.schedule.evaluation import Evaluator
+from numaware.schedule.filters import (
+    InterPodRules,
+    claims_reason,
     ports_reason,
     static_reason,
-    taint_scores,
     volcano_reason,
 )
-from numaware.schedule.evaluation import Evaluator
-from numaware.schedule.evaluation_cache import Evaluation
+from numaware.schedule.learned_mix import LearnedMix
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.pod_kinds import Kind, kind_of
-from numaware.schedule.pool import Pool
+from numaware.schedule.pool import NODE_UNKNOWN, Pool
+from numaware.schedule.preference_scores import neighbour_scores, node_affinity_scores, taint_scores
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
+from numaware.schedule.room import gpu_resource
 from numaware.schedule.shares import Share
 from numaware.schedule.storm import StormGuard
-from numaware.schedule.stranding import Mix, Need, need_of
-from numaware.schedule.zones import gpu_resource
+from numaware.schedule.stranding import Mix
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
@@ -45,11 +45,8 @@ from numaware.workload.scheduling import VOLCANO_POLICY, NodeRules
 _MOST_POOLS = 64
 # A point of a preference (0 to 100) against a point of the engine's own score (0 to 1000).
 _PREFERENCE = 3
-GATED = "Scheduling is blocked due to non-empty scheduling gates"
-UNHEARD_OF = "node(s) that nothing is known of"
-UNKNOWN_NAMESPACES = (
-    "node(s) not judged: the pod's rules select namespaces by labels that could not be read yet"
-)
+GATED = Reason("scheduling-gates")
+UNKNOWN_NAMESPACES = Reason("namespaces-unknown")
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
@@ -60,22 +57,17 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     score: int
     hints: tuple[Hint, ...] = ()
     share: Share | None = None
-    reasons: tuple[tuple[str, int], ...] = ()
+    reasons: Counts = ()
     kind: Kind | None = None
 
 
-# Of a node that is not there.
-_NO_ANSWER = Evaluation(0, (), None, (UNHEARD_OF,))
-
-
 class Engine:
-    """Decides for pods one by one, in the order they are given.
+    """Answers for pods one by one, in the order they are given, and reads the cluster whoever changes it.
 
     Without a `mix` the engine learns which kinds of pods come: from those it decides on, or, if it is `told`, from those
     that whoever uses it names as they come (`learn`), which is sooner. `cached=False` asks the twin of every node every
     time. A `guard` holds templates off nodes that refused them. `profiles` are for pods that name a scheduler
-    of their own; `profile` is for all others. Who watches the labels of namespaces says so with `knows_namespaces=False`:
-    until all are told of, pods whose rules select by them have no answer.
+    of their own; `profile` is for all others.
     """
 
     def __init__(
@@ -88,128 +80,162 @@ class Engine:
         cached: bool = True,
         guard: StormGuard | None = None,
         profiles: Mapping[str, Profile] | None = None,
-        knows_namespaces: bool = True,
     ) -> None:
         self.cluster = cluster
         self.cached = cached
         self.guard = guard
-        self.neighbours = Neighbours((member.facts for member in cluster), knows_namespaces=knows_namespaces)
-        for member in cluster:
-            for pod in member.pods.values():
-                self.neighbours.place(pod, member.name)
         # By the name of the scheduler; the one without a name is for everybody else.
         self._evaluators = {
-            name: Evaluator(one, cached=cached) for name, one in {**(profiles or {}), "": profile}.items()
+            name: Evaluator(each, cached=cached) for name, each in {**(profiles or {}), "": profile}.items()
         }
         if mix is not None:
-            self._teach(mix)
+            self._score_by(mix)
         self._learns = mix is None
         self._told = told
-        # Whether the mix that scores use is not that of the pods that have come.
-        self._outdated = False
-        # How many pods of each kind were seen, and one of each.
-        self._seen: Counter[Kind] = Counter()
-        self._samples: dict[Kind, Pod] = {}
-        self._count = 0
-        # How many members have GPUs of which name, and how many would rather not have every pod.
-        self._gpus: Counter[str] = Counter()
-        self._gpu = ""
+        self._learned = LearnedMix()
+        # How the members were described when last looked at, and how many would rather not have every pod.
+        self._known: dict[str, tuple[NodeFacts, str | None]] = {}
         self._reluctant = 0
+        self._described = cluster.described
         for member in cluster:
-            self._count_node(member, 1)
-        self._pools: dict[tuple[NodeRules | None, str, str], Pool] = {}
+            self._look_at(member.name)
+        self._pools: dict[tuple[NodeRules, str, str], Pool] = {}
 
-    # Deciding
+    # The one question
 
-    def decide(self, pod: Pod) -> Decision:
-        """The best node for the pod as things stand; nothing is changed but what the engine has learned."""
-        kind = kind_of(pod)
-        if not self._told:
-            self._count_pod(pod, kind)
-        hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
-        if not hindrance and not self.neighbours.knows_namespaces and pod.scheduling.pods.selects_namespaces:
-            hindrance = UNKNOWN_NAMESPACES
+    def ask(self, pod: Pod, names: Sequence[str] | None = None) -> list[Answer]:
+        """What each of these nodes, or every node in order of name, says to the pod as things stand."""
+        self._renew_mix()
+        return self._ask(pod, kind_of(pod), names)
+
+    def with_nodes(self, other: Callable[[Member], tuple[NodeFacts, Node] | None]) -> Engine:
+        """An engine for the cluster as it would be if its nodes were others under the same load (`Cluster.with_nodes`).
+
+        What `other` makes of nodes in equal state has to be in equal state again: other policies, say, or another scope.
+        """
+        engine = Engine(self.cluster.with_nodes(other))
+        before, after = self._evaluators[""], engine._evaluators[""]
+        first: dict[int, Member] = {}
+        for member in engine.cluster:
+            number = before.number_of(self.cluster.by_name[member.name])
+            after.set_alike(member, first.setdefault(number, member))
+        return engine
+
+    def _ask(self, pod: Pod, kind: Kind, names: Sequence[str] | None) -> list[Answer]:
+        cluster = self.cluster
+        if names is None:
+            names = [member.name for member in cluster.members]
+        hindrance = self._hindrance(pod)
         if hindrance:
-            return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
-        self._renew_mix()
-        self._keep_in_bounds()
-        question = self.neighbours.ask(pod)
-        if self._one_by_one(pod, question) or pod.scheduling.node.preferred or self._reluctant:
-            best = self._best_of_all(pod, kind, question)
-        else:
-            best = self._pool(pod).best(pod, kind)
-        if best is None:
-            return Decision(pod, None, 0, reasons=self.reasons(pod))
-        member, found = best
-        return Decision(pod, member.name, found.score, found.hints, found.share, kind=kind)
+            return [refused(hindrance)] * len(names)
+        rules = cluster.placed_pods.rules_for(pod)
+        if not self.cached:
+            return [self._asked_alone(cluster.by_name.get(name), pod, kind, rules) for name in names]
+        pool = self._pool(pod)
+        answers = pool.answers(pod, kind, names)
+        if self._one_by_one(pod, rules):
+            for place, name in enumerate(names):
+                if name in pool:
+                    reason = self._reason_there(cluster.by_name[name], pod, rules)
+                    if reason:
+                        answers[place] = refused(reason)
+        return answers
 
-    def reasons(self, pod: Pod) -> tuple[tuple[str, int], ...]:
-        """Why nodes refuse the pod, and how many each; most first, then by text."""
-        kind = kind_of(pod)
-        question = self.neighbours.ask(pod)
-        counts: Counter[str] = Counter()
-        if self._one_by_one(pod, question):
-            for member in self.cluster:
-                counts.update(set(self._why_not(member, pod, kind, question)))
-        else:
-            pool = self._pool(pod)
-            counts = pool.reasons(pod, kind) + pool.outside
-        return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+    def _asked_alone(
+        self, member: Member | None, pod: Pod, kind: Kind, rules: InterPodRules | None
+    ) -> Answer:
+        """The answer of one node, from first principles: who remembers nothing asks like this."""
+        if member is None:
+            return NODE_UNKNOWN
+        reason = _node_reason(member, pod) or self._reason_there(member, pod, rules)
+        if reason:
+            return refused(reason)
+        evaluator = self._evaluators[self._profile_name(pod)]
+        return evaluator.evaluate(evaluator.number_of(member), member, pod, kind)
 
-    def why_not(self, member: Member, pod: Pod) -> tuple[str, ...]:
-        """What keeps the pod off one node, empty if nothing does."""
-        return self._why_not(member, pod, kind_of(pod), self.neighbours.ask(pod))
+    def _hindrance(self, pod: Pod) -> Reason | None:
+        """What keeps the pod off every node, whatever the node is."""
+        scheduling = pod.scheduling
+        if scheduling.gates:
+            return GATED
+        if scheduling.claims or scheduling.resource_claims:
+            return claims_reason(scheduling)
+        known = self.cluster.placed_pods.knows_namespaces or not scheduling.pods.selects_namespaces
+        return None if known else UNKNOWN_NAMESPACES
 
-    def judge(self, pod: Pod, names: Sequence[str]) -> list[Evaluation]:
-        """What each of these nodes says, whoever decides in the end: totals, the kubelet, and refusals in the past count."""
-        self._renew_mix()
-        self._keep_in_bounds()
-        key = None, "", self._profile_name(pod)
-        pool = self._pools.get(key) or self._new_pool(key, lambda _: None)
-        found = pool.answers(pod, kind_of(pod), names, _NO_ANSWER)
-        guard = self.guard
-        if guard is None or not guard.concerns(pod):
-            return found
-        by_name = self.cluster.by_name
-        return [
-            Evaluation(0, (), None, (reason,))
-            if not one.reasons and (reason := guard.reason(pod, by_name[name]))
-            else one
-            for name, one in zip(names, found, strict=True)
-        ]
-
-    def _one_by_one(self, pod: Pod, question: Question | None) -> bool:
+    def _one_by_one(self, pod: Pod, rules: InterPodRules | None) -> bool:
         """Whether nodes of one class may still answer differently."""
-        held = self.guard is not None and self.guard.concerns(pod)
-        return not self.cached or question is not None or bool(pod.scheduling.host_ports) or held
+        return (
+            rules is not None
+            or bool(pod.scheduling.host_ports)
+            or (self.guard is not None and self.guard.concerns(pod))
+        )
 
-    def _why_not(self, member: Member, pod: Pod, kind: Kind, question: Question | None) -> tuple[str, ...]:
-        outside = self._outside_reason(member, pod, question)
-        return (outside,) if outside else self._evaluate(member, pod, kind).reasons
-
-    def _outside_reason(self, member: Member, pod: Pod, question: Question | None) -> str | None:
-        """What has nothing to do with amounts: selectors, taints, policies, ports, neighbours, earlier refusals."""
-        reason = _node_reason(member, pod)
-        if reason is None and pod.scheduling.host_ports:
+    def _reason_there(self, member: Member, pod: Pod, rules: InterPodRules | None) -> Reason | None:
+        """What depends on the very node and not on its state: ports, other pods, earlier refusals."""
+        reason = None
+        if pod.scheduling.host_ports:
             taken = [port for other in member.pods.values() for port in other.scheduling.host_ports]
             reason = ports_reason(pod.scheduling.host_ports, taken)
-        if reason is None and question is not None:
-            reason = question.reason(member.name)
+        if reason is None and rules is not None:
+            reason = rules.reason(member.name)
         if reason is None and self.guard is not None:
             reason = self.guard.reason(pod, member)
         return reason
 
-    def _keep_in_bounds(self) -> None:
-        """Forget all answers when there are too many of them."""
-        for evaluator in self._evaluators.values():
-            if evaluator.full:
-                self._evaluators = {name: one.emptied() for name, one in self._evaluators.items()}
-                self._pools.clear()
-                return
+    # Deciding
 
-    def _evaluate(self, member: Member, pod: Pod, kind: Kind) -> Evaluation:
-        evaluator = self._evaluators[self._profile_name(pod)]
-        return evaluator.evaluate(evaluator.number_of(member), member, pod, kind)
+    def decide(self, pod: Pod) -> Decision:
+        """The best answer to the pod as things stand; nothing is changed but what the engine has learned."""
+        kind = kind_of(pod)
+        if not self._told:
+            self._learned.count_pod(pod, kind)
+        hindrance = self._hindrance(pod)
+        if hindrance:
+            return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
+        self._renew_mix()
+        rules = self.cluster.placed_pods.rules_for(pod)
+        answers = None
+        if self._only_scores_count(pod, rules):
+            best = self._pool(pod).best(pod, kind)
+        else:
+            answers = self._ask(pod, kind, None)
+            best = self._best_of(answers, pod, rules)
+        if best is None:
+            return Decision(pod, None, 0, reasons=_counted(answers or self._ask(pod, kind, None)))
+        member, answer = best
+        return Decision(pod, member.name, answer.score, answer.hints, answer.share, kind=kind)
+
+    def _only_scores_count(self, pod: Pod, rules: InterPodRules | None) -> bool:
+        """Whether the best answer is that of the best class: nothing tells nodes of a class apart but their names."""
+        return (
+            self.cached
+            and not self._reluctant
+            and not pod.scheduling.node.preferred
+            and not self._one_by_one(pod, rules)
+        )
+
+    def _best_of(
+        self, answers: Sequence[Answer], pod: Pod, rules: InterPodRules | None
+    ) -> tuple[Member, Answer] | None:
+        """By score and by what the pod, its neighbours and the nodes would rather have; the first by name of several."""
+        fitting = [
+            (member, answer)
+            for member, answer in zip(self.cluster, answers, strict=True)
+            if not answer.reasons
+        ]
+        facts = [member.facts for member, _ in fitting]
+        wishes = zip(
+            node_affinity_scores(pod.scheduling, facts),
+            taint_scores(pod.scheduling, facts),
+            neighbour_scores(rules, [node.name for node in facts]),
+            strict=True,
+        )
+        totals = [
+            answer.score + _PREFERENCE * sum(points)
+            for (_, answer), points in zip(fitting, wishes, strict=True)
+        ]
+        return fitting[totals.index(max(totals))] if fitting else None
 
     def _profile_name(self, pod: Pod) -> str:
         name = pod.scheduling.scheduler
@@ -220,167 +246,100 @@ class Engine:
         # Volcano asks only Guaranteed pods for their policy, so others that name it share the pool of those that do not.
         heeded = policy if policy and qos_class(pod) == "Guaranteed" else ""
         key = pod.scheduling.node, heeded, self._profile_name(pod)
-        return self._pools.get(key) or self._new_pool(key, partial(_node_reason, pod=pod))
-
-    def _new_pool(
-        self, key: tuple[NodeRules | None, str, str], reason: Callable[[Member], str | None]
-    ) -> Pool:
-        if len(self._pools) >= _MOST_POOLS:
-            del self._pools[next(iter(self._pools))]
-        pool = self._pools[key] = Pool(self.cluster, self._evaluators[key[2]], reason)
+        pool = self._pools.get(key)
+        if pool is None:
+            if len(self._pools) >= _MOST_POOLS:
+                del self._pools[next(iter(self._pools))]
+            pool = self._pools[key] = Pool(
+                self.cluster, self._evaluators[key[2]], partial(_node_reason, pod=pod)
+            )
         return pool
-
-    def _best_of_all(
-        self, pod: Pod, kind: Kind, question: Question | None
-    ) -> tuple[Member, Evaluation] | None:
-        """Ask every node; what the twin says is still shared by nodes of a class."""
-        fitting = []
-        for member in self.cluster:
-            if not self._outside_reason(member, pod, question):
-                found = self._evaluate(member, pod, kind)
-                if not found.reasons:
-                    fitting.append((member, found))
-        if not fitting:
-            return None
-        facts = [member.facts for member, _ in fitting]
-        liked = zip(
-            node_affinity_scores(pod.scheduling, facts),
-            taint_scores(pod.scheduling, facts),
-            neighbour_scores(question, [one.name for one in facts]),
-            strict=True,
-        )
-        totals = [
-            found.score + _PREFERENCE * sum(points) for (_, found), points in zip(fitting, liked, strict=True)
-        ]
-        best = max(range(len(fitting)), key=lambda index: (totals[index], -index))
-        return fitting[best]
-
-    # Nodes that come, change and go
-
-    def put(self, facts: NodeFacts, node: Node | None = None) -> None:
-        """A node is new, or is known anew; see `Cluster.put`. What was learned from the pods stays learned."""
-        known = self.cluster.by_name.get(facts.name)
-        before = known.pods if known is not None else {}
-        if known is not None:
-            self._count_node(known, -1)
-        member = self.cluster.put(facts, node)
-        self._count_node(member, 1)
-        self.neighbours.set_node(facts)
-        for uid in before:
-            if uid not in member.pods:
-                self.neighbours.remove(uid)
-        for uid, pod in member.pods.items():
-            if before.get(uid) != pod:
-                self.neighbours.place(pod, facts.name)
-        for pool in self._pools.values():
-            pool.reconsider(facts.name)
-
-    def drop(self, name: str) -> None:
-        """A node is gone, and its pods with it."""
-        self._count_node(self.cluster.by_name[name], -1)
-        self.cluster.drop(name)
-        self.neighbours.drop_node(name)
-        for evaluator in self._evaluators.values():
-            evaluator.forget(name)
-        for pool in self._pools.values():
-            pool.reconsider(name)
-
-    def _count_node(self, member: Member, number: int) -> None:
-        gpu = gpu_resource(member.node)
-        if gpu is not None:
-            self._gpus[gpu] += number
-            # What most members have, the first name of several.
-            most = min(self._gpus, key=lambda name: (-self._gpus[name], name))
-            before, self._gpu = self._gpu, most if self._gpus[most] else ""
-            if before != self._gpu and self._seen:
-                # What pods want of GPUs is another resource now.
-                self._outdated = self._learns
-        self._reluctant += number * _is_reluctant(member.facts)
 
     # Acting
 
     def bind(self, decision: Decision) -> Verdict:
-        """Carry a decision out; the verdict is the kubelet's own."""
-        if decision.node is None:
-            raise ValueError(f"{decision.pod.name} has no node to be bound to")
-        pod, hints = decision.pod, decision.hints
-        member = self.cluster.by_name[decision.node]
-        before, kind = member.load, decision.kind or kind_of(pod)
-        known = self._evaluators[self._profile_name(pod)].verdict(before, pod)
-        verdict = self.cluster.bind(
-            pod,
-            decision.node,
-            hints if self.cached else None,
-            decision.share,
-            verdict=known,
-            requests=kind.requests,
-        )
+        """Carry a decision out if the kubelet of its node takes the pod: the kubelet's own verdict.
+
+        It is asked now, unless it was asked about this very pod and found the node as it is a moment ago.
+        """
+        member, evaluator = self._target(decision)
+        verdict = evaluator.verdict(member.load, decision.pod) or member.node.admit(decision.pod)
         if verdict.admitted:
-            self.neighbours.place(pod, decision.node)
-            for evaluator in self._evaluators.values():
-                evaluator.follow(member, before, kind, hints)
+            self._put(decision, member, verdict.node)
         return verdict
 
-    def place(self, pod: Pod, node: str) -> bool:
-        """The pod is on the node, whoever put it there; whether it is known what it holds there (`Cluster.place`)."""
-        known = self.cluster.place(pod, node)
-        self.neighbours.place(pod, node)
-        return known
+    def reserve(self, decision: Decision) -> None:
+        """The pod counts as placed where it was just decided to go; its kubelet is not asked again."""
+        member, evaluator = self._target(decision)
+        known = evaluator.verdict(member.load, decision.pod)
+        self._put(decision, member, known.node if known else member.node.take(decision.pod, decision.hints))
 
-    def release(self, uid: str) -> None:
-        """The pod is gone."""
-        self.neighbours.remove(uid)
-        self.cluster.release(uid)
+    def _target(self, decision: Decision) -> tuple[Member, Evaluator]:
+        if decision.node is None:
+            raise ValueError(f"{decision.pod.name} has no node to be bound to")
+        return self.cluster.by_name[decision.node], self._evaluators[self._profile_name(decision.pod)]
 
-    def mark(self) -> int:
-        """A point to come back to with `undo`."""
-        return self.cluster.mark()
-
-    def undo(self, mark: int) -> None:
-        """Take back every bind and release since the mark; what was learned from the pods stays learned."""
-        for uid in self.cluster.undo(mark):
-            member = self.cluster.where.get(uid)
-            if member is None:
-                self.neighbours.remove(uid)
-            else:
-                self.neighbours.place(member.pods[uid], member.name)
+    def _put(self, decision: Decision, member: Member, after: Node) -> None:
+        before, kind = member.load, decision.kind or kind_of(decision.pod)
+        self.cluster.reserve(decision.pod, member.name, after, decision.share, kind.requests)
+        for evaluator in self._evaluators.values():
+            evaluator.follow(member, before, kind, decision.hints)
 
     # Learning
 
     def learn(self, pod: Pod) -> None:
-        """Count the pod's kind; for those who only `judge`, or tell of every pod, since `decide` else does so itself."""
-        self._count_pod(pod, kind_of(pod))
-
-    def _count_pod(self, pod: Pod, kind: Kind) -> None:
-        """One pod more has come. The mix that scores use is outdated when their number has doubled.
-
-        So scoring everything anew stays a small part of all work.
-        """
-        self._count += 1
-        self._seen[kind] += 1
-        if kind not in self._samples:
-            self._samples[kind] = pod
-        if self._count & (self._count - 1) == 0:
-            self._outdated = self._learns
+        """Count the pod's kind; for those who only `ask`, or tell of every pod, since `decide` else does so itself."""
+        self._learned.count_pod(pod, kind_of(pod))
 
     def _renew_mix(self) -> None:
-        """Score by the pods that were counted, if the mix is outdated."""
-        if not self._outdated:
-            return
-        self._outdated = False
-        needs: Counter[Need] = Counter()
-        for one, count in self._seen.items():
-            needs[need_of(self._samples[one], self._gpu)] += count
-        self._teach(Mix(needs))
-        for pool in self._pools.values():
-            pool.forget_scores()
+        """Take in what nodes have become, score by the pods that were counted, and forget answers if there are too many."""
+        cluster = self.cluster
+        if self._described != cluster.described:
+            names = cluster.described_since(self._described)
+            for name in {*self._known, *cluster.by_name} if names is None else names:
+                self._look_at(name)
+            self._described = cluster.described
+        if self._learned.outdated and self._learns:
+            self._score_by(self._learned.renewed())
+            for pool in self._pools.values():
+                pool.forget_scores()
+        for evaluator in self._evaluators.values():
+            if evaluator.full:
+                self._evaluators = {name: each.emptied() for name, each in self._evaluators.items()}
+                self._pools.clear()
+                return
 
-    def _teach(self, mix: Mix) -> None:
+    def _look_at(self, name: str) -> None:
+        """Count what matters here of how a member is described: its GPUs, and whether it is reluctant."""
+        member, known = self.cluster.by_name.get(name), self._known.pop(name, None)
+        if known is not None:
+            self._learned.count_gpus(known[1], -1)
+            self._reluctant -= _is_reluctant(known[0])
+        if member is not None:
+            gpu = gpu_resource(member.node)
+            self._known[name] = member.facts, gpu
+            self._learned.count_gpus(gpu, 1)
+            self._reluctant += _is_reluctant(member.facts)
+        else:
+            for evaluator in self._evaluators.values():
+                evaluator.forget(name)
+
+    def _score_by(self, mix: Mix) -> None:
         for evaluator in self._evaluators.values():
             evaluator.learn(mix)
 
 
-def _node_reason(member: Member, pod: Pod) -> str | None:
+def _counted(answers: Sequence[Answer]) -> Counts:
+    """How many nodes give which reason."""
+    shared = {id(answer): answer for answer in answers}
+    counts: Counter[Reason] = Counter()
+    for identity, number in Counter(map(id, answers)).items():
+        for reason in set(shared[identity].reasons):
+            counts[reason] += number
+    return most_frequent_first(counts)
+
+
+def _node_reason(member: Member, pod: Pod) -> Reason | None:
     """What about the node itself keeps the pod off, whatever runs there."""
     return static_reason(pod.scheduling, member.facts) or volcano_reason(pod, member.facts)
 

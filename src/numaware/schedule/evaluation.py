@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from numaware.diagnose.reason import Reason
+from numaware.schedule.answer import Answer
 from numaware.schedule.cluster import Load, Member, plus
-from numaware.schedule.constraints import capacity_reasons
-from numaware.schedule.evaluation_cache import REFUSED, Evaluation, EvaluationCache, Fit
+from numaware.schedule.evaluation_cache import REFUSED, EvaluationCache, Fit
+from numaware.schedule.filters.node_resources import capacity_reasons
 from numaware.schedule.node_facts import NodeFacts
-from numaware.schedule.partial_node import UNKNOWN, PartialNode, class_of
+from numaware.schedule.partial_node import PartialNode, UnknownVerdict, class_of
 from numaware.schedule.pod_footprint import PodFootprint, footprint
 from numaware.schedule.pod_kinds import Kind, owns_something
 from numaware.schedule.profile import Profile
-from numaware.schedule.score import Outcome, Placement
+from numaware.schedule.room import Room, room
+from numaware.schedule.score import Outcome, ScoreInput
 from numaware.schedule.score_bounds import (
     Spot,
     Standing,
@@ -26,20 +29,21 @@ from numaware.schedule.score_bounds import (
     score_bounds,
     spot_of,
 )
-from numaware.schedule.shares import choices, shares_class, with_shared
+from numaware.schedule.shares import choices, shared_nodes, shares_class, with_shared
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import Room, room
+from numaware.twin.account import numa_nodes
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
-from numaware.workload.demand import Amounts
+from numaware.workload.demand import Amounts, is_memory
 from numaware.workload.pod import Pod
 
 # Classes, fits and promises kept before everything is forgotten; at most about 1 KB each.
 _MOST_ANSWERS = 1 << 19
 # Without a prospect the twin will refuse; it is asked when nobody else is left to ask.
 _HOPELESS = REFUSED + 1
-ASTRAY = "node(s) have pods of which nobody knows what they hold"
+ASTRAY = Reason("pods-astray")
+NO_SHARE = Reason("gpu-share")
 
 
 class Evaluator:
@@ -67,7 +71,7 @@ class Evaluator:
         """Score by another mix of pods from now on."""
         self.mix = mix
         for answers in self._answers.values():
-            answers.found.clear()
+            answers.whole.clear()
             answers.promises.clear()
             answers.worths.clear()
             # Whether a spot says all depends on the mix.
@@ -130,6 +134,11 @@ class Evaluator:
         last = self._last
         return last[2] if last is not None and last[0] is load and last[1] is pod else None
 
+    def set_alike(self, member: Member, other: Member) -> None:
+        """The member is known to be of the class of another."""
+        number = self.number_of(other)
+        self._numbered[member.name] = number, member.load, member.facts, self._numbered[other.name][3]
+
     def forget(self, name: str) -> None:
         """The member is gone."""
         self._numbered.pop(name, None)
@@ -187,30 +196,30 @@ class Evaluator:
         self._kept += 1
         return worth
 
-    def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Evaluation:
+    def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Answer:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""
         answers = self.about(kind)
-        return answers.found.get(number) or self.evaluated(answers, number, member, pod)
+        return answers.whole.get(number) or self.evaluated(answers, number, member, pod)
 
-    def evaluated(self, answers: EvaluationCache, number: int, member: Member, pod: Pod) -> Evaluation:
+    def evaluated(self, answers: EvaluationCache, number: int, member: Member, pod: Pod) -> Answer:
         """The same, to be asked only where `answers` has not found it yet."""
         fit = answers.fits.get(number)
         if fit is None:
             fit = answers.fits[number] = self._fit(answers, number, member, pod)
             self._kept += 1
-        score, share = REFUSED, None
+        score, share, numa = REFUSED, None, 0
         if fit.spot is not None and self.mix.is_local(fit.spot[0]):
-            score = answers.worths.get(fit.spot, REFUSED)
+            score, numa = answers.worths.get(fit.spot, REFUSED), 1 << fit.spot[1]
         if score == REFUSED:
-            for way, outcome in fit.ways:
+            for way, nodes, outcome in fit.ways:
                 worth = self._weigh(outcome, answers.kind)
                 if worth > score:
-                    score, share = worth, way
+                    score, share, numa = worth, way, nodes
         answers.promises[number] = score
-        found = answers.found[number] = (
-            Evaluation(0, (), None, fit.reasons) if fit.reasons else Evaluation(score, fit.hints, share, ())
+        answer = answers.whole[number] = (
+            Answer(0, (), None, fit.reasons) if fit.reasons else Answer(score, fit.hints, share, (), numa)
         )
-        return found
+        return answer
 
     def about(self, kind: Kind) -> EvaluationCache:
         """What is known about a kind of pod; nothing, for those who remember nothing."""
@@ -221,7 +230,7 @@ class Evaluator:
                 self._answers[kind] = answers
         return answers
 
-    def _weigh(self, placement: Placement, kind: Kind) -> int:
+    def _weigh(self, placement: ScoreInput, kind: Kind) -> int:
         return self.profile.weigh(kind.workload, placement, self.mix)
 
     def _fit(self, answers: EvaluationCache, number: int, member: Member, pod: Pod) -> Fit:
@@ -244,22 +253,23 @@ class Evaluator:
         try:
             verdict = node.admit(pod)
         except KubeletPanic as crash:
-            return Fit((), (), (f"the kubelet would crash: {crash}",))
+            return Fit((), (), (Reason("kubelet-crash", (str(crash),)),))
         if not verdict.admitted:
-            return Fit((), (), (numa_reason(node, verdict),))
+            return Fit((), (), (kubelet_reason(node, verdict),))
         if self.cached:
             self._last = member.load, pod, verdict
-        total = plus(used, requests)
+        total, own = plus(used, requests), numa_nodes(verdict.node, pod.uid)
         ways = []
         for share, after in choices(verdict.node, shares, pod):
             # A device that goes into shared use is still free to the twin that admitted the pod.
             left = room(with_shared(verdict.node, after), after, member.allocatable, total)
-            ways.append((share, Outcome(standing.site, standing.room, left)))
+            nodes = own | shared_nodes(verdict.node, shares, share)
+            ways.append((share, nodes, Outcome(standing.site, standing.room, left)))
         if not ways:
-            return Fit((), (), ("Insufficient GPU share",))
+            return Fit((), (), (NO_SHARE,))
         hints = self._hints.setdefault(verdict.hints, verdict.hints)
         return Fit(
-            hints, tuple(ways), (), spot if spot and _says_all(spot, hints, ways[0][1].after) else None
+            hints, tuple(ways), (), spot if spot and _says_all(spot, hints, ways[0][2].after) else None
         )
 
     def _is_certain(self, spot: Spot, standing: Standing, wanted: PodFootprint, node: Node) -> bool:
@@ -303,17 +313,14 @@ def _takes_more(member: Member) -> bool:
     return member.load.used.get("pods", 0) < member.allocatable.get("pods", 0)
 
 
-def numa_reason(node: Node, verdict: Verdict) -> str:
+def kubelet_reason(node: Node, verdict: Verdict) -> Reason:
     """A kubelet's refusal as a reason that counts over many nodes: no numbers of one node in it."""
-    reason, message = verdict.reason, verdict.message
-    if reason == UNKNOWN:
-        return message
-    if reason == "TopologyAffinityError":
-        return f"node(s) could not align the pod on NUMA nodes ({node.kubelet.config.topology_policy})"
-    if reason == "SMTAlignmentError":
-        return "node(s) could not give whole cores (SMTAlignmentError)"
-    if "[memorymanager]" in message:
-        return "node(s) had too little memory on any usable set of NUMA nodes"
-    if "cpus" in message:
-        return "node(s) had too few exclusive CPUs"
-    return "node(s) had too few devices"
+    if isinstance(verdict, UnknownVerdict) and verdict.outcome is not None:
+        return verdict.outcome
+    if verdict.reason == "TopologyAffinityError":
+        return Reason("numa-alignment", (node.kubelet.config.topology_policy,))
+    if verdict.reason == "SMTAlignmentError":
+        return Reason("smt-alignment")
+    if is_memory(verdict.resource):
+        return Reason("numa-memory")
+    return Reason("exclusive-cpus" if verdict.resource == "cpu" else "devices")

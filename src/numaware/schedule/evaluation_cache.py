@@ -1,9 +1,11 @@
-"""What a kind of node says to a kind of pod, and where such answers are kept."""
+"""Where the answers of classes of nodes to kinds of pods are kept, and what they were worked out from."""
 
 from __future__ import annotations
 
 import msgspec
 
+from numaware.diagnose.reason import Reason
+from numaware.schedule.answer import Answer
 from numaware.schedule.pod_footprint import PodFootprint
 from numaware.schedule.pod_kinds import Kind
 from numaware.schedule.score import Outcome
@@ -18,40 +20,32 @@ REFUSED = -(1 << 62)
 class Fit(msgspec.Struct, frozen=True, gc=False):
     """What the node says to the pod: the merged hints and every way to place it, or the reasons why not.
 
-    `spot` is where it goes if that is all there is to say about its only way. `ways` is empty if that was certain without
-    asking the kubelet.
+    A way is a share of a GPU, the NUMA nodes that the pod then has something of (a mask), and what it leaves behind.
+    `spot` is where the pod goes if that is all there is to say about its only way. `ways` is empty if that was certain
+    without asking the kubelet.
     """
 
     hints: tuple[Hint, ...]
-    ways: tuple[tuple[Share | None, Outcome], ...]
-    reasons: tuple[str, ...]
+    ways: tuple[tuple[Share | None, int, Outcome], ...]
+    reasons: tuple[Reason, ...]
     spot: Spot | None = None
-
-
-class Evaluation(msgspec.Struct, frozen=True, gc=False):
-    """A fit with its best way and the score of it, or the reasons why not."""
-
-    score: int
-    hints: tuple[Hint, ...]
-    share: Share | None
-    reasons: tuple[str, ...]
 
 
 class EvaluationCache:
     """What classes say to one kind of pod, by their numbers.
 
-    `found` is the whole answer, as long as the mix of pods is the same; `promises` are what scores can be at most, or the
-    scores where they are known. `moves` says which class a member is of after such a pod was bound to it, `takings` what it
+    `whole` are answers as long as the mix of pods is the same; `promises` are what scores can be at most, or the scores
+    where they are known. `moves` says which class a member is of after such a pod was bound to it, `footprints` what it
     takes of nodes by the numbers of their kubelets, `worths` what a spot is worth to it: classes that differ only elsewhere
     promise the same.
     """
 
-    __slots__ = ("fits", "footprints", "found", "kind", "moves", "promises", "worths")
+    __slots__ = ("fits", "footprints", "kind", "moves", "promises", "whole", "worths")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.fits: dict[int, Fit] = {}
-        self.found: dict[int, Evaluation] = {}
+        self.whole: dict[int, Answer] = {}
         self.moves: dict[int, int] = {}
         self.promises: dict[int, int] = {}
         self.footprints: dict[int, PodFootprint | None] = {}

@@ -1,21 +1,20 @@
-"""What was promised, and what came: each decision keeps the placement it predicts, to be held against the kubelet's.
+"""Predicted and observed placements: made from a twin, written as an annotation, read back, compared.
 
-A prediction travels with the pod as an annotation, and the agent writes what it saw in the same form; this module
-knows both, compares them, and counts. A prediction that failed becomes a file to be replayed (`miss.py`).
+The scheduler writes its prediction on the pod it binds, and the agent writes what it saw in the same form. A prediction that
+failed becomes a file to be replayed (`miss.py`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Literal
 
 import msgspec
 
 from numaware.errors import InputError
-from numaware.machine.cpuset import CpuSet, iter_bits, list_form
+from numaware.machine.cpuset import CpuSet, list_form
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
-from numaware.twin.files import devices_by_node
+from numaware.twin.account import ContainerPlacement, container_placement, held_by
 from numaware.twin.memory.static import Block
 from numaware.twin.node import Node, Verdict
 from numaware.workload.demand import Amounts, demand
@@ -39,20 +38,11 @@ class ZonePart(msgspec.Struct, frozen=True):
     cpus: str = ""
 
 
-class ContainerPart(msgspec.Struct, frozen=True):
-    """What one container has: its own CPUs as a list, blocks of memory, devices as (resource, ((numa, count), ...))."""
-
-    name: str
-    cpus: str
-    memory: tuple[tuple[tuple[int, ...], str, int], ...]
-    devices: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
-
-
 class Placement(msgspec.Struct, frozen=True):
     """Where a pod is: by NUMA node, ascending, and by container where that is known (an annotation does not tell)."""
 
     zones: tuple[ZonePart, ...] = ()
-    containers: tuple[ContainerPart, ...] = ()
+    containers: tuple[ContainerPlacement, ...] = ()
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -80,27 +70,7 @@ def predict(name: str, pod: Pod, verdict: Verdict) -> Prediction:
 
 def placement_of(node: Node, pod: Pod) -> Placement:
     """What a pod holds on the twin, as somebody who asks the kubelet later will see it: by NUMA node, and by container."""
-    kubelet, state = node.kubelet, node.state
-    cpus = state.cpu.owned.get(pod.uid, {})
-    blocks = state.memory.blocks.get(pod.uid, {})
-    devices = state.device.owned.get(pod.uid, {})
-    parts = []
-    for name in _staying(node, pod):
-        held = {
-            resource: {numa: len(ids) for numa, ids in devices_by_node(kubelet, resource, mask).items()}
-            for resource, mask in sorted(devices.get(name, {}).items())
-        }
-        memory = tuple(
-            (kubelet.layout.node_ids(block.nodes), block.kind, block.size) for block in blocks.get(name, ())
-        )
-        parts.append(
-            ContainerPart(
-                name,
-                list_form(cpus.get(name, 0)),
-                memory,
-                tuple((resource, tuple(counts.items())) for resource, counts in held.items()),
-            )
-        )
+    parts = [container_placement(node.kubelet, node.state, pod.uid, name) for name in _staying(node, pod)]
     return Placement(zones_of(node, pod), tuple(parts))
 
 
@@ -111,30 +81,20 @@ def zones_of(node: Node, pod: Pod) -> tuple[ZonePart, ...]:
     listed in equal parts, because which byte is where nobody can see; a device that belongs to two nodes counts on
     both, and one that belongs to none on none.
     """
-    kubelet, state = node.kubelet, node.state
-    layout, uid = kubelet.layout, pod.uid
-    cpus = state.cpu.owned.get(uid, {})
-    blocks = state.memory.blocks.get(uid, {})
-    devices = state.device.owned.get(uid, {})
-    amounts: dict[int, dict[str, int]] = {}
-    owned = 0
-    for name in _staying(node, pod):
-        owned |= cpus.get(name, 0)
-        for resource, mask in devices.get(name, {}).items():
-            nodes = kubelet.devices.inventories[resource].nodes
-            for device in iter_bits(mask):
-                for numa in layout.node_ids(nodes[device]):
-                    _add(amounts, numa, resource, 1)
-        for block in blocks.get(name, ()):
-            for numa, size in _even_parts(layout.node_ids(block.nodes), block):
-                _add(amounts, numa, block.kind, size)
+    kubelet = node.kubelet
+    layout, held = kubelet.layout, held_by(node.state, pod.uid, _staying(node, pod))
     zones = []
     for position, numa in enumerate(layout.ids):
-        here = owned & layout.node_cpus[position]
-        if here:
-            _add(amounts, numa, "cpu", here.bit_count())
-        if numa in amounts:
-            zones.append(ZonePart(numa, tuple(sorted(amounts[numa].items())), list_form(here)))
+        cpus = held.cpus & layout.node_cpus[position]
+        amounts = {"cpu": cpus.bit_count()}
+        for resource, mask in held.devices.items():
+            amounts[resource] = (mask & kubelet.devices.inventories[resource].on_node[position]).bit_count()
+        for block in held.memory:
+            if block.nodes >> position & 1:
+                amounts[block.kind] = amounts.get(block.kind, 0) + _even_part(block, position)
+        listed = tuple(sorted((resource, amount) for resource, amount in amounts.items() if amount))
+        if listed:
+            zones.append(ZonePart(numa, listed, list_form(cpus)))
     return tuple(zones)
 
 
@@ -142,11 +102,6 @@ def _staying(node: Node, pod: Pod) -> list[str]:
     """The containers that somebody who looks later still finds."""
     wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
     return [part.name for part in wanted.containers if not part.ends]
-
-
-def _add(amounts: dict[int, dict[str, int]], numa: int, resource: str, amount: int) -> None:
-    here = amounts.setdefault(numa, {})
-    here[resource] = here.get(resource, 0) + amount
 
 
 def compare(prediction: Prediction | None, observed: Observation) -> Outcome:
@@ -165,28 +120,6 @@ def compare(prediction: Prediction | None, observed: Observation) -> Outcome:
     pairs = zip(predicted, seen, strict=True)
     same = all(not (mine.cpus and theirs.cpus) or mine.cpus == theirs.cpus for mine, theirs in pairs)
     return "match" if same else "wrong_cpus"
-
-
-class Ledger:
-    """Predictions that wait for reality, and how many came out how."""
-
-    def __init__(self) -> None:
-        self.open: dict[str, Prediction] = {}
-        self.outcomes: Counter[Outcome] = Counter()
-
-    def record(self, prediction: Prediction) -> None:
-        """A pod was sent to a node; what was predicted before for it no longer counts."""
-        self.open[prediction.uid] = prediction
-
-    def settle(self, uid: str, observed: Observation) -> Outcome:
-        """The agent has seen the pod, or its refusal; a pod is settled once."""
-        outcome = compare(self.open.pop(uid, None), observed)
-        self.outcomes[outcome] += 1
-        return outcome
-
-    def forget(self, uid: str) -> None:
-        """The pod went away before anybody saw it."""
-        self.open.pop(uid, None)
 
 
 # The annotation
@@ -222,6 +155,14 @@ def decode(text: str, source: str) -> Placement:
     return Placement(tuple(sorted(parts, key=lambda part: part.numa)))
 
 
+def read(text: str, source: str) -> Placement | None:
+    """What an annotation says; anybody may write there, so what is no placement says nothing."""
+    try:
+        return decode(text, source) if text else None
+    except InputError:
+        return None
+
+
 def _part(entry: _WireZone) -> ZonePart:
     number = entry.zone.removeprefix(_ZONE)
     if not entry.zone.startswith(_ZONE) or not (number.isascii() and number.isdigit()) or len(number) > 4:
@@ -237,7 +178,7 @@ def _part(entry: _WireZone) -> ZonePart:
     )
 
 
-def _even_parts(nodes: tuple[int, ...], block: Block) -> list[tuple[int, int]]:
-    """A block over its nodes; what does not divide goes to the first ones."""
-    each, rest = divmod(block.size, len(nodes))
-    return [(numa, each + (index < rest)) for index, numa in enumerate(nodes)]
+def _even_part(block: Block, position: int) -> int:
+    """What one of its NUMA nodes has of a block; what does not divide goes to the first ones."""
+    each, rest = divmod(block.size, block.nodes.bit_count())
+    return each + ((block.nodes & (1 << position) - 1).bit_count() < rest)

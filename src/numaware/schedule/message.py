@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from itertools import combinations, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from numaware.diagnose.explain.capacity import fewest_nodes, resources, zones
 from numaware.diagnose.explain.causes import causes, requested_by
 from numaware.diagnose.finding import Message
+from numaware.diagnose.reason import nodes_available
 from numaware.diagnose.texts import Words
 from numaware.schedule.cluster import Member
-from numaware.schedule.constraints import cannot_judge
 from numaware.schedule.engine import GATED, Decision, Engine
-from numaware.schedule.evaluation import numa_reason
-from numaware.schedule.partial_node import UNKNOWN, class_of
-from numaware.twin.errors import KubeletPanic
+from numaware.schedule.partial_node import class_of
+from numaware.twin.account import account, fewest_nodes, resources
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
@@ -34,16 +32,11 @@ def refusal(decision: Decision, nodes: int, nearest: Message | None = None) -> W
     """Why the pod of a decision goes nowhere, out of `nodes` nodes; empty if it goes somewhere."""
     if decision.node is not None:
         return ""
-    scheduling = decision.pod.scheduling
-    if scheduling.gates:
-        return Message("reason", {"text": GATED})
-    told = cannot_judge(scheduling) or [(number, reason) for reason, number in decision.reasons]
-    facts: dict[str, Any] = {"nodes": nodes}
-    if told:
-        facts["reasons"] = told
-    if nearest:
-        facts["nearest"] = nearest
-    return Message("unavailable", facts)
+    first = decision.reasons[0][0] if decision.reasons else None
+    if first == GATED:
+        return first
+    shared = first is not None and first.code == "claims"
+    return nodes_available(0, nodes, first if first and shared else decision.reasons, nearest)
 
 
 class _Miss(NamedTuple):
@@ -65,21 +58,15 @@ def nearest_miss(engine: Engine, pod: Pod) -> Message | None:
 
 def _misses(engine: Engine, pod: Pod) -> Iterator[_Miss]:
     seen: set[Hashable] = set()
-    for member in engine.cluster:
-        reasons = engine.why_not(member, pod)
-        key = class_of(member.node), reasons
-        if not reasons or key in seen:
+    for member, answer in zip(engine.cluster, engine.ask(pod), strict=True):
+        if id(answer) in seen or not any(reason.is_kubelets for reason in answer.reasons):
             continue
-        seen.add(key)
-        merges: list[Merge] = []
-        try:
+        key = class_of(member.node)
+        if key not in seen:
+            merges: list[Merge] = []
             verdict = member.node.admit(pod, merges.append)
-        except KubeletPanic:
-            continue
-        if verdict.admitted or verdict.reason == UNKNOWN:
-            continue
-        if reasons == (numa_reason(member.node, verdict),):
             yield _miss(member, pod, verdict, merges)
+        seen |= {id(answer), key}
 
 
 def _miss(member: Member, pod: Pod, verdict: Verdict, merges: list[Merge]) -> _Miss:
@@ -87,7 +74,7 @@ def _miss(member: Member, pod: Pod, verdict: Verdict, merges: list[Merge]) -> _M
     requested = requested_by(demand(pod, sidecars=node.kubelet.rules.sidecars), verdict.container)
     wanted = {name: requested[name] for name in resources(node) if requested.get(name)}
     width = max((fewest_nodes(node, name, number) for name, number in wanted.items()), default=1)
-    free = {name: {zone.numa: zone.free for zone in zones(node, name, pod.uid)} for name in wanted}
+    free = {name: {part.numa: part.free for part in account(node, name, pod.uid)} for name in wanted}
     best: tuple[int, int, tuple[int, ...], dict[str, int]] | None = None
     for nodes in islice(combinations(node.kubelet.layout.ids, width), _MOST_SETS):
         missing = {

@@ -3,8 +3,8 @@
 A NodeResourceTopology from most publishers tells how much of each resource every NUMA node has, could give and has
 left, and the Topology Manager's policy. It does not tell the managers' policies and options, which CPUs share a core or
 belong to the system, which NUMA nodes the Memory Manager has grouped, or which devices are broken. So such a node is
-a handful of twins (`guesses.py`), one for every combination of what the managers may be; all of them have to admit. What
-no twin can stand for (how cores are cut, how memory is grouped) is left to `doubts.py`: none of them may remain.
+a handful of twins (`candidate_twins.py`), one for every combination of what the managers may be; all of them have to admit. What
+no twin can stand for (how cores are cut, how memory is grouped) is left to `unknowns.py`: none of them may remain.
 
 Taken for granted: counts are right and come from the managers themselves (where they could give nothing, there is no such
 manager), cores have at most two threads unless told otherwise, and no resource has at once a device on two NUMA nodes
@@ -18,7 +18,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from numaware.schedule.candidate_twins import CandidateTwin, candidate_twins
+from numaware.diagnose.reason import Reason
+from numaware.diagnose.texts import say
+from numaware.schedule.candidate_twins import HEALTH, CandidateTwin, candidate_twins
 from numaware.schedule.ledger import Placement, ZonePart, zones_of
 from numaware.schedule.published_counts import Counts
 from numaware.schedule.unknowns import Judge
@@ -29,15 +31,19 @@ from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
 UNKNOWN = "Unknown"
-# How the message of an unknown outcome begins; what is missing follows.
-UNKNOWN_OUTCOME = "node(s) where the outcome depends on what is not known"
+
+
+class UnknownVerdict(Verdict, frozen=True, gc=False):
+    """What the kubelet would say depends on what is not known: `outcome` names that."""
+
+    outcome: Reason | None = None
 
 
 class _Answer(NamedTuple):
     """What one guess says: the verdict, what could still make it wrong, and whether counts are exact afterwards."""
 
     verdict: Verdict | None
-    doubts: frozenset[str]
+    doubts: frozenset[Reason]
     exact: bool
 
     @property
@@ -79,9 +85,8 @@ class PartialNode(Node):
             return Verdict(True, "", "", node, node.state, hints=first.hints if first else ())
         if first is not None and not any(answer.verdict and answer.verdict.admitted for answer in answers):
             return replace(first, node=self)
-        missing = ", ".join(sorted(self._missing(answers)))
-        message = f"{UNKNOWN_OUTCOME} ({missing})"
-        return Verdict(False, UNKNOWN, message, self, self.state)
+        outcome = Reason("outcome-unknown", (tuple(sorted(self._missing(answers))),))
+        return UnknownVerdict(False, UNKNOWN, say(outcome), self, self.state, outcome=outcome)
 
     def take(self, pod: Pod, hints: Sequence[Hint]) -> Node:  # noqa: ARG002 - hints of one guess are not another's
         return self.admit(pod).node
@@ -118,23 +123,24 @@ class PartialNode(Node):
         judge = Judge(self.counts, candidate.node, pod, merges)
         doubts = set(judge.doubts())
         if judge.wants_something:
-            doubts.update(self.counts.missing)
+            doubts.update(map(Reason, self.counts.missing))
             if not (self.exact and self.counts.current):
-                doubts.add("what has changed since the last report")
+                doubts.add(Reason("changes"))
         return _Answer(verdict, frozenset(doubts), exact=judge.leaves_exact_counts())
 
-    def _missing(self, answers: Sequence[_Answer]) -> set[str]:
+    def _missing(self, answers: Sequence[_Answer]) -> set[Reason]:
         """What would have to be known: doubts, and every setting that alone turns one answer into another."""
         missing = {doubt for answer in answers for doubt in answer.doubts}
-        told = [
+        outcomes = [
             (dict(candidate.assumed), answer.verdict is not None and answer.verdict.admitted)
             for candidate, answer in zip(self.candidate_twins, answers, strict=True)
         ]
-        for assumed, admitted in told:
-            for other, other_admitted in told:
+        for assumed, admitted in outcomes:
+            for other, other_admitted in outcomes:
                 differing = [name for name in assumed if assumed[name] != other[name]]
                 if len(differing) == 1 and admitted != other_admitted:
-                    missing.add(differing[0])
+                    (name,) = differing
+                    missing.add(Reason("unhealthy-devices") if name == HEALTH else Reason("setting", (name,)))
         return missing
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.room import gpu_resource
 from numaware.schedule.shares import wanted_share
-from numaware.schedule.zones import gpu_resource
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
 from numaware.twin.topology.merge import narrower

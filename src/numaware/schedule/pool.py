@@ -9,19 +9,22 @@ of members.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from numaware.diagnose.reason import Reason
+from numaware.schedule.answer import Answer, refused
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluator
-from numaware.schedule.evaluation_cache import REFUSED, Evaluation, EvaluationCache
+from numaware.schedule.evaluation_cache import REFUSED, EvaluationCache
 from numaware.schedule.pod_kinds import Kind
 from numaware.workload.pod import Pod
 
 # Appearances of classes kept for boards that have not read them; then all boards start again.
 _MOST_NEWS = 1 << 17
+# Of a node that is not there.
+NODE_UNKNOWN = refused(Reason("node-unknown"))
 # Comes before every name: a class that does not fit needs no entry, however low the names of its members.
 _NOBODY = ""
 
@@ -62,14 +65,14 @@ class Pool:
     """
 
     def __init__(
-        self, cluster: Cluster, evaluator: Evaluator, reason: Callable[[Member], str | None]
+        self, cluster: Cluster, evaluator: Evaluator, reason: Callable[[Member], Reason | None]
     ) -> None:
         self.cluster = cluster
         self.evaluator = evaluator
-        # Why the other members are not in the pool, and how many each.
-        self.outside: Counter[str] = Counter()
         self._reason = reason
-        self._reasons: dict[str, str] = {}
+        # The answers of the members that are not in the pool; those with one reason share one.
+        self._outside: dict[str, Answer] = {}
+        self._refusals: dict[Reason, Answer] = {}
         self._number: dict[str, int] = {}
         # Only classes that have members.
         self._classes: dict[int, _Class] = {}
@@ -77,23 +80,15 @@ class Pool:
         # are no longer true, or were told again.
         self._news: list[_Class | None] = []
         self._boards: dict[Kind, _Board] = {}
-        self._seen = cluster.serial
+        self._seen, self._described = cluster.serial, cluster.described
         for member in cluster:
             self._consider(member)
 
-    def reconsider(self, name: str) -> None:
-        """A member is new, gone, or described anew."""
-        before = self._reasons.pop(name, None)
-        if before is not None:
-            self.outside[before] -= 1
-        number = self._number.pop(name, None)
-        if number is not None:
-            self._leave(number, name)
-        member = self.cluster.by_name.get(name)
-        if member is not None:
-            self._consider(member)
+    def __contains__(self, name: str) -> bool:
+        """Whether nothing about the node itself keeps the pod off, as of the last answers."""
+        return name in self._number
 
-    def best(self, pod: Pod, kind: Kind) -> tuple[Member, Evaluation] | None:
+    def best(self, pod: Pod, kind: Kind) -> tuple[Member, Answer] | None:
         """The best member for the pod: highest score, then first by name."""
         self._catch_up()
         if len(self._news) > _MOST_NEWS:
@@ -109,14 +104,14 @@ class Pool:
             some = self._classes.get(number)
             if some is not None and some.first == name == named.get(number):
                 member = self.cluster.by_name[name]
-                found = answers.found.get(number) or self.evaluator.evaluated(answers, number, member, pod)
-                if found.reasons:
+                answer = answers.whole.get(number) or self.evaluator.evaluated(answers, number, member, pod)
+                if answer.reasons:
                     heapq.heappop(heap)
                     named[number] = _NOBODY
-                elif found.score != -score:
-                    heapq.heapreplace(heap, (-found.score, name, number))
+                elif answer.score != -score:
+                    heapq.heapreplace(heap, (-answer.score, name, number))
                 else:
-                    return member, found
+                    return member, answer
                 continue
             heapq.heappop(heap)
             if named.get(number) != name:
@@ -128,28 +123,23 @@ class Pool:
                 heapq.heappush(heap, (score, some.first, number))
         return None
 
-    def reasons(self, pod: Pod, kind: Kind) -> Counter[str]:
-        """Why members refuse the pod, and how many each."""
-        self._catch_up()
-        counts: Counter[str] = Counter()
-        for number, some in self._classes.items():
-            first = self.cluster.by_name[some.first]
-            for reason in set(self.evaluator.evaluate(number, first, pod, kind).reasons):
-                counts[reason] += some.size
-        return counts
-
-    def answers(self, pod: Pod, kind: Kind, names: Sequence[str], nobody: Evaluation) -> list[Evaluation]:
-        """What each of these members says, `nobody` where there is no such member; each class is asked once."""
+    def answers(self, pod: Pod, kind: Kind, names: Sequence[str]) -> list[Answer]:
+        """What each of these members says; each class is asked once."""
         self._catch_up()
         numbers = [*map(self._number.get, names)]
         some_of = dict(zip(numbers, names, strict=True))
-        known: dict[int | None, Evaluation] = {
-            number: self.evaluator.evaluate(number, self.cluster.by_name[name], pod, kind)
+        known, by_name = self.evaluator.about(kind), self.cluster.by_name
+        answers: dict[int | None, Answer] = {
+            number: known.whole.get(number) or self.evaluator.evaluated(known, number, by_name[name], pod)
             for number, name in some_of.items()
             if number is not None
         }
-        known[None] = nobody
-        return [known[number] for number in numbers]
+        if None not in some_of:
+            return [*map(answers.__getitem__, numbers)]
+        return [
+            answers[number] if number is not None else self._outside.get(name, NODE_UNKNOWN)
+            for number, name in zip(numbers, names, strict=True)
+        ]
 
     def forget_scores(self) -> None:
         """The scores have changed: boards start again from the classes there are."""
@@ -184,6 +174,10 @@ class Pool:
         cluster, numbers = self.cluster, self._number
         if self._seen == cluster.serial:
             return
+        if self._described != cluster.described:
+            for name in self._redescribed():
+                self._reconsider(name)
+            self._described = cluster.described
         for name in cluster.changed_since(self._seen):
             before = numbers.get(name)
             if before is not None:
@@ -194,6 +188,20 @@ class Pool:
                     self._enter(number, name)
         self._seen = cluster.serial
 
+    def _redescribed(self) -> Iterable[str]:
+        names = self.cluster.described_since(self._described)
+        return {*self._number, *self._outside, *self.cluster.by_name} if names is None else names
+
+    def _reconsider(self, name: str) -> None:
+        """A member is new, gone, or described anew."""
+        self._outside.pop(name, None)
+        number = self._number.pop(name, None)
+        if number is not None:
+            self._leave(number, name)
+        member = self.cluster.by_name.get(name)
+        if member is not None:
+            self._consider(member)
+
     def _consider(self, member: Member) -> None:
         """Let a member in, or keep in mind what speaks against it."""
         reason = self._reason(member)
@@ -201,8 +209,7 @@ class Pool:
             number = self._number[member.name] = self.evaluator.number_of(member)
             self._enter(number, member.name)
         else:
-            self._reasons[member.name] = reason
-            self.outside[reason] += 1
+            self._outside[member.name] = self._refusals.setdefault(reason, refused(reason))
 
     def _enter(self, number: int, name: str) -> None:
         """A member is of a class from now on."""

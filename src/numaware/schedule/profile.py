@@ -10,7 +10,7 @@ import yaml
 
 from numaware.errors import InputError
 from numaware.schedule.pod_kinds import WorkloadClass
-from numaware.schedule.score import SCORES, TOP, Placement, Score
+from numaware.schedule.score import SCORES, TOP, Score, ScoreInput
 from numaware.schedule.stranding import Mix
 
 _MOST_BYTES = 1 << 20
@@ -29,7 +29,7 @@ class Profile(msgspec.Struct, frozen=True, cache_hash=True):
     medium: Weights = (("distance", 8), ("least-allocated", 6), ("spare-gpus", 12), ("stranding", 16))
     low: Weights = (("least-allocated", 16), ("spare-gpus", 12), ("stranding", 4))
 
-    def weigh(self, kind: WorkloadClass, outcome: Placement, mix: Mix) -> int:
+    def weigh(self, kind: WorkloadClass, outcome: ScoreInput, mix: Mix) -> int:
         """The weighted mean of the scores, 0 to TOP."""
         total = 0
         scores, most = _scores(self, kind)

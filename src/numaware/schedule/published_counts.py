@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from numaware.diagnose.reason import Code
+from numaware.machine.node_topology import Amounts, ZoneCounts
 from numaware.twin.config import DEFAULT_VERSION, Options
-from numaware.workload.demand import Amounts, is_memory
+from numaware.workload.demand import is_memory
 
 
 def amount(amounts: Amounts, name: str) -> int:
@@ -13,22 +15,12 @@ def amount(amounts: Amounts, name: str) -> int:
     return next((number for known, number in amounts if known == name), 0)
 
 
-class ZoneCounts(msgspec.Struct, frozen=True):
-    """One NUMA node as published, in whole CPUs, bytes and devices; `distances` to all zones in order of id."""
-
-    id: int
-    capacity: Amounts
-    allocatable: Amounts
-    available: Amounts
-    distances: tuple[int, ...] = ()
-
-
 class Counts(msgspec.Struct, frozen=True):
     """All that is known of a node; None is "nobody has told".
 
     `devices` is how many of each the node has in all, broken ones included (the capacity in the node's status).
     `current` is False when pods may have come since the counts were taken. `missing` is what else would have to be known
-    of a pod that wants anything of its own, in words.
+    of a pod that wants anything of its own.
     """
 
     zones: tuple[ZoneCounts, ...]
@@ -42,7 +34,7 @@ class Counts(msgspec.Struct, frozen=True):
     threads: int | None = None
     devices: Amounts = ()
     current: bool = True
-    missing: tuple[str, ...] = ()
+    missing: tuple[Code, ...] = ()
 
     def total(self, name: str) -> int:
         """What all zones together could give."""

@@ -12,13 +12,13 @@ from typing import Protocol
 
 import msgspec
 
+from numaware.schedule.room import WHOLE, NumaRoom, Room, Site, empty_whole
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import WHOLE, Room, Site, Zone, empty_whole
 
 TOP = 1000
 
 
-class Placement(Protocol):
+class ScoreInput(Protocol):
     """What scores look at: a placement that is known in full (`Outcome`), or in outline."""
 
     @property
@@ -29,7 +29,7 @@ class Placement(Protocol):
         """The zones the placement takes something from."""
 
     @property
-    def parts(self) -> list[tuple[Zone, Zone]]:
+    def parts(self) -> list[tuple[NumaRoom, NumaRoom]]:
         """The zones it takes something from, or the node as a whole: free afterwards, and when nothing runs."""
 
     @property
@@ -52,7 +52,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
         return [index for index, zone in enumerate(self.before.zones) if self.after.zones[index] != zone]
 
     @property
-    def parts(self) -> list[tuple[Zone, Zone]]:
+    def parts(self) -> list[tuple[NumaRoom, NumaRoom]]:
         after, used = self.after, self.used
         if self.site.spans == "freely" or not used:
             return [(after.whole, empty_whole(self.site))]
@@ -67,10 +67,10 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
         return mix.stranded(self.site, self.before) - mix.stranded(self.site, self.after)
 
 
-Score = Callable[[Placement, Mix], int]
+Score = Callable[[ScoreInput, Mix], int]
 
 
-def distance(outcome: Placement, _mix: Mix) -> int:
+def distance(outcome: ScoreInput, _mix: Mix) -> int:
     """Fewest NUMA nodes, then the least distance between them; TOP for a placement on one node."""
     used = outcome.used
     if len(used) <= 1:
@@ -87,22 +87,22 @@ def distance(outcome: Placement, _mix: Mix) -> int:
     return TOP * local * len(used) // total
 
 
-def most_allocated(outcome: Placement, _mix: Mix) -> int:
+def most_allocated(outcome: ScoreInput, _mix: Mix) -> int:
     """Fill what is already in use."""
     return _mean([TOP - _free(after, empty) for after, empty in outcome.parts])
 
 
-def least_allocated(outcome: Placement, _mix: Mix) -> int:
+def least_allocated(outcome: ScoreInput, _mix: Mix) -> int:
     """Keep the used zones as empty as possible."""
     return _mean([_free(after, empty) for after, empty in outcome.parts])
 
 
-def balanced(outcome: Placement, _mix: Mix) -> int:
+def balanced(outcome: ScoreInput, _mix: Mix) -> int:
     """CPUs, memory and GPUs of the used zones filled alike."""
     return _mean([TOP - _spread(_shares(after, empty)) for after, empty in outcome.parts])
 
 
-def stranding(outcome: Placement, mix: Mix) -> int:
+def stranding(outcome: ScoreInput, mix: Mix) -> int:
     """The less capacity the placement strands (or the more it rescues), the better; TOP / 2 when nothing changes.
 
     Small differences count most: half of the way from TOP / 2 to either end is one GPU stranded, or rescued.
@@ -111,7 +111,7 @@ def stranding(outcome: Placement, mix: Mix) -> int:
     return TOP // 2 + TOP * fall // (2 * (abs(fall) + WHOLE * max(1, mix.total)))
 
 
-def spare(outcome: Placement, _mix: Mix) -> int:
+def spare(outcome: ScoreInput, _mix: Mix) -> int:
     """Do not take CPUs and memory from beside idle GPUs for a pod that wants none of them."""
     before, left = outcome.idle
     return TOP - TOP * left // _gpus_of(outcome.site) if left and before == left else TOP
@@ -136,7 +136,7 @@ def _mean(values: list[int]) -> int:
     return sum(values) // len(values) if values else TOP // 2
 
 
-def _shares(after: Zone, empty: Zone) -> list[int]:
+def _shares(after: NumaRoom, empty: NumaRoom) -> list[int]:
     """Free parts (of TOP) of each kind of resource that a zone has at all."""
     shares = []
     if empty.cpus:
@@ -148,7 +148,7 @@ def _shares(after: Zone, empty: Zone) -> list[int]:
     return shares
 
 
-def _free(after: Zone, empty: Zone) -> int:
+def _free(after: NumaRoom, empty: NumaRoom) -> int:
     shares = _shares(after, empty)
     return sum(shares) // len(shares) if shares else 0
 

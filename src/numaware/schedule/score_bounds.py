@@ -13,24 +13,24 @@ import msgspec
 
 from numaware.schedule.cluster import Member
 from numaware.schedule.pod_footprint import PodFootprint
+from numaware.schedule.room import WHOLE, NumaRoom, Room, Site, empty_whole, room, site
 from numaware.schedule.stranding import Mix
-from numaware.schedule.zones import WHOLE, Room, Site, Zone, empty_whole, room, site
 
 
 class ScoreBound(msgspec.Struct, frozen=True, gc=False):
-    """A placement in outline (`score.Placement`): the zones it changes, as they are and as they may become.
+    """A placement in outline (`score.ScoreInput`): the zones it changes, as they are and as they may become.
 
     Without zones the node as a whole is looked at.
     """
 
     site: Site
     used: tuple[int, ...]
-    before: tuple[Zone, ...]
-    after: tuple[Zone, ...]
+    before: tuple[NumaRoom, ...]
+    after: tuple[NumaRoom, ...]
     idle: tuple[int, int]
 
     @property
-    def parts(self) -> list[tuple[Zone, Zone]]:
+    def parts(self) -> list[tuple[NumaRoom, NumaRoom]]:
         if not self.used:
             return [(self.after[0], empty_whole(self.site))]
         empty = self.site.empty
@@ -62,8 +62,8 @@ class Standing:
 
 
 # The kind of machine, a zone's number and what is free there, and what is idle of all GPUs of the node.
-Spot = tuple[Site, int, Zone, int]
-_NOWHERE = Zone(0, 0, ())
+Spot = tuple[Site, int, NumaRoom, int]
+_NOWHERE = NumaRoom(0, 0, ())
 
 
 def spot_of(standing: Standing, footprint: PodFootprint, mix: Mix) -> Spot | None:
@@ -94,7 +94,7 @@ def at_spot(spot: Spot, footprint: PodFootprint) -> ScoreBound | None:
     if index < 0:
         return None
     gpus = zone.gpus[: len(zone.gpus) - footprint.gpus]
-    after = Zone(zone.cpus - footprint.cpus, zone.memory - footprint.memory, gpus)
+    after = NumaRoom(zone.cpus - footprint.cpus, zone.memory - footprint.memory, gpus)
     return ScoreBound(here, (index,), (zone,), (after,), (idle, idle))
 
 
@@ -129,7 +129,7 @@ def score_bounds(standing: Standing, footprint: PodFootprint, mix: Mix) -> list[
     if free or not (footprint.cpus or footprint.memory or footprint.gpus or footprint.share):
         whole = standing.room.whole
         left = _left(whole.gpus, footprint)
-        return [ScoreBound(here, (), (whole,), (Zone(cpus, memory, some),), idle) for some in left]
+        return [ScoreBound(here, (), (whole,), (NumaRoom(cpus, memory, some),), idle) for some in left]
     found, capped = [], standing.capped
     choices = _in_turn(zones, footprint) if footprint.others else _placed(zones, footprint, lowest=lowest)
     for used, kept in choices:
@@ -140,8 +140,8 @@ def score_bounds(standing: Standing, footprint: PodFootprint, mix: Mix) -> list[
 
 
 def _placed(
-    zones: tuple[Zone, ...], footprint: PodFootprint, *, lowest: bool
-) -> Iterator[tuple[tuple[int, ...], tuple[Zone, ...]]]:
+    zones: tuple[NumaRoom, ...], footprint: PodFootprint, *, lowest: bool
+) -> Iterator[tuple[tuple[int, ...], tuple[NumaRoom, ...]]]:
     """Every choice of a zone for the pod, and of a GPU if it wants a part of one; equal choices may come twice.
 
     `lowest` says that the kubelet takes the first zone with enough of everything.
@@ -153,7 +153,7 @@ def _placed(
         kept = zone.gpus[: len(zone.gpus) - gpus]
         if gpus and zone.gpus[-gpus] < WHOLE:
             continue
-        here = Zone(zone.cpus - cpus, zone.memory - memory, kept)
+        here = NumaRoom(zone.cpus - cpus, zone.memory - memory, kept)
         if footprint.share:
             yield from _shared(zones, index, here, footprint)
         else:
@@ -163,14 +163,14 @@ def _placed(
 
 
 def _in_turn(
-    zones: tuple[Zone, ...], footprint: PodFootprint
-) -> Iterator[tuple[tuple[int, ...], tuple[Zone, ...]]]:
+    zones: tuple[NumaRoom, ...], footprint: PodFootprint
+) -> Iterator[tuple[tuple[int, ...], tuple[NumaRoom, ...]]]:
     """The only choice for containers of which each gets the first zone that has enough when its turn comes; none if one fails."""
     left = [*zones]
     for cpus, memory in ((footprint.cpus, footprint.memory), *footprint.others):
         for index, zone in enumerate(left):
             if zone.cpus >= cpus and zone.memory >= memory:
-                left[index] = Zone(zone.cpus - cpus, zone.memory - memory, zone.gpus)
+                left[index] = NumaRoom(zone.cpus - cpus, zone.memory - memory, zone.gpus)
                 break
         else:
             return
@@ -179,15 +179,15 @@ def _in_turn(
 
 
 def _shared(
-    zones: tuple[Zone, ...], index: int, here: Zone, footprint: PodFootprint
-) -> Iterator[tuple[tuple[int, ...], tuple[Zone, ...]]]:
+    zones: tuple[NumaRoom, ...], index: int, here: NumaRoom, footprint: PodFootprint
+) -> Iterator[tuple[tuple[int, ...], tuple[NumaRoom, ...]]]:
     """Every choice of a GPU to have a part of, for a pod that leaves `here` of a zone."""
     for left in _left(here.gpus, footprint):
-        yield (index,), (Zone(here.cpus, here.memory, left),)
+        yield (index,), (NumaRoom(here.cpus, here.memory, left),)
     for other, there in enumerate(zones):
         if other != index:
             for left in _left(there.gpus, footprint):
-                shared = Zone(there.cpus, there.memory, left)
+                shared = NumaRoom(there.cpus, there.memory, left)
                 if here == zones[index]:
                     yield (other,), (shared,)
                 elif other < index:

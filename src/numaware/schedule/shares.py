@@ -12,7 +12,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from numaware.machine.cpuset import iter_bits
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource
+from numaware.twin.account import free_devices
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod, amount, units
 
@@ -53,6 +54,13 @@ def device_for(node: Node, shares: Remainders, share: Share) -> int:
     return next(device for device, found in _devices(node, shares, 1) if found == share)
 
 
+def shared_nodes(node: Node, shares: Remainders, share: Share | None) -> int:
+    """The NUMA nodes of the device that a share is of, as a mask."""
+    if share is None:
+        return 0
+    return node.kubelet.devices.inventories[gpu_resource(node) or ""].nodes[device_for(node, shares, share)]
+
+
 def shares_class(node: Node, shares: Remainders) -> tuple[tuple[int, int], ...]:
     """What is left of devices in shared use, without telling apart devices that are alike (`twin/equivalence.py`)."""
     inventory = node.kubelet.devices.inventories[gpu_resource(node) or ""]
@@ -67,7 +75,7 @@ def settled(
 ) -> tuple[dict[str, int], dict[int, int]]:
     """Which pods stay on the devices they are known to share, and what is left of those; `node` has none in shared use."""
     name = gpu_resource(node)
-    free = node.kubelet.devices.free(node.state.device, name) if name else 0
+    free = free_devices(node, name) if name else 0
     sharers: dict[str, int] = {}
     left: dict[int, int] = {}
     for uid, share in wanted.items():
@@ -101,7 +109,7 @@ def _devices(node: Node, shares: Remainders, want: int) -> Iterator[tuple[int, S
     if name is None:
         return
     inventory = node.kubelet.devices.inventories[name]
-    free = node.kubelet.devices.free(node.state.device, name)
+    free = free_devices(node, name)
     for device in iter_bits(free | sum(1 << index for index in shares)):
         left = shares.get(device, WHOLE)
         if left >= want:

@@ -16,7 +16,7 @@ from operator import mul
 from types import MappingProxyType
 from typing import NamedTuple
 
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, Room, Site, Zone
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, NumaRoom, Room, Site
 from numaware.workload.demand import demand
 from numaware.workload.pod import Container, Pod, amount, milli, units
 
@@ -27,7 +27,7 @@ _MOST_ZONES = 1 << 16
 
 
 class Need(NamedTuple):
-    """What one pod of a kind takes, in the units of `Zone`; `milli` is the part of each GPU, WHOLE for all of it."""
+    """What one pod of a kind takes, in the units of `NumaRoom`; `milli` is the part of each GPU, WHOLE for all of it."""
 
     cpus: int
     memory: int
@@ -59,7 +59,7 @@ class Mix:
         self.by_gpus = any(need.gpus for need in seen)
         self.kinds = tuple(sorted(item for item in seen.items() if bool(item[0].gpus) == self.by_gpus))
         self.total = sum(count for _, count in self.kinds)
-        self._tables: dict[tuple[tuple[Zone, ...], str], tuple[_Table, _Table]] = {}
+        self._tables: dict[tuple[tuple[NumaRoom, ...], str], tuple[_Table, _Table]] = {}
         self._sites: dict[Site, tuple[_Table, _Table]] = {}
 
     def stranded(self, site: Site, room: Room) -> int:
@@ -79,7 +79,7 @@ class Mix:
             site.spans != "freely" and not (self._sites.get(site) or self._for(site))[1].kinds
         )
 
-    def relief(self, site: Site, before: Sequence[Zone], after: Sequence[Zone]) -> int:
+    def relief(self, site: Site, before: Sequence[NumaRoom], after: Sequence[NumaRoom]) -> int:
         """By how much `stranded` falls at most when these zones, or these wholes where pods lie freely, become others.
 
         What else may change with them (the node's totals are a limit to every zone) can only make the fall less, as long
@@ -128,13 +128,13 @@ class _Table:
         ]
         self._gpus: dict[tuple[int, ...], list[int]] = {}
         self._known: dict[tuple[tuple[int, ...], int, int], int] = {}
-        self._lost: dict[Zone, int] = {}
+        self._lost: dict[NumaRoom, int] = {}
 
-    def idle(self, zone: Zone) -> int:
+    def idle(self, zone: NumaRoom) -> int:
         """What is free of a zone, for each pod that was seen."""
         return self.total * (sum(zone.gpus) if self.by_gpus else zone.cpus * WHOLE)
 
-    def lost(self, zone: Zone) -> int:
+    def lost(self, zone: NumaRoom) -> int:
         """What is free of a zone and of no use to these kinds; remembered, as few zones change at a time."""
         found = self._lost.get(zone)
         if found is None:
@@ -143,7 +143,7 @@ class _Table:
             found = self._lost[zone] = self.idle(zone) - self.useful(zone)
         return found
 
-    def useful(self, zone: Zone) -> int:
+    def useful(self, zone: NumaRoom) -> int:
         """What as many pods of a kind as fit together would use of a zone, summed over kinds by how often they come."""
         gpus = zone.gpus if self.by_gpus else ()
         cpus, memory = self._cpus.step(zone.cpus), self._memory.step(zone.memory)
@@ -188,7 +188,7 @@ class _Steps:
         return known
 
 
-def _fits(need: Need, zone: Zone) -> bool:
+def _fits(need: Need, zone: NumaRoom) -> bool:
     return (
         need.cpus <= zone.cpus
         and need.memory <= zone.memory

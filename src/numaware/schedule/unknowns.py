@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from numaware.diagnose.reason import Reason
 from numaware.schedule.published_counts import Counts, amount
 from numaware.schedule.shares import wanted_share
+from numaware.twin.account import free_cpus, free_devices
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hint
 from numaware.workload.demand import Demand, demand
@@ -39,21 +41,21 @@ class Judge:
             self.cpus or self.memory or any(count for name, count in self.demand.devices if is_extended(name))
         )
 
-    def doubts(self) -> Iterator[str]:
+    def doubts(self) -> Iterator[Reason]:
         """What is not known and could make the kubelet refuse although this guess admits."""
         if self.cpus and not (self._whole_cores() and self._deals_out_evenly()):
-            yield "cpuManagerPolicyOptions"
+            yield Reason("setting", ("cpuManagerPolicyOptions",))
         if self._reuses_cpus() and len(self.cpus) > 2:
-            yield "which CPUs share a core"
+            yield Reason("core-siblings")
         if self.memory and self._groups_matter():
-            yield "groups of the Memory Manager"
+            yield Reason("memory-groups")
         if wanted_share(self.pod):
-            yield "shares of GPUs"
+            yield Reason("shares")
         yield from self._device_doubts()
         if self._crashes_where_ids_have_gaps():
-            yield "topologyManagerPolicyOptions"
+            yield Reason("setting", ("topologyManagerPolicyOptions",))
         if not self._later_containers_are_safe():
-            yield "how CPUs and devices are cut between NUMA nodes"
+            yield Reason("cuts")
 
     def _whole_cores(self) -> bool:
         """Whether `full-pcpus-only` would not mind: whole cores, and enough of them beside those of the system."""
@@ -65,8 +67,7 @@ class Judge:
         if self.counts.threads is None and any(number % 2 for number in capacities):
             return True
         reserved = sum(capacities) - self.counts.total("cpu")
-        cpus = self.node.kubelet.cpus
-        free = cpus.available(self.node.state.cpu).bit_count() if cpus else 0
+        free = free_cpus(self.node).bit_count()
         return all(number % threads == 0 for number in self.cpus) and sum(self.cpus) <= free - reserved * (
             threads - 1
         )
@@ -107,7 +108,7 @@ class Judge:
             for node in self.node.state.memory.nodes
         )
 
-    def _device_doubts(self) -> Iterator[str]:
+    def _device_doubts(self) -> Iterator[Reason]:
         inventories = self.node.kubelet.devices.inventories
         for name, _ in self.demand.devices:
             total = sum(dict(part.devices).get(name, 0) for part in self.demand.containers)
@@ -115,11 +116,11 @@ class Judge:
                 continue
             if name not in inventories:
                 if self._merge_decides():
-                    yield f"NUMA nodes of {name}"
+                    yield Reason("device-nodes", (name,))
             elif not self.counts.knows_devices(name):
-                free = self.node.kubelet.devices.free(self.node.state.device, name)
+                free = free_devices(self.node, name)
                 if total > max((free & on).bit_count() for on in inventories[name].on_node):
-                    yield f"devices of {name} on several NUMA nodes"
+                    yield Reason("devices-on-several", (name,))
 
     def _crashes_where_ids_have_gaps(self) -> bool:
         gaps = [zone.id for zone in self.counts.zones] != list(range(self.zones))

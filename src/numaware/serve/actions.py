@@ -1,8 +1,8 @@
 """What a scheduler does to a cluster: binds pods, and says on each pod why it has no node.
 
-Binding is the one thing that must not be done twice or half, so its outcome is made certain before it is returned. All
-telling is done behind the scheduler's back: the newest word on a pod replaces an older one that has not gone out yet, and
-nothing is written that the pod already says.
+`KubeActions` is what `scheduler.py` and `extender.py` act through. A bind must not happen twice or by half, so `bind` returns
+only when its outcome is certain. Conditions and events are written by `run`, beside the scheduler: the newest message of a pod
+replaces one that has not been written yet, and what the pod already says is not written again.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class KubeActions:
     async def _look(self, pod: LivePod, node: str) -> Bound:
         for seconds in _LOOKS:
             try:
-                found = pods.decode(await self._client.get(PODS, pod.name, pod.namespace))
+                seen = pods.decode(await self._client.get(PODS, pod.name, pod.namespace))
             except ApiError as error:
                 if error.not_found:
                     return "gone"
@@ -83,10 +83,10 @@ class KubeActions:
             except DecodeError:
                 return "failed"
             else:
-                if found.uid != pod.uid:
+                if seen.uid != pod.uid:
                     return "gone"
-                if found.node:
-                    return "bound" if found.node == node else "elsewhere"
+                if seen.node:
+                    return "bound" if seen.node == node else "elsewhere"
                 return "failed"
             await self._sleep(seconds)
         # Trying again is safe whatever happened: the API server refuses a second bind.

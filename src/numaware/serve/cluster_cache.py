@@ -1,12 +1,12 @@
-"""The cluster as far as anybody can know it, kept up event by event and handed to the engine.
+"""The cluster cache: nodes, pods and topology reports go in, one change after the other, and twins come out for the engine.
 
-Nodes, pods and topology reports come by different ways and in any order. Each event concerns one node; what that node is
-then believed to be (`node_estimate.py`) is a report, and on top of it whatever happened that the report does not count yet: pods
-that came are admitted as their kubelet will, pods that went are released, in the order of the events. A pod that is
-assumed to be bound is on top like any other, until a report shows it.
+Fed by `watches.py`; asked by scheduler, extender, console and the commands that look at a cluster. Each change concerns one
+node. A node is estimated (`node_estimate.py`) from its last report, and what the report does not count yet comes on top: pods
+that came are admitted as their kubelet will, pods that went are released, in the order of the changes. A pod that is assumed
+to be bound is on top like any other, until a report shows it.
 
-A pod that a report shows holds what it holds, whether or not the API server has told of it; one that the API server says
-has ended or is gone holds nothing, because its kubelet lets go of it before it takes another.
+A pod that a report shows holds what it holds, whether or not the API server has shown it; one that the API server says has
+ended or is gone holds nothing, because its kubelet lets go of it before it takes another.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ from typing import NamedTuple
 from numaware.kube.nodes import LiveNode
 from numaware.kube.pods import LivePod
 from numaware.kube.topology.report import Report
-from numaware.schedule.engine import UNHEARD_OF, Decision, Engine
-from numaware.schedule.evaluation import ASTRAY
-from numaware.schedule.partial_node import UNKNOWN_OUTCOME
-from numaware.serve.node_estimate import Held, Level, NodeEstimate, Told, estimate_node, facts_of
+from numaware.schedule.engine import Decision, Engine
+from numaware.serve.node_estimate import (
+    Level,
+    NodeEstimate,
+    PodOnNode,
+    ReceivedReport,
+    estimate_node,
+    facts_of,
+)
 from numaware.twin.errors import KubeletPanic
-from numaware.twin.node import Node, Verdict
+from numaware.twin.node import Node
 from numaware.workload.scheduling import Labels
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -31,7 +36,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 SETTLE_SECONDS = 90.0
 
 
-class Knowledge(NamedTuple):
+class NodeKnowledge(NamedTuple):
     """How a node is known: by whom, since when, whether all of its pods are accounted for, and what is wrong.
 
     `waiting` are pods that no report shows yet, `astray` those of which nobody knows what they hold.
@@ -48,31 +53,31 @@ class Knowledge(NamedTuple):
 
 
 class _Place:
-    """All that was told of one node."""
+    """All that is known of one node, and the estimate that follows from it."""
 
-    __slots__ = ("estimate", "held", "live", "told")
+    __slots__ = ("estimate", "held", "live", "received")
 
     def __init__(self) -> None:
         self.live: LiveNode | None = None
-        # By the kind of object: NodeResourceTopology first, because it tells more.
-        self.told: dict[str, Told] = {}
-        self.held: dict[str, Held] = {}
+        # By the kind of object: NodeResourceTopology first, because it says more.
+        self.received: dict[str, ReceivedReport] = {}
+        self.held: dict[str, PodOnNode] = {}
         self.estimate: NodeEstimate | None = None
 
     @property
-    def reports(self) -> list[Told]:
-        return [told for _, told in sorted(self.told.items())]
+    def reports(self) -> list[ReceivedReport]:
+        return [report for _, report in sorted(self.received.items())]
 
     @property
     def empty(self) -> bool:
-        return self.live is None and not self.told and not self.held
+        return self.live is None and not self.received and not self.held
 
 
 class _Event(NamedTuple):
     """A pod came, or (`gone`) went."""
 
     order: int
-    held: Held
+    held: PodOnNode
     gone: bool
 
 
@@ -104,7 +109,7 @@ class ClusterCache:
         facts = facts_of(live, place.reports)
         if facts == member.facts:
             return set()
-        self.engine.put(facts)
+        self.engine.cluster.put(facts)
         return {live.name}
 
     def drop_node(self, name: str) -> set[str]:
@@ -114,17 +119,17 @@ class ClusterCache:
         self._rebuild(name)
         if name not in self.engine.cluster.by_name:
             return set()
-        self.engine.drop(name)
+        self.engine.cluster.drop(name)
         return {name}
 
     def put_report(self, report: Report) -> set[str]:
         """A topology object is new, or says something else; one of each kind counts."""
-        self._place(report.node).told[_kind(report)] = Told(report, self._clock())
+        self._place(report.node).received[_kind(report)] = ReceivedReport(report, self._clock())
         return self._rebuild(report.node)
 
     def drop_report(self, report: Report) -> set[str]:
         """A topology object is gone."""
-        if self._place(report.node).told.pop(_kind(report), None) is None:
+        if self._place(report.node).received.pop(_kind(report), None) is None:
             return set()
         return self._rebuild(report.node)
 
@@ -155,11 +160,11 @@ class ClusterCache:
 
     def put_namespace(self, name: str, labels: Labels | None) -> set[str]:
         """A namespace is new, has other labels, or is gone (None)."""
-        return self._if_rules_differ(self.engine.neighbours.set_namespace(name, labels))
+        return self._if_rules_differ(self.engine.cluster.placed_pods.set_namespace(name, labels))
 
     def know_namespaces(self) -> set[str]:
-        """Every namespace there is has been told of."""
-        return self._if_rules_differ(self.engine.neighbours.know_namespaces())
+        """Every namespace there is has been listed."""
+        return self._if_rules_differ(self.engine.cluster.placed_pods.know_namespaces())
 
     def _if_rules_differ(self, differ: bool) -> set[str]:
         """Rules about other pods may open or close any node."""
@@ -187,18 +192,17 @@ class ClusterCache:
 
     # Acting
 
-    def assume(self, live: LivePod, decision: Decision) -> Verdict:
-        """The pod is about to be bound as decided; from now on it is on its node."""
-        verdict = self.engine.bind(decision)
-        if verdict.admitted and decision.node is not None:
+    def assume(self, live: LivePod, decision: Decision) -> None:
+        """The pod is about to be bound as was just decided; from now on it is on its node."""
+        self.engine.reserve(decision)
+        if decision.node is not None:
             self._note(live, decision.node, confirmed=False)
-        return verdict
 
     def assume_blindly(self, live: LivePod, node: str) -> None:
         """The pod is about to be bound to a node where nobody can tell what it will get."""
         self._note(live, node, confirmed=False)
         if node in self.engine.cluster.by_name:
-            self.engine.place(live.pod, node)
+            self.engine.cluster.place(live.pod, node)
 
     def forget(self, uid: str) -> set[str]:
         """The pod was not bound after all; unless the API server says that it was."""
@@ -210,12 +214,12 @@ class ClusterCache:
     # Asking
 
     def pod(self, uid: str) -> LivePod | None:
-        """A pod as the API server last told of it."""
+        """A pod as the API server last showed it."""
         return self._pods.get(uid)
 
     @property
     def pods(self) -> Iterable[LivePod]:
-        """All pods that the API server has told of."""
+        """All pods that the API server has shown."""
         return self._pods.values()
 
     def is_bound(self, uid: str) -> bool:
@@ -232,17 +236,17 @@ class ClusterCache:
         """The node that the pod is on, or was sent to and nobody has denied it since; empty if there is none."""
         return self._on.get(uid, "")
 
-    def knowledge(self, name: str) -> Knowledge | None:
+    def knowledge(self, name: str) -> NodeKnowledge | None:
         """How a node is known; None if the API server has no such node."""
         place = self._places.get(name)
         if place is None or place.estimate is None:
             return None
         estimate = place.estimate
-        used = [told for told in place.reports if told.report.publisher == estimate.source]
+        used = [one for one in place.reports if one.report.publisher == estimate.source]
         complete = used[0].report.complete if used else None
         alive = [uid for uid, held in place.held.items() if held.gone is None]
         member = self.engine.cluster.by_name[name]
-        return Knowledge(
+        return NodeKnowledge(
             level=estimate.level,
             source=estimate.source,
             generation=complete.generation if complete else None,
@@ -255,7 +259,7 @@ class ClusterCache:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """What is wrong with what was told, by node."""
+        """What is wrong with reports, by node."""
         return {
             name: place.estimate.problem
             for name, place in sorted(self._places.items())
@@ -266,7 +270,7 @@ class ClusterCache:
 
     def _note(self, live: LivePod, name: str, *, confirmed: bool) -> None:
         self._order += 1
-        self._place(name).held[live.uid] = Held(live, self._order, self._clock(), confirmed=confirmed)
+        self._place(name).held[live.uid] = PodOnNode(live, self._order, self._clock(), confirmed=confirmed)
         self._on[live.uid] = name
 
     def _came(self, live: LivePod) -> set[str]:
@@ -275,7 +279,7 @@ class ClusterCache:
         estimate = self._places[name].estimate
         if estimate is None or estimate.level != "complete" or live.uid in estimate.counted or self._paused:
             return self._rebuild(name)
-        self.engine.place(live.pod, name)
+        self.engine.cluster.place(live.pod, name)
         return {name}
 
     def _described(self, live: LivePod) -> set[str]:
@@ -287,7 +291,7 @@ class ClusterCache:
             return set()
         if before.pod.shape != live.pod.shape:
             return self._rebuild(name)
-        self.engine.place(live.pod, name)
+        self.engine.cluster.place(live.pod, name)
         return {name}
 
     def _went(self, uid: str) -> set[str]:
@@ -299,7 +303,7 @@ class ClusterCache:
         if place.estimate is None or not place.estimate.current or self._paused:
             return self._rebuild(name)
         self._prune(place, place.estimate.counted)
-        self.engine.release(uid)
+        self.engine.cluster.release(uid)
         return {name}
 
     def _ended(self, live: LivePod) -> set[str]:
@@ -323,7 +327,7 @@ class ClusterCache:
             del self._places[name]
 
     def _rebuild(self, name: str) -> set[str]:
-        """Work out anew what is believed of the node, and tell the engine unless it has it so already."""
+        """Estimate the node anew, and hand it to the engine unless the engine has it so already."""
         place = self._places[name]
         if self._paused:
             self._stale.add(name)
@@ -349,14 +353,14 @@ class ClusterCache:
         if member and not left and not member.load.astray and _same(member.node, node):
             if facts == member.facts:
                 return set()
-            self.engine.put(facts)
+            self.engine.cluster.put(facts)
             return {name}
-        self.engine.put(facts, node)
+        self.engine.cluster.put(facts, node)
         for event in left:
             if event.gone:
-                self.engine.release(event.held.live.uid)
+                self.engine.cluster.release(event.held.live.uid)
             else:
-                self.engine.place(event.held.live.pod, name)
+                self.engine.cluster.place(event.held.live.pod, name)
         return {name}
 
     def _prune(self, place: _Place, counted: frozenset[str]) -> None:
@@ -369,12 +373,7 @@ class ClusterCache:
                 del place.held[uid]
 
 
-def is_unknown(reasons: Iterable[str]) -> bool:
-    """Whether a node does not refuse, but nobody can tell whether it would."""
-    return all(reason in (ASTRAY, UNHEARD_OF) or reason.startswith(UNKNOWN_OUTCOME) for reason in reasons)
-
-
-def _binding(held: Held) -> tuple[bool, datetime, datetime, str]:
+def _binding(held: PodOnNode) -> tuple[bool, datetime, datetime, str]:
     """When a pod was bound, as far as its conditions tell, and when it was made; pods not bound yet come last."""
     live = held.live
     since = live.scheduled.last_transition_time if live.scheduled else None
@@ -386,7 +385,7 @@ def _kind(report: Report) -> str:
 
 
 def _matters(before: LiveNode, after: LiveNode) -> bool:
-    """Whether what is believed of a node depends on what has changed in its description."""
+    """Whether the estimate of a node depends on what has changed in its description."""
     return (before.uid, before.allocatable, before.capacity, before.kubelet_version) != (
         after.uid,
         after.allocatable,
@@ -395,17 +394,17 @@ def _matters(before: LiveNode, after: LiveNode) -> bool:
     )
 
 
-def _waiting(held: Mapping[str, Held], counted: frozenset[str]) -> list[int]:
+def _waiting(held: Mapping[str, PodOnNode], counted: frozenset[str]) -> list[int]:
     """When the pods came that are there and not counted yet."""
     return [one.came for uid, one in held.items() if one.gone is None and uid not in counted]
 
 
-def _was_beside(held: Held, waiting: Iterable[int]) -> bool:
+def _was_beside(held: PodOnNode, waiting: Iterable[int]) -> bool:
     """Whether a pod that is gone was still there when one of these came, and so decided about its place."""
     return held.gone is not None and any(held.came < came < held.gone for came in waiting)
 
 
-def _events(held: Mapping[str, Held], counted: frozenset[str]) -> list[_Event]:
+def _events(held: Mapping[str, PodOnNode], counted: frozenset[str]) -> list[_Event]:
     """What happened on the node that is not counted, in order, as far as it still shows."""
     waiting = _waiting(held, counted)
     events = []

@@ -82,12 +82,11 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
         metrics = Metrics()
         guard = StormGuard()
         engine = Engine(
-            Cluster(()),
+            Cluster((), knows_namespaces=False),
             options.profile,
             told=True,
             profiles=options.profiles,
             guard=guard,
-            knows_namespaces=False,
         )
         cache = ClusterCache(engine, time.monotonic)
         audit = PredictionAudit(engine.cluster, guard, time.monotonic, options.misses)
@@ -116,13 +115,13 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
                 clean_up=options.clean_up,
                 leads=leads,
             )
-            live = ClusterWatch(client, cache, (outcome_actions, scheduler), time.monotonic, decides=True)
-            metrics.add(_State(cache, live, scheduler))
-            app = Starlette(routes=[*status_routes(metrics.registry, live.unready)])
+            watch = ClusterWatch(client, cache, (outcome_actions, scheduler), time.monotonic, decides=True)
+            metrics.add(_State(cache, watch, scheduler))
+            app = Starlette(routes=[*status_routes(metrics.registry, watch.unready)])
 
             async def work() -> None:
                 metrics.leader.set(1)
-                await live.synced()
+                await watch.synced()
                 settle()
                 _log.info("scheduling", names=list(options.names), nodes=len(engine.cluster))
                 await scheduler.run()
@@ -131,7 +130,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
                 _log.info("listening", address=address)
                 try:
                     await together(
-                        live.run(),
+                        watch.run(),
                         actions.run(),
                         outcome_actions.run(),
                         election.lead(work) if election else work(),
@@ -164,12 +163,12 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
             outcome_actions = OutcomeActions(
                 audit, events, metrics, client, names=(), clean_up=False, leads=lambda: True
             )
-            live = ClusterWatch(client, cache, (outcome_actions,), time.monotonic)
-            metrics.add(_State(cache, live, None))
-            app = Starlette(routes=[*status_routes(metrics.registry, live.unready), *extender.routes()])
+            watch = ClusterWatch(client, cache, (outcome_actions,), time.monotonic)
+            metrics.add(_State(cache, watch, None))
+            app = Starlette(routes=[*status_routes(metrics.registry, watch.unready), *extender.routes()])
 
             async def expire() -> None:
-                await live.synced()
+                await watch.synced()
                 settle()
                 while True:
                     await asyncio.sleep(_SECONDS_BETWEEN_EXPIRIES)
@@ -177,7 +176,7 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
 
             async with serving(app, options.listen, options.tls) as address:
                 _log.info("listening", address=address)
-                await together(live.run(), actions.run(), expire())
+                await together(watch.run(), actions.run(), expire())
     return 0
 
 
@@ -239,9 +238,9 @@ def _instance() -> str:
 class _State(Collector):
     """Numbers that are read off when somebody asks, not counted on the way."""
 
-    def __init__(self, cache: ClusterCache, live: ClusterWatch, scheduler: Scheduler | None) -> None:
+    def __init__(self, cache: ClusterCache, watch: ClusterWatch, scheduler: Scheduler | None) -> None:
         self._cache = cache
-        self._live = live
+        self._watch = watch
         self._scheduler = scheduler
 
     def collect(self) -> Iterable[Metric]:
@@ -253,7 +252,7 @@ class _State(Collector):
         yield _gauge("numaware_nodes", "Nodes by how well they are known.", "knowledge", known, _LEVELS)
         broken = {
             "node topology": len(self._cache.problems),
-            **{kind: len(one.problems) for kind, one in self._live.reflectors.items()},
+            **{kind: len(one.problems) for kind, one in self._watch.reflectors.items()},
         }
         yield _gauge("numaware_unreadable_objects", "What could not be read or used.", "kind", broken, broken)
         if self._scheduler is not None:

@@ -1,9 +1,9 @@
 """The kubelet's answer for other schedulers: kube-scheduler's extender protocol, and that of Volcano's extender plugin.
 
-Both ask about one pod and some nodes they have already judged by their own rules, so only what they cannot know is
-answered here: whether the kubelet of each node would take the pod, and how good the place would be. kube-scheduler hands
-the bind over too, because only then is a pod on the books before the next one is asked about; Volcano tells when it has
-given a pod a node and when it takes that back.
+Both ask about one pod and some nodes, and hear what everybody hears (`Engine.ask`), but for two things: claims of volumes
+and of devices (DRA) are left to the scheduler that asks, because it judges them itself, and nodes of which nobody can tell
+may pass. kube-scheduler hands the bind over too, because only then is a pod on the books before the next one is asked
+about; Volcano tells when it has given a pod a node and when it takes that back.
 
 A request is another program's input: bounded in size, keys in any case (releases differ), and never a traceback.
 """
@@ -20,12 +20,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from numaware.diagnose.reason import Reason
+from numaware.diagnose.texts import say
 from numaware.kube import pods
 from numaware.kube.decoding import DecodeError
 from numaware.kube.pods import LivePod
+from numaware.schedule.answer import Answer
 from numaware.schedule.engine import Decision
-from numaware.serve.cluster_cache import ClusterCache, is_unknown
-from numaware.serve.lines import Lines
+from numaware.serve.bind_queue import BindQueue
+from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Binder, prediction
 
@@ -86,9 +89,9 @@ class Extender:
         self._metrics = metrics
         self._passes = unknown == "pass"
         self._clock = clock
-        self._lines = Lines()
+        self._binds = BindQueue(self._bind_assumed)
         # Binds that are under way: uid -> the node, and what becomes of it.
-        self._flying: dict[str, tuple[str, asyncio.Task[str]]] = {}
+        self._flying: dict[str, tuple[str, asyncio.Future[str]]] = {}
         # Pods that others said they gave a node, until the watch shows them bound: uid -> when to give up.
         self._promised: dict[str, float] = {}
         # Pods that the engine has learned of, newest last.
@@ -123,12 +126,12 @@ class Extender:
         names, objects = _nodes(fields)
         taken, failed = [], {}
         # Thousands of nodes have a few answers between them.
-        refusals: dict[tuple[str, ...], str] = {}
+        refusals: dict[tuple[Reason, ...], str] = {}
         self._meet(pod)
-        for name, found in zip(names, self._cache.engine.judge(pod.pod, names), strict=True):
-            refusal = refusals.get(found.reasons)
+        for name, answer in zip(names, self._ask(pod, names), strict=True):
+            refusal = refusals.get(answer.reasons)
             if refusal is None:
-                refusal = refusals[found.reasons] = self._refusal(found.reasons)
+                refusal = refusals[answer.reasons] = self._refusal(answer)
             if refusal:
                 failed[name] = refusal
             else:
@@ -171,25 +174,24 @@ class Extender:
         A scheduler that loses patience asks again, perhaps for another node, while the first call is still under way: then
         it hears what becomes of that one.
         """
-        where, call = self._flying.get(pod.uid, (node, None))
-        if call is None:
-            call = asyncio.create_task(self._bind_once(pod, node))
-            self._flying[pod.uid] = node, call
-            call.add_done_callback(lambda _: self._flying.pop(pod.uid, None))
-        problem = await asyncio.shield(call)
+        where, result = self._flying.get(pod.uid, ("", None))
+        if result is None:
+            # One that was bound a moment ago may not be seen to be so yet; to move it on the books would free what it holds.
+            where = pod.node or self._cache.place_of(pod.uid)
+        if not where:
+            blind, problem = self._assume(pod, node)
+            if problem:
+                return problem
+            where, result = self._flying[pod.uid] = node, self._binds.ask(node, (pod, blind))
+            result.add_done_callback(lambda _: self._flying.pop(pod.uid, None))
+        problem = "" if result is None else await asyncio.shield(result)
         return problem if problem or where == node else f"pod {pod.full_name} is on {where} already"
 
-    async def _bind_once(self, pod: LivePod, node: str) -> str:
-        # One that was bound a moment ago may not be seen to be so yet; to move it on the books would free what it holds.
-        where = pod.node or self._cache.place_of(pod.uid)
-        if where:
-            return "" if where == node else f"pod {pod.full_name} is on {where} already"
-        blind, problem = self._assume(pod, node)
-        if problem:
-            return problem
-        async with self._lines.turn(node):
-            annotations = {} if blind else prediction(self._cache, pod, node)
-            bound = "failed" if annotations is None else await self._binder.bind(pod, node, annotations)
+    async def _bind_assumed(self, node: str, assumed: tuple[LivePod, bool]) -> str:
+        """Bind a pod that is on the books, once it is its turn on the node; what went wrong, empty if nothing did."""
+        pod, blind = assumed
+        annotations = {} if blind else prediction(self._cache, pod, node)
+        bound = "failed" if annotations is None else await self._binder.bind(pod, node, annotations)
         if bound == "bound":
             return ""
         self._cache.forget(pod.uid)
@@ -197,22 +199,22 @@ class Extender:
 
     def _assume(self, pod: LivePod, node: str) -> tuple[bool, str]:
         """Put the pod on the books: whether nothing is known of its place there, and why it cannot be put there."""
-        (found,) = self._cache.engine.judge(pod.pod, [node])
-        if self._refusal(found.reasons):
-            return False, f"node {node} would refuse the pod by now: {', '.join(found.reasons)}"
-        if found.reasons:
+        (answer,) = self._ask(pod, [node])
+        if self._refusal(answer):
+            return False, f"node {node} would refuse the pod by now: {_listed(answer)}"
+        if not answer.admitted:
             self._cache.assume_blindly(pod, node)
             return True, ""
-        verdict = self._cache.assume(pod, Decision(pod.pod, node, found.score, found.hints, found.share))
-        return False, verdict.message
+        self._cache.assume(pod, Decision(pod.pod, node, answer.score, answer.hints, answer.share))
+        return False, ""
 
     # Volcano
 
     async def _predicate(self, fields: _Fields) -> Any:
         pod, node = _task(fields)[0], _named(fields, "node")
         self._meet(pod)
-        (found,) = self._cache.engine.judge(pod.pod, [node])
-        refusal = self._refusal(found.reasons)
+        (answer,) = self._ask(pod, [node])
+        refusal = self._refusal(answer)
         return {"status": refusal, "code": _UNSCHEDULABLE if refusal else 0}
 
     async def _volcano_prioritize(self, fields: _Fields) -> Any:
@@ -245,36 +247,43 @@ class Extender:
             self._met[pod.uid] = None
             self._cache.engine.learn(pod.pod)
 
-    def _refusal(self, reasons: tuple[str, ...]) -> str:
+    def _ask(self, pod: LivePod, names: list[str]) -> list[Answer]:
+        """What the nodes say to the pod without its claims: whoever asks judges those."""
+        own = msgspec.structs.replace(pod.pod.scheduling, claims=(), resource_claims=())
+        return self._cache.engine.ask(msgspec.structs.replace(pod.pod, scheduling=own), names)
+
+    def _refusal(self, answer: Answer) -> str:
         """Why a node is not to be had, in words; empty if it takes the pod, or nobody can tell and that is let pass."""
-        if not reasons or (self._passes and is_unknown(reasons)):
+        if answer.admitted or (self._passes and answer.is_unknown):
             return ""
-        return f"numaware: {', '.join(reasons)}"
+        return f"numaware: {_listed(answer)}"
 
     def _scores(self, pod: LivePod, names: list[str], best: int) -> dict[str, int]:
         """Scores from 0 to `best`, which only the best places get; a place that is refused gets none."""
-        found = [
-            -1 if answer.reasons else answer.score for answer in self._cache.engine.judge(pod.pod, names)
-        ]
-        fitting = {score for score in found if score >= 0}
+        scores = [-1 if answer.reasons else answer.score for answer in self._ask(pod, names)]
+        fitting = {score for score in scores if score >= 0}
         low, high = min(fitting, default=0), max(fitting, default=0)
         points = {score: best * (score - low) // (high - low) if high > low else best for score in fitting}
-        return {name: points.get(score, 0) for name, score in zip(names, found, strict=True)}
+        return {name: points.get(score, 0) for name, score in zip(names, scores, strict=True)}
 
     def _route(self, path: str, verb: Callable[[_Fields], Awaitable[Any]]) -> Route:
         async def answer(request: Request) -> Response:
             began = self._clock()
-            status, told = 200, b""
+            status, body = 200, b""
             try:
-                told = _encode(await verb(await _fields(request)))
+                body = _encode(await verb(await _fields(request)))
             except (BadRequestError, DecodeError) as error:
-                status, told = 400, _encode({"Error": str(error)})
+                status, body = 400, _encode({"Error": str(error)})
             self._metrics.extender.labels(path[1:], "ok" if status == 200 else "bad request").observe(
                 self._clock() - began
             )
-            return Response(told, status, media_type="application/json")
+            return Response(body, status, media_type="application/json")
 
         return Route(path, answer, methods=["POST"])
+
+
+def _listed(answer: Answer) -> str:
+    return ", ".join(map(say, answer.reasons))
 
 
 async def _fields(request: Request) -> _Fields:
@@ -303,8 +312,8 @@ def _is_there(raw: msgspec.Raw | None) -> bool:
 
 
 def _text(fields: _Fields, name: str) -> str:
-    found: str = _convert(fields.get(name), str, name)
-    return found
+    text: str = _convert(fields.get(name), str, name)
+    return text
 
 
 def _pod(fields: _Fields) -> LivePod:
@@ -320,9 +329,9 @@ def _nodes(fields: _Fields) -> tuple[list[str], list[msgspec.Raw] | None]:
         names: list[str] = _convert(fields["nodenames"], list[str], "NodeNames")
         return names, None
     # Read twice, each time in one go: that is faster than to read thousands of objects one by one.
-    found: _NodeNames = _convert(fields.get("nodes"), _NodeNames, "Nodes")
+    named: _NodeNames = _convert(fields.get("nodes"), _NodeNames, "Nodes")
     whole: _NodeList = _convert(fields["nodes"], _NodeList, "Nodes")
-    return [node.metadata.name for node in found.items or ()], whole.items or []
+    return [node.metadata.name for node in named.items or ()], whole.items or []
 
 
 def _list_of(objects: list[msgspec.Raw], names: list[str], taken: list[str]) -> Any:
@@ -340,5 +349,5 @@ def _task(fields: _Fields) -> tuple[LivePod, str]:
 
 
 def _named(fields: _Fields, name: str) -> str:
-    found: dict[str, msgspec.Raw] = _convert(fields.get(name), dict[str, msgspec.Raw], name)
-    return _text({key.lower(): value for key, value in found.items()}, "name")
+    inner: dict[str, msgspec.Raw] = _convert(fields.get(name), dict[str, msgspec.Raw], name)
+    return _text({key.lower(): value for key, value in inner.items()}, "name")

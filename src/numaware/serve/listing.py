@@ -1,4 +1,4 @@
-"""The cluster as people look at it: one row for each node and each pod, from what truth knows."""
+"""The cluster as people look at it: one row for each node and each pod, from what the cluster cache knows."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from numaware.diagnose.explain.capacity import resources, zones
-from numaware.errors import InputError
 from numaware.kube.pods import LivePod
-from numaware.machine.cpuset import iter_bits
 from numaware.schedule import ledger
 from numaware.schedule.cluster import Member
-from numaware.schedule.ledger import Observation, Prediction
+from numaware.schedule.ledger import Placement
 from numaware.schedule.partial_node import PartialNode, foreseen
 from numaware.serve.cluster_cache import ClusterCache
-from numaware.simulate.measure import fewest_nodes, numa_nodes
+from numaware.serve.prediction_audit import observation_of, prediction_of
+from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import account, fewest_nodes_for, resources
 
 
 class ZoneRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -27,7 +26,7 @@ class ZoneRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
-    """One node: its kubelet's policies, how it is known, and its NUMA nodes. None is "nobody has told"."""
+    """One node: its kubelet's policies, how it is known, and its NUMA nodes. None is unknown."""
 
     name: str
     topology_policy: str | None
@@ -86,21 +85,19 @@ def _node_row(cache: ClusterCache, member: Member) -> NodeRow:
         pods=len(member.pods),
         waiting=len(known.waiting) if known else 0,
         problem=known.problem if known else "",
-        zones=() if known is None or known.level == "none" else _zone_rows(member),
+        zones=() if known is None or known.level == "none" else zone_rows(member),
     )
 
 
-def _zone_rows(member: Member) -> tuple[ZoneRow, ...]:
+def zone_rows(member: Member) -> tuple[ZoneRow, ...]:
+    """The NUMA nodes of a node, by the account of its twin."""
     node = member.node
-    rows: dict[int, tuple[dict[str, int], dict[str, int]]] = {
-        numa: ({}, {}) for numa in node.kubelet.layout.ids
-    }
+    rows = [ZoneRow(numa, {}, {}) for numa in node.kubelet.layout.ids]
     for name in resources(node):
-        for zone in zones(node, name):
-            if zone.numa in rows:
-                rows[zone.numa][0][name] = zone.total
-                rows[zone.numa][1][name] = zone.free
-    return tuple(ZoneRow(numa, capacity, free) for numa, (capacity, free) in rows.items())
+        for row, part in zip(rows, account(node, name), strict=True):
+            row.capacity[name] = part.total
+            row.free[name] = part.free
+    return tuple(rows)
 
 
 def pod_rows(cache: ClusterCache) -> Iterator[PodRow]:
@@ -114,8 +111,6 @@ def pod_row(cache: ClusterCache, live: LivePod) -> PodRow:
     member = cache.engine.cluster.where.get(live.uid)
     placement = foreseen(member.node, live.pod) if member and live.uid in member.pods else None
     zones_of = placement.zones if placement else ()
-    predicted = _numa(live.predicted, ledger.PREDICTED)
-    observed = _numa(live.observed, ledger.OBSERVED)
     return PodRow(
         namespace=live.namespace,
         name=live.name,
@@ -125,8 +120,8 @@ def pod_row(cache: ClusterCache, live: LivePod) -> PodRow:
         numa=tuple(zone.numa for zone in zones_of),
         cpus=",".join(zone.cpus for zone in zones_of if zone.cpus),
         aligned=_aligned(member, live) if member else None,
-        predicted=predicted,
-        observed=observed,
+        predicted=_numa(ledger.read(live.predicted, ledger.PREDICTED)),
+        observed=_numa(ledger.read(live.observed, ledger.OBSERVED)),
         outcome=_outcome(live),
     )
 
@@ -138,27 +133,16 @@ def _aligned(member: Member, live: LivePod) -> bool | None:
     used = numa_nodes(member, live.pod)
     if not used:
         return None
-    return sum(1 for _ in iter_bits(used)) <= fewest_nodes(member.node, live.pod)
+    return used.bit_count() <= fewest_nodes_for(member.node, live.pod)
 
 
-def _numa(text: str, name: str) -> tuple[int, ...] | None:
-    if not text:
-        return None
-    try:
-        return tuple(zone.numa for zone in ledger.decode(text, name).zones)
-    except InputError:
-        return None
+def _numa(placement: Placement | None) -> tuple[int, ...] | None:
+    return None if placement is None else tuple(zone.numa for zone in placement.zones)
 
 
 def _outcome(live: LivePod) -> str:
     """How the prediction turned out, as far as the pod itself tells."""
-    try:
-        predicted = ledger.decode(live.predicted, ledger.PREDICTED) if live.predicted else None
-        observed = ledger.decode(live.observed, ledger.OBSERVED) if live.observed else None
-    except InputError:
+    prediction, observation = prediction_of(live), observation_of(live)
+    if observation is None or (prediction is None and not live.refused):
         return ""
-    refused = live.refused
-    if predicted is None or (observed is None and not refused):
-        return "rejected" if refused else ""
-    prediction = Prediction(live.uid, live.full_name, live.node, predicted)
-    return ledger.compare(prediction, Observation(None if refused else observed, live.reason))
+    return ledger.compare(prediction, observation)

@@ -1,8 +1,9 @@
-"""What is believed of one node: how it is known, by whom, and which of its pods that knowledge already counts.
+"""One node estimated from its reports: its twin, how well it is known, by whom, and which pods are already counted.
 
-Our own agent tells everything, and names every pod its kubelet has taken. Other publishers count; whom they have counted
-follows from the fingerprint they add, or, where they add none, from how long ago pods came. Of a node that nobody tells
-about only totals are known: pods that own nothing can go there, and nobody can promise anything to others.
+Called by `cluster_cache.py` whenever something about the node has changed. Our own agent reports everything, and names every
+pod its kubelet has taken. Other publishers count; whom they have counted follows from the fingerprint they add, or, where they
+add none, from how long ago pods came. Of a node that nobody reports only totals are known: pods that own nothing can go there,
+and nothing can be predicted for others.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from numaware.errors import InputError
+from numaware.diagnose.reason import Code
 from numaware.kube.nodes import LiveNode
 from numaware.kube.pods import KAI_OBSERVED, KAI_PREDICTED, LivePod
 from numaware.kube.topology.fingerprint import fingerprint
-from numaware.kube.topology.report import Report, ZoneReport
+from numaware.kube.topology.report import Report
 from numaware.machine.cpuset import MAX_ID
+from numaware.machine.node_topology import ZoneCounts
+from numaware.schedule import ledger
 from numaware.schedule.candidate_twins import CandidateTwin
-from numaware.schedule.ledger import OBSERVED, Placement
-from numaware.schedule.ledger import decode as read_placement
+from numaware.schedule.ledger import Placement
 from numaware.schedule.node_facts import NodeFacts, Taint
 from numaware.schedule.partial_node import PartialNode, partial_node
 from numaware.schedule.pod_kinds import owns_something
-from numaware.schedule.published_counts import Counts, ZoneCounts
+from numaware.schedule.published_counts import Counts
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.twin.errors import StartError
 from numaware.twin.node import Node
@@ -37,10 +39,10 @@ Level = Literal["complete", "counts", "none"]
 
 # Moments in the past that a fingerprint is looked for in; publishers lag behind by a minute at most.
 _MOST_MOMENTS = 64
-NO_TOPOLOGY = "the NUMA nodes, of which nobody tells"
+NO_TOPOLOGY: Code = "no-topology"
 
 
-class Held:
+class PodOnNode:
     """A pod on a node: when it came and when it went, as places in the order of all events, and by the clock."""
 
     __slots__ = ("came", "came_at", "confirmed", "gone", "gone_at", "live")
@@ -58,7 +60,7 @@ class Held:
         return self.came <= moment and (self.gone is None or self.gone > moment)
 
 
-class Told(NamedTuple):
+class ReceivedReport(NamedTuple):
     """A report, and when it came."""
 
     report: Report
@@ -66,10 +68,10 @@ class Told(NamedTuple):
 
 
 class NodeEstimate(NamedTuple):
-    """A node by what was told: its twin with all pods that are counted in it, and who they are.
+    """A node by its reports: its twin with all pods that are counted in it, and who they are.
 
-    `settles` is when more will be known without any news, None if only news can help. `problem` is what is wrong with what
-    was told.
+    `settles` is when more will be known without any news, None if only news can help. `problem` is what is wrong with
+    the reports.
     """
 
     level: Level
@@ -81,9 +83,9 @@ class NodeEstimate(NamedTuple):
     problem: str = ""
 
 
-def facts_of(live: LiveNode, told: Iterable[Told]) -> NodeFacts:
+def facts_of(live: LiveNode, received: Iterable[ReceivedReport]) -> NodeFacts:
     """What the API server says of a node, and the policies that its publishers tell."""
-    reports = [one.report for one in told if not problem_of(one.report, live)]
+    reports = [one.report for one in received if not problem_of(one.report, live)]
     configs = [report.complete.node.kubelet.config for report in reports if report.complete]
     policies = [config.topology_policy for config in configs] + [report.policy for report in reports]
     cpu_policies = [config.cpu_policy for config in configs] + [report.cpu_policy for report in reports]
@@ -108,12 +110,16 @@ def problem_of(report: Report, live: LiveNode) -> str:
 
 
 def estimate_node(
-    live: LiveNode, told: Iterable[Told], held: Mapping[str, Held], now: float, settle: float
+    live: LiveNode,
+    received: Iterable[ReceivedReport],
+    held: Mapping[str, PodOnNode],
+    now: float,
+    settle: float,
 ) -> NodeEstimate:
-    """The belief that follows from all that was told; `settle` is how far publishers without a fingerprint may lag."""
+    """The estimate that follows from all reports; `settle` is how far publishers without a fingerprint may lag."""
     problems = []
     usable = []
-    for one in told:
+    for one in received:
         problem = problem_of(one.report, live)
         if problem:
             problems.append(f"{one.report.publisher}: {problem}")
@@ -150,7 +156,7 @@ def _owners(node: Node) -> frozenset[str]:
     return frozenset((*state.cpu.owned, *state.memory.blocks, *state.device.owned, *state.pods))
 
 
-def _with_pods(node: Node, held: Mapping[str, Held], counted: Iterable[str]) -> Node:
+def _with_pods(node: Node, held: Mapping[str, PodOnNode], counted: Iterable[str]) -> Node:
     """The node with its pods as the API server describes them; one that it has not shown yet holds what it holds."""
     pods = {uid: held[uid].live.pod for uid in sorted(counted) if uid in held}
     if isinstance(node, PartialNode):
@@ -173,13 +179,13 @@ def _described(node: Node, pods: dict[str, Pod]) -> Node:
 
 def _counted(
     live: LiveNode,
-    told: Told,
+    received: ReceivedReport,
     others: Iterable[Report],
-    held: Mapping[str, Held],
+    held: Mapping[str, PodOnNode],
     now: float,
     settle: float,
 ) -> NodeEstimate:
-    report = told.report
+    report = received.report
     settles = None
     if report.fingerprint:
         counted, current = _named(report, held)
@@ -189,7 +195,7 @@ def _counted(
         counted = {
             uid
             for uid, one in held.items()
-            if one.came_at <= told.at and one.came_at + settle <= now and one.gone is None
+            if one.came_at <= received.at and one.came_at + settle <= now and one.gone is None
         }
         waiting = [
             one.came_at + settle for uid, one in held.items() if one.gone is None and uid not in counted
@@ -208,7 +214,7 @@ def _counted(
     return NodeEstimate("counts", report.publisher, node, alive, current, settles)
 
 
-def _named(report: Report, held: Mapping[str, Held]) -> tuple[set[str], bool]:
+def _named(report: Report, held: Mapping[str, PodOnNode]) -> tuple[set[str], bool]:
     """The pods that a report with a fingerprint has counted, and whether there was a moment at which it was right.
 
     Whoever it does not name and who owns nothing makes no difference. A pod that owns something while it starts only
@@ -231,7 +237,7 @@ def _named(report: Report, held: Mapping[str, Held]) -> tuple[set[str], bool]:
     return set(there), False
 
 
-def _is_exclusive(pod: Pod, zones: tuple[ZoneReport, ...]) -> bool:
+def _is_exclusive(pod: Pod, zones: tuple[ZoneCounts, ...]) -> bool:
     """Whether a publisher finds something of a NUMA node that is the pod's own, in containers that stay."""
     could = {name for zone in zones for name, amount in zone.allocatable if amount}
     return any(
@@ -245,20 +251,14 @@ def _is_exclusive(pod: Pod, zones: tuple[ZoneReport, ...]) -> bool:
 
 def _placement(live: LivePod) -> Placement | None:
     """Where somebody has seen, or KAI has put, the pod; our own prediction is the twin's business."""
-    for text, name in (
-        (live.observed, OBSERVED),
-        (live.kai_observed, KAI_OBSERVED),
-        (live.kai_predicted, KAI_PREDICTED),
-    ):
-        if text:
-            try:
-                return read_placement(text, name)
-            except InputError:
-                continue
-    return None
+    return (
+        ledger.read(live.observed, ledger.OBSERVED)
+        or ledger.read(live.kai_observed, KAI_OBSERVED)
+        or ledger.read(live.kai_predicted, KAI_PREDICTED)
+    )
 
 
-def _without(zones: tuple[ZoneReport, ...], placement: Placement | None) -> tuple[ZoneReport, ...] | None:
+def _without(zones: tuple[ZoneCounts, ...], placement: Placement | None) -> tuple[ZoneCounts, ...] | None:
     """The zones without what the pod holds, None where that is not known or cannot be."""
     if placement is None:
         return None
@@ -279,15 +279,12 @@ def _counts(live: LiveNode, report: Report, others: Iterable[Report], *, current
     """What is published, and what another publisher of the same node adds to it."""
     known = [report, *others]
     listed = {name for zone in report.zones for name, _ in zone.capacity}
-    missing = []
+    missing: list[Code] = []
     if report.publisher == "volcano":
         # Volcano counts CPUs only: who holds what memory and devices, and by whose rules, it does not tell.
-        missing.append("memory and devices of the NUMA nodes, of which Volcano does not tell")
+        missing.append("volcano-counts")
     return Counts(
-        tuple(
-            ZoneCounts(zone.id, zone.capacity, zone.allocatable, zone.available, zone.distances)
-            for zone in report.zones
-        ),
+        report.zones,
         policy=next((one.policy for one in known if one.policy), None),
         scope=next((one.scope for one in known if one.scope), None),
         version=live.kubelet_version or DEFAULT_VERSION,

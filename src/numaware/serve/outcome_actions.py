@@ -1,6 +1,7 @@
-"""What follows from how pods turned out: counts, events on owners whose pods are refused again and again, tidying up.
+"""What the scheduler and the extender do about the outcomes that `prediction_audit.py` finds.
 
-Only the process that leads acts; the others keep quiet, so that nothing is told twice.
+Outcomes are counted, the owner of a storm gets an event, and refused pods are deleted where the user asked for that. Only the
+process that leads does so, so that nothing is reported twice.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from collections.abc import Callable, Collection
 
 import structlog
 
+from numaware.diagnose.rules.storms import Storm
 from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
 from numaware.kube.events import EventWriter, Subject
 from numaware.kube.pods import LivePod
 from numaware.kube.resources import PODS
-from numaware.schedule.storm import Storm
 from numaware.serve.actions import subject
 from numaware.serve.metrics import Metrics
 from numaware.serve.prediction_audit import PredictionAudit
@@ -54,19 +55,19 @@ class OutcomeActions:
         if pod is None:
             self._audit.gone(uid)
             return
-        judged = self._audit.seen(pod) if self._leads() else None
-        if judged is None:
+        audited = self._audit.seen(pod) if self._leads() else None
+        if audited is None:
             return
-        self._metrics.predictions.labels(judged.outcome).inc()
-        if judged.storm is not None:
-            self._tell(pod, judged.storm)
+        self._metrics.predictions.labels(audited.outcome).inc()
+        if audited.storm is not None:
+            self._report(pod, audited.storm)
         if self._clean_up and pod.refused and pod.scheduler in self._names and not self._leftovers.full():
             self._leftovers.put_nowait(pod)
 
     def nodes_changed(self, names: Collection[str]) -> None:
         """Of no concern here."""
 
-    def _tell(self, pod: LivePod, storm: Storm) -> None:
+    def _report(self, pod: LivePod, storm: Storm) -> None:
         self._metrics.storms.inc()
         _log.warning("pods are refused again and again", owner=storm.owner, text=storm.text)
         owner = next((one for one in pod.owners if one.controller), None)

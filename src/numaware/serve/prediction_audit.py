@@ -1,9 +1,8 @@
-"""What became of the pods that were sent to nodes: predictions held against what kubelets did, and loops found.
+"""Compares what was predicted for each pod with what its kubelet did.
 
-A prediction travels on the pod itself, so a scheduler that has just started judges the pods of the one before it. Two
-things end it: the agent's word on where the pod is, or the kubelet's refusal. Each miss is kept as a file that anybody can
-replay (`numaware ledger replay`); a refusal also goes to the storm guard, which holds the template off that node and finds
-the loops of create and refuse.
+The prediction is an annotation of the pod, so a scheduler that has just started audits the pods of the one before it. The
+agent's annotation of where the pod is, or the kubelet's refusal, settles it. A miss is kept as a file for `numaware ledger
+replay`; a refusal also goes to the storm guard, which holds the template off that node and detects storms.
 """
 
 from __future__ import annotations
@@ -16,31 +15,31 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
-from numaware.errors import InputError
+from numaware.diagnose.rules.storms import Storm
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger, miss
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.ledger import Observation, Outcome, Prediction
-from numaware.schedule.storm import Storm, StormGuard
+from numaware.schedule.storm import StormGuard
 from numaware.twin.node import Node
 
 _log = structlog.get_logger(__name__)
 
-# Nodes as they were believed to be when a pod came, until it is known what became of it; the oldest go first.
+# Nodes as they were estimated to be before a pod came, until its outcome is known; the oldest go first.
 _MOST_OPEN = 10_000
 # Files of misses in the folder; a scheduler that is wrong all the time must not fill the disk.
 _MOST_FILES = 1000
 
 
-class Judged(NamedTuple):
-    """How one pod turned out, and the storm if this refusal makes one."""
+class Audited(NamedTuple):
+    """The outcome of one pod, and the storm if this refusal makes one."""
 
     outcome: Outcome
     storm: Storm | None = None
 
 
 class PredictionAudit:
-    """Judges every pod once. `folder` is where misses are kept, None to keep none."""
+    """Audits every pod once. `folder` is where misses are kept, None to keep none."""
 
     def __init__(
         self, cluster: Cluster, guard: StormGuard, clock: Callable[[], float], folder: Path | None = None
@@ -51,21 +50,21 @@ class PredictionAudit:
         self._folder = folder
         self._files = len(list(folder.glob("*.json"))) if folder and folder.is_dir() else 0
         self._before: dict[str, Node] = {}
-        self._judged: set[str] = set()
+        self._audited: set[str] = set()
 
     def sent(self, uid: str, before: Node) -> None:
-        """A pod is on its way to a node that is believed to be in this state."""
+        """A pod is on its way to a node that is estimated to be in this state."""
         if len(self._before) >= _MOST_OPEN:
             del self._before[next(iter(self._before))]
         self._before[uid] = before
 
-    def seen(self, pod: LivePod) -> Judged | None:
+    def seen(self, pod: LivePod) -> Audited | None:
         """A pod as it is now; None unless it is known, for the first time, what became of it."""
-        observed = _observation(pod)
-        if observed is None or pod.uid in self._judged:
+        observed = observation_of(pod)
+        if observed is None or pod.uid in self._audited:
             return None
-        self._judged.add(pod.uid)
-        prediction = _prediction(pod)
+        self._audited.add(pod.uid)
+        prediction = prediction_of(pod)
         if prediction is None and observed.placement is not None:
             # Another scheduler's pod that runs: nobody has promised anything.
             return None
@@ -73,18 +72,18 @@ class PredictionAudit:
         before = self._before.pop(pod.uid, None)
         if prediction is not None and outcome != "match":
             self._keep(pod, prediction, observed, before)
-        return Judged(outcome, self._storm(pod, observed) if observed.placement is None else None)
+        return Audited(outcome, self._storm(pod, observed) if observed.placement is None else None)
 
     def gone(self, uid: str) -> None:
         """The pod is deleted."""
         self._before.pop(uid, None)
-        self._judged.discard(uid)
+        self._audited.discard(uid)
 
     def _storm(self, pod: LivePod, observed: Observation) -> Storm | None:
         member = self._cluster.by_name.get(pod.node)
         if member is None:
             return None
-        return self._guard.refused(pod.pod, member, observed.reason, int(self._clock()))
+        return self._guard.refused(pod.pod, member, observed.reason, int(1000 * self._clock()))
 
     def _keep(self, pod: LivePod, prediction: Prediction, observed: Observation, before: Node | None) -> None:
         _log.warning(
@@ -107,24 +106,15 @@ class PredictionAudit:
         self._files += 1
 
 
-def _prediction(pod: LivePod) -> Prediction | None:
-    if not pod.predicted:
-        return None
-    try:
-        placement = ledger.decode(pod.predicted, ledger.PREDICTED)
-    except InputError:
-        # Somebody else wrote it.
-        return None
-    return Prediction(pod.uid, pod.full_name, pod.node, placement)
+def prediction_of(pod: LivePod) -> Prediction | None:
+    """What was predicted for the pod, as its annotation says."""
+    placement = ledger.read(pod.predicted, ledger.PREDICTED)
+    return None if placement is None else Prediction(pod.uid, pod.full_name, pod.node, placement)
 
 
-def _observation(pod: LivePod) -> Observation | None:
+def observation_of(pod: LivePod) -> Observation | None:
     """What the kubelet did, as far as it is known."""
     if pod.refused:
         return Observation(None, pod.reason)
-    if not pod.observed:
-        return None
-    try:
-        return Observation(ledger.decode(pod.observed, ledger.OBSERVED))
-    except InputError:
-        return None
+    placement = ledger.read(pod.observed, ledger.OBSERVED)
+    return None if placement is None else Observation(placement)

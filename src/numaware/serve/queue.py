@@ -9,7 +9,7 @@ others would not have either. A pod whose bind failed waits longer each time. Ti
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Literal
 
 from numaware.workload.pod import Pod
@@ -58,10 +58,6 @@ class Queue:
 
     def __len__(self) -> int:
         return len(self.waiting)
-
-    def count(self, state: State) -> int:
-        """How many pods are in a state."""
-        return sum(one.state == state for one in self.waiting.values())
 
     def put(self, pod: Pod, now: float) -> None:
         """A pod wants a node; one that is known and asks for something else now is tried again."""
@@ -139,12 +135,6 @@ class Queue:
                 return when
             heapq.heappop(self._later)
         return None
-
-    def stuck(self) -> Iterator[Pod]:
-        """The pods that no node takes."""
-        for members in self._stuck.values():
-            for one in members.values():
-                yield one.pod
 
     def _taken(self, uid: str) -> Waiting | None:
         """The pod that comes back, unless it has changed in the meantime: then it is simply tried again."""

@@ -5,7 +5,7 @@ beside it, a few at a time. A pod counts as placed from the moment of the decisi
 call fails. Where nobody knows whether a call went through, the API server is asked before anything else is done: a pod is
 never given away twice.
 
-The pods of one node are bound in the order in which they were decided (`crew.py`).
+The pods of one node are bound in the order in which they were decided (`bind_queue.py`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from typing import Literal, NamedTuple, NoReturn, Protocol
 from numaware.diagnose.texts import say
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
-from numaware.schedule.engine import GATED, Decision
+from numaware.schedule.engine import Decision
 from numaware.schedule.message import nearest_miss, refusal
 from numaware.schedule.partial_node import foreseen
+from numaware.serve.bind_queue import CALLS, BindQueue
 from numaware.serve.cluster_cache import ClusterCache
-from numaware.serve.crew import Crew
-from numaware.serve.lines import CALLS
 from numaware.serve.metrics import Metrics
 from numaware.serve.node_estimate import NodeEstimate
 from numaware.serve.queue import Queue, group_of
@@ -62,7 +61,7 @@ class Actions(Binder, Protocol):
 
 
 class _Sent(NamedTuple):
-    """A pod on its way to a node, what is to be written on it, and what the node was believed to be then."""
+    """A pod on its way to a node, what is to be written on it, and what its node was estimated to be then."""
 
     live: LivePod
     annotations: dict[str, str] | None
@@ -72,8 +71,8 @@ class _Sent(NamedTuple):
 class Scheduler:
     """Schedules the pods that name one of `names` as their scheduler.
 
-    `may_act` is asked before each bind: whoever does not lead any more must not. `on_sent` is told of each pod that is sent
-    to a node, and of the node as it was before.
+    `may_act` is asked before each bind: whoever does not lead any more must not. `on_sent` gets each pod that is sent to a
+    node, and the node as it was before.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class Scheduler:
         self._on_sent = on_sent
         self._pods: dict[str, LivePod] = {}
         self._news = asyncio.Event()
-        self._crew = Crew(self._bind)
+        self._binds = BindQueue(self._bind)
         # Pods that have been bound since the last look, and their nodes.
         self._bound: list[tuple[LivePod, str]] = []
         # The last refusal in words: pods of a group, one after the other, are refused for one reason.
@@ -106,7 +105,7 @@ class Scheduler:
     # What the watches bring
 
     def pod_changed(self, uid: str, pod: LivePod | None) -> None:
-        """A pod is new, other, or gone; truth has been told."""
+        """A pod is new, other, or gone; the cluster cache knows already."""
         if pod is not None and self._is_ours(pod):
             if uid not in self._pods:
                 # A pod that waits says what is coming, before anything is decided.
@@ -119,13 +118,12 @@ class Scheduler:
 
     def nodes_changed(self, names: Collection[str]) -> None:
         """Nodes took or lost something: pods that one of them would take now are tried again."""
-        members = [
-            member for name in names if (member := self.cache.engine.cluster.by_name.get(name)) is not None
-        ]
-        if members:
-            why_not = self.cache.engine.why_not
+        known = [name for name in names if name in self.cache.engine.cluster.by_name]
+        if known:
             self.queue.wake(
-                lambda pod: _heeds_others(pod) or any(not why_not(member, pod) for member in members)
+                lambda pod: (
+                    _heeds_others(pod) or any(answer.admitted for answer in self.cache.engine.ask(pod, known))
+                )
             )
             self._news.set()
 
@@ -137,17 +135,17 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule until cancelled; calls that are under way then are waited for."""
         try:
-            async with self._crew.at_work():
-                await self._decide()
+            await self._decide()
         finally:
+            await self._binds.until(0)
             self._take_note()
 
     async def _decide(self) -> NoReturn:
         """One pod after the other, for as long as the calls that follow keep up."""
         ends = self._clock()
         while True:
-            if self._crew.left >= _AHEAD:
-                await self._crew.until(_LOW)
+            if self._binds.left >= _AHEAD:
+                await self._binds.until(_LOW)
                 ends = self._clock() + _STRETCH_SECONDS
             self._take_note()
             now = self._clock()
@@ -180,13 +178,10 @@ class Scheduler:
             return False
         node = decision.node
         before = self.cache.engine.cluster.by_name[node].node
-        if not self.cache.assume(live, decision).admitted:
-            # A decision that does not hold a moment later is a mistake of ours: try again rather than trust it.
-            self._failed(live.uid)
-            return False
+        self.cache.assume(live, decision)
         self.queue.placed(live.uid)
         self._on_sent(live.uid, before)
-        self._crew.give(node, _Sent(live, prediction(self.cache, live, node), self.cache.estimate(node)))
+        self._binds.put(node, _Sent(live, prediction(self.cache, live, node), self.cache.estimate(node)))
         return True
 
     async def _bind(self, node: str, sent: _Sent) -> None:
@@ -231,10 +226,9 @@ class Scheduler:
     def _refuse(self, live: LivePod, decision: Decision) -> None:
         self._metrics.attempts.labels("unschedulable").inc()
         self.queue.refused(live.uid, self._clock())
-        message = self._words(decision)
         # A gate is the user's own "not yet": the API server has already said so on the pod.
-        if message != GATED:
-            self._actions.unschedulable(live, message)
+        if not live.pod.scheduling.gates:
+            self._actions.unschedulable(live, self._words(decision))
 
     def _words(self, decision: Decision) -> str:
         cluster = self.cache.engine.cluster

@@ -1,7 +1,6 @@
-"""The cluster as it is, kept true by watches: every kind of object goes to `cluster_cache`, and whoever acts on it hears of it.
+"""Watches of an API server: every change goes to `cluster_cache.py` first and then to the listeners.
 
-The order of things matters in one place: truth is told first, so that a scheduler that wakes because a pod has gone finds
-its CPUs free.
+So a scheduler that wakes because a pod has gone finds its CPUs free. `look` fills a cache once, for commands that end.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _SECONDS_BETWEEN_LOOKS = 5.0
 
 
 class Listener(Protocol):
-    """Somebody who acts on what happens; truth already knows."""
+    """Somebody who acts on changes; the cluster cache knows of them already."""
 
     def pod_changed(self, uid: str, pod: LivePod | None) -> None:
         """A pod is new, other, or gone."""
@@ -116,7 +115,7 @@ class ClusterWatch:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        # Lists have no order; truth brings them into the one in which things happened, once all have come.
+        # Lists have no order; the cache sorts what they bring by the time it happened, once all have come.
         self._cache.pause()
         async with asyncio.TaskGroup() as tasks:
             for reflector in self.reflectors.values():
@@ -149,11 +148,11 @@ class ClusterWatch:
     def _trouble(self, kind: str, error: ApiError) -> None:
         """One line for each cause: a server that is away is away for all kinds."""
         cause = _cause(kind, error)
-        told = {
+        logged = {
             self._causes.get(other) for other, reflector in self.reflectors.items() if reflector.in_trouble
         }
         self._causes[kind] = cause
-        if cause not in told:
+        if cause not in logged:
             _log.warning(cause, kind=kind, problem=str(error))
 
     # What the watches bring
@@ -184,10 +183,10 @@ class ClusterWatch:
             return pod
         named = self._classes.get(scheduling.priority_class) if scheduling.priority_class else None
         default = next((one for one in self._classes.values() if one.default), None)
-        found = named or (default if not scheduling.priority_class else None)
-        if found is None:
+        priority_class = named or (default if not scheduling.priority_class else None)
+        if priority_class is None:
             return pod
-        ranked = replace(pod.pod, scheduling=replace(scheduling, priority=found.value))
+        ranked = replace(pod.pod, scheduling=replace(scheduling, priority=priority_class.value))
         return replace(pod, pod=ranked)
 
     def _node(self, change: Change[LiveNode]) -> None:

@@ -11,7 +11,7 @@ from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.node_facts import NodeFacts, Taint
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource
 from numaware.twin.config import KubeletConfig
 from numaware.twin.errors import StartError
 from numaware.twin.hardware import Hardware

@@ -99,7 +99,7 @@ def contests(results: Sequence[Result]) -> list[Contest]:
     """Results in groups that may be compared: the same cluster, the same trace."""
     policies = list(dict.fromkeys(result.run.policy for result in results))
     places = dict.fromkeys((result.cluster, result.trace) for result in results)
-    found = []
+    groups = []
     for cluster, trace in places:
         here = [result for result in results if (result.cluster, result.trace) == (cluster, trace)]
         standings = []
@@ -107,8 +107,8 @@ def contests(results: Sequence[Result]) -> list[Contest]:
             own = sorted((one for one in here if one.run.policy == policy), key=lambda one: one.run.seed)
             if own:
                 standings.append(Standing(index, printable(policy, LONGEST_NAME), tuple(own)))
-        found.append(Contest(cluster, trace, max(result.nodes for result in here), tuple(standings)))
-    return found
+        groups.append(Contest(cluster, trace, max(result.nodes for result in here), tuple(standings)))
+    return groups
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -121,8 +121,8 @@ def best(measure: Measure, standings: Sequence[Standing]) -> set[int]:
         return set()
     means = {one.place: one.of(measure.read).mean for one in standings}
     winner = max(means.values(), key=lambda mean: measure.better * mean)
-    found = {index for index, mean in means.items() if measure.show(mean) == measure.show(winner)}
-    return found if len(found) < len(means) else set()
+    winners = {index for index, mean in means.items() if measure.show(mean) == measure.show(winner)}
+    return winners if len(winners) < len(means) else set()
 
 
 # Curves

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 
 from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource, numa_rooms
 from numaware.schedule.shares import Share, wanted_share
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource, zones
-from numaware.simulate.ranking import Judgement, PlainRule
+from numaware.simulate.ranking import Judgement, Rule
 from numaware.workload.pod import Pod
 
 # What is left of each GPU in thousandths, ascending, used-up ones left out.
@@ -71,7 +71,7 @@ def _usable(gpus: Gpus, count: int, milli: int) -> int:
     return sum(fitting) if len(fitting) >= count else 0
 
 
-class GradientDescent(PlainRule):
+class GradientDescent(Rule):
     """FGD as a rule: 100 times the sigmoid of how much F falls, in GPUs."""
 
     def __init__(self, typical: Typical) -> None:
@@ -106,4 +106,4 @@ class GradientDescent(PlainRule):
 
 def left_of(member: Member) -> Gpus:
     """What is left of all GPUs of a node."""
-    return tuple(sorted(left for zone in zones(member.node, member.load.shares) for left in zone.gpus))
+    return tuple(sorted(left for zone in numa_rooms(member.node, member.load.shares) for left in zone.gpus))

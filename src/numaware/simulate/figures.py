@@ -57,7 +57,7 @@ class _Head(NamedTuple):
     unit: str
 
 
-def _figure(head: _Head, told: str, drawn: str, table: str, legend: str = "") -> str:
+def _figure(head: _Head, sentence: str, drawn: str, table: str, legend: str = "") -> str:
     """A plot with its sentence above and its numbers behind a click."""
     numbers = (
         "<details><summary>Show as table</summary>"
@@ -66,7 +66,7 @@ def _figure(head: _Head, told: str, drawn: str, table: str, legend: str = "") ->
     )
     return (
         f'<figure class="panel"><figcaption><h3>{safe(head.title)} <span>{safe(head.unit)}</span></h3>'
-        f"<p>{safe(told)}</p></figcaption>{legend}{drawn}{numbers if table else ''}</figure>"
+        f"<p>{safe(sentence)}</p></figcaption>{legend}{drawn}{numbers if table else ''}</figure>"
     )
 
 
@@ -98,9 +98,9 @@ def _spoken(measure: Measure, contest: Contest) -> str:
 def _extremes(measure: Measure, contest: Contest) -> str:
     """The best, ours and the worst."""
     order = _ranked(measure, contest)
-    told = {order[0].place, contest.ours.place, order[-1].place}
+    places = {order[0].place, contest.ours.place, order[-1].place}
     return ", ".join(
-        f"{one.policy} {percent(one.of(measure.read).mean)}" for one in order if one.place in told
+        f"{one.policy} {percent(one.of(measure.read).mean)}" for one in order if one.place in places
     )
 
 
@@ -124,7 +124,7 @@ def _curves(
         return _figure(head, "No load arrived, so there is nothing to draw.", "", "")
     trails = [Trail(one.place, one.policy, points, tenths(points[-1].value.mean)) for one, points in drawn]
     bands = ["Bands: lowest to highest seed."] if len(contest.seeds) > 1 else []
-    told = " ".join([f"When all had arrived: {_extremes(measure, contest)}.", *bands, *notes])
+    sentence = " ".join([f"When all had arrived: {_extremes(measure, contest)}.", *bands, *notes])
     loads = [point.load for point in drawn[0][1]]
     step = comparison.STEPS // _TABLE_STEPS
     rows = [
@@ -134,63 +134,58 @@ def _curves(
     label = f"{head.title}, {head.unit}, when all had arrived: {_spoken(measure, contest)}."
     across = f"load that has arrived, % of the cluster's {contest.resource}s"
     plot = _both(lambda width: plots.lines(trails, heights, across, width, all_of_it=all_of_it), label)
-    return _figure(head, told, plot, _table(["load", *(one.policy for one, _ in drawn)], rows))
+    return _figure(head, sentence, plot, _table(["load", *(one.policy for one, _ in drawn)], rows))
 
 
-def _bars(contest: Contest, measure: Measure, show: Callable[[Standing], str]) -> list[Bar]:
-    return [Bar(one.place, one.policy, one.of(measure.read), show(one)) for one in contest.standings]
+def _bars(
+    contest: Contest, measure: Measure, show: Callable[[float, float], str], beside: Measure
+) -> list[Bar]:
+    """One bar for each policy; `show` words its value from the means of the measure and of the one beside it."""
+    return [
+        Bar(
+            one.place,
+            one.policy,
+            one.of(measure.read),
+            show(one.of(measure.read).mean, one.of(beside.read).mean),
+        )
+        for one in contest.standings
+    ]
+
+
+def _two_columns(contest: Contest, *columns: tuple[str, Measure, Callable[[float], str]]) -> str:
+    """The numbers of a figure of bars, policy by policy."""
+    rows = [
+        [one.policy, *(_spread(show, one.of(measure.read)) for _, measure, show in columns)]
+        for one in contest.standings
+    ]
+    return _table(["policy", *(title for title, _, _ in columns)], rows)
 
 
 def refusals(contest: Contest) -> str:
     """How often kubelets refused."""
-
-    def shown(one: Standing) -> str:
-        rate = one.of(comparison.REFUSAL_RATE.read).mean
-        return f"{tenths(rate)} ({number(one.of(comparison.REFUSALS.read).mean)})" if rate else "none"
-
-    rows = _bars(contest, comparison.REFUSAL_RATE, shown)
+    rate, total = comparison.REFUSAL_RATE, comparison.REFUSALS
+    rows = _bars(contest, rate, lambda of, all_: f"{tenths(of)} ({number(all_)})" if of else "none", total)
     without = [one.name for one in rows if not one.value.most]
-    told = f"Without any: {', '.join(without)}." if without else "Every policy had some."
-    table = _table(
-        ["policy", "per 1,000 pods", "refusals"],
-        [
-            [
-                one.policy,
-                _spread(tenths, one.of(comparison.REFUSAL_RATE.read)),
-                _spread(number, one.of(comparison.REFUSALS.read)),
-            ]
-            for one in contest.standings
-        ],
-    )
-    label = f"Refused by kubelets, per 1,000 pods: {_spoken(comparison.REFUSAL_RATE, contest)}."
+    sentence = f"Without any: {', '.join(without)}." if without else "Every policy had some."
+    table = _two_columns(contest, ("per 1,000 pods", rate, tenths), ("refusals", total, number))
+    label = f"Refused by kubelets, per 1,000 pods: {_spoken(rate, contest)}."
     drawn = _both(lambda width: plots.bars(rows, "refused", width), label)
-    return _figure(_Head("Refused by kubelets", "per 1,000 pods (and in all)"), told, drawn, table)
+    return _figure(_Head("Refused by kubelets", "per 1,000 pods (and in all)"), sentence, drawn, table)
 
 
 def alignment(contest: Contest) -> str:
     """How many pods lie on the fewest NUMA nodes that could hold them."""
-
-    def shown(one: Standing) -> str:
-        return f"{percent(one.of(comparison.ALIGNED.read).mean)} · {number(one.of(comparison.CROSSING.read).mean)} cross"
-
-    rows = _bars(contest, comparison.ALIGNED, shown)
-    table = _table(
-        ["policy", "aligned, % of pinned pods", "cross-NUMA pods"],
-        [
-            [
-                one.policy,
-                _spread(tenths, one.of(comparison.ALIGNED.read)),
-                _spread(number, one.of(comparison.CROSSING.read)),
-            ]
-            for one in contest.standings
-        ],
+    aligned, crossing = comparison.ALIGNED, comparison.CROSSING
+    rows = _bars(contest, aligned, lambda share, cross: f"{percent(share)} · {number(cross)} cross", crossing)
+    table = _two_columns(
+        contest, ("aligned, % of pinned pods", aligned, tenths), ("cross-NUMA pods", crossing, number)
     )
     legend = (
         '<p class="legend" aria-hidden="true"><span><svg viewBox="0 0 14 10"><path class="aligned" d="M0 0h14v10H0z"/>'
         '</svg>aligned</span><span><svg viewBox="0 0 14 10"><path class="split" d="M0 0h14v10H0z"/></svg>'
         "on more NUMA nodes than needed</span></p>"
     )
-    label = f"Pinned pods that are aligned, in percent: {_spoken(comparison.ALIGNED, contest)}."
+    label = f"Pinned pods that are aligned, in percent: {_spoken(aligned, contest)}."
     drawn = _both(lambda width: plots.shares(rows, ("aligned", "split"), width), label)
-    told = "Of the pods that own CPUs, memory or devices; beside it how many use several NUMA nodes."
-    return _figure(_Head("Aligned", "% of pinned pods"), told, drawn, table, legend)
+    sentence = "Of the pods that own CPUs, memory or devices; beside it how many use several NUMA nodes."
+    return _figure(_Head("Aligned", "% of pinned pods"), sentence, drawn, table, legend)

@@ -116,8 +116,8 @@ def _ahead(contest: Contest, measure: Measure) -> list[Standing]:
         mean = one.of(measure.read).mean
         return measure.better * mean > measure.better * ours and measure.show(mean) != measure.show(ours)
 
-    found = [one for one in contest.standings if better(one)]
-    return sorted(found, key=lambda one: (-measure.better * one.of(measure.read).mean, one.place))
+    ahead = [one for one in contest.standings if better(one)]
+    return sorted(ahead, key=lambda one: (-measure.better * one.of(measure.read).mean, one.place))
 
 
 def _card(contest: Contest, title: str, measure: Measure, unit: str) -> Card:

@@ -49,15 +49,15 @@ def read(data: bytes, source: str, about: str) -> dict[tuple[str, int], Result]:
     except msgspec.DecodeError:
         raise InputError(f"{source}:1", "is no journal of simulate", hint="name a new file") from None
     if head != _Head(about, __version__):
-        told = "another cluster, trace or version"
+        other = "another cluster, trace or version"
         raise InputError(
-            f"{source}:1", f"is the journal of {told}", hint="name a new file, or remove this one"
+            f"{source}:1", f"is the journal of {other}", hint="name a new file, or remove this one"
         )
-    found = {}
+    finished = {}
     for number, line in enumerate(lines[1:], 2):
         try:
             result = msgspec.json.decode(line, type=Result)
         except msgspec.DecodeError as error:
             raise InputError(f"{source}:{number}", f"is no result: {printable(str(error), 200)}") from None
-        found[result.run.policy, result.run.seed] = result
-    return found
+        finished[result.run.policy, result.run.seed] = result
+    return finished

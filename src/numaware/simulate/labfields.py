@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from numaware.errors import InputError
+from numaware.machine.textfile import read_bounded
 from numaware.machine.words import printable
 from numaware.workload.scheduling import Labels
 from numaware.workload.yamlfile import MAX_BYTES, Node
@@ -104,11 +105,7 @@ class Reader:
             return None
 
     def bytes_of(self, path: Path) -> bytes:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise InputError(str(path), f"larger than {MAX_BYTES >> 20} MiB")
-        return data
+        return read_bounded(path, MAX_BYTES)
 
     def json(self, node: Node) -> bytes:
         """A part of the file as a document of its own."""

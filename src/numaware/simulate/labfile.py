@@ -58,16 +58,16 @@ class LabFile(msgspec.Struct, frozen=True):
 
 def is_lab_file(data: bytes, source: str) -> bool:
     """Whether the first document is one of the lab's, not a Kubernetes object."""
-    found = documents(data, source)
-    return bool(found) and any(part in found[0].mapping for part in _PARTS[1:])
+    given = documents(data, source)
+    return bool(given) and any(part in given[0].mapping for part in _PARTS[1:])
 
 
 def read(path: Path, load_machine: MachineLoader) -> LabFile:
     """The file at `path`; names of other files in it count from its folder."""
     source = str(path)
     reader = Reader(source, path.parent)
-    found = documents(reader.bytes_of(path), source)
-    root = found[0] if found else Node(None, 1)
+    given = documents(reader.bytes_of(path), source)
+    root = given[0] if given else Node(None, 1)
     reader.mapping(root, _PARTS, "a file of the lab")
     name = reader.text(root.get("name"), "name") or path.stem
     cluster = None
@@ -132,15 +132,15 @@ def _devices(node: Node, machine: Machine, reader: Reader) -> list[PluginResourc
     if node.value is None:
         return None
     known = {numa.id for numa in machine.numa}
-    found = []
+    resources = []
     for name, listed in reader.members(node, "devices"):
         places: dict[str, tuple[int, ...]] = {}
         for index, item in enumerate(reader.entries(listed, f"devices of {name}")):
             if item.value is not None and (not isinstance(item.value, int) or item.value not in known):
                 raise reader.error(item, f"the machine has no NUMA node {printable(str(item.value), 40)}")
             places[f"device-{index:04}"] = (item.value,) if isinstance(item.value, int) else ()
-        found.append(plugin_resource(name, places))
-    return found
+        resources.append(plugin_resource(name, places))
+    return resources
 
 
 def _kubelet(node: Node, reader: Reader) -> KubeletConfig:
@@ -153,13 +153,13 @@ def _kubelet(node: Node, reader: Reader) -> KubeletConfig:
         raise reader.error(given, f"kubelet: there is no file {printable(given.text, 80)!r}")
     data = reader.bytes_of(path) if path is not None else reader.json(given)
     try:
-        found = kubelet_config.read(data, str(path or "kubelet"), version)
+        file = kubelet_config.read(data, str(path or "kubelet"), version)
     except InputError as error:
         raise reader.error(given, f"kubelet: {error.problem}", hint=error.hint) from None
-    for problem in found.problems:
+    for problem in file.problems:
         if problem.severity == "error":
             raise reader.error(given, f"the kubelet would not start: {problem}")
-    return found.config
+    return file.config
 
 
 def _taint(node: Node, reader: Reader) -> Taint:

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource, room, site
 from numaware.schedule.stranding import Mix, need_of
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource, room, site
 from numaware.simulate.result import Tile
-from numaware.twin.node import Node
-from numaware.workload.demand import demand
+from numaware.twin import account
 from numaware.workload.pod import Pod
 
 _HIGHEST = 1000
@@ -106,60 +105,10 @@ class Meter:
 
 
 def numa_nodes(member: Member, pod: Pod) -> int:
-    """The NUMA nodes, as a mask, on which a placed pod has CPUs, memory or devices of its own; 0 for none."""
-    node = member.node
-    layout, state = node.kubelet.layout, node.state
-    mask = 0
-    for cpus in state.cpu.owned.get(pod.uid, {}).values():
-        for position, inside in enumerate(layout.node_cpus):
-            mask |= (1 << position) if cpus & inside else 0
-    for blocks in state.memory.blocks.get(pod.uid, {}).values():
-        for block in blocks:
-            mask |= block.nodes
-    for held in state.device.owned.get(pod.uid, {}).values():
-        for name, devices in held.items():
-            mask |= _nodes_of(node, name, devices)
-    shared = member.load.sharers.get(pod.uid)
+    """The NUMA nodes, as a mask, of all that a placed pod has for itself, a part of a GPU among it; 0 for none."""
+    node, shared = member.node, member.load.sharers.get(pod.uid)
+    mask = account.numa_nodes(node, pod.uid)
     gpu = gpu_resource(node)
     if shared is not None and gpu is not None:
-        mask |= _nodes_of(node, gpu, 1 << shared)
+        mask |= node.kubelet.devices.inventories[gpu].nodes[shared]
     return mask
-
-
-def _nodes_of(node: Node, resource: str, devices: int) -> int:
-    mask = 0
-    for position, inside in enumerate(node.kubelet.devices.inventories[resource].on_node):
-        mask |= (1 << position) if devices & inside else 0
-    return mask
-
-
-def fewest_nodes(node: Node, pod: Pod) -> int:
-    """On how many NUMA nodes the pod would have to lie on this machine if nothing else ran there."""
-    kubelet, wanted = node.kubelet, demand(pod, sidecars=node.kubelet.rules.sidecars)
-    fewest = 1
-    if kubelet.cpus:
-        fewest = max(
-            fewest,
-            _width(
-                [(inside & kubelet.cpus.pool).bit_count() for inside in kubelet.layout.node_cpus], wanted.cpus
-            ),
-        )
-    if kubelet.memory:
-        empty = kubelet.memory.initial().nodes
-        for kind, amount in wanted.memory:
-            index = kubelet.memory.kinds.index(kind)
-            fewest = max(fewest, _width([part.free[index] for part in empty], amount))
-    for name, count in wanted.devices:
-        inventory = kubelet.devices.inventories.get(name)
-        if inventory is not None and inventory.has_topology:
-            fewest = max(fewest, inventory.smallest(count, len(kubelet.layout.ids)))
-    return fewest
-
-
-def _width(amounts: list[int], wanted: int) -> int:
-    total = 0
-    for width, amount in enumerate(sorted(amounts, reverse=True), 1):
-        total += amount
-        if total >= wanted:
-            return width
-    return len(amounts)

@@ -23,7 +23,7 @@ from functools import lru_cache
 from numaware.errors import InputError
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE
 from numaware.simulate.clusters import MOST_PODS, ClusterSpec, NodeSpec
 from numaware.simulate.traces import SECOND, TimedPod, Trace
 from numaware.twin.config import KubeletConfig, MemoryReservation
@@ -70,10 +70,10 @@ class _Row:
 
 def nodes(data: bytes, source: str, config: KubeletConfig) -> ClusterSpec:
     """A node list as a cluster whose kubelets all run with `config`, which `kubelet` makes."""
-    found: dict[str, NodeSpec] = {}
+    specs: dict[str, NodeSpec] = {}
     for row in _rows(data, source, _NODE_COLUMNS):
         name = row.text("sn")
-        if not name or name in found:
+        if not name or name in specs:
             raise InputError(row.where, f"node {printable(name, 80)!r} has no name or is listed twice")
         model = row.text("model")
         cpus = row.number("cpu_milli", 1000 * _MOST_CPUS) // 1000
@@ -83,10 +83,10 @@ def nodes(data: bytes, source: str, config: KubeletConfig) -> ClusterSpec:
             cpus, row.number("memory_mib", _MOST_MIB), row.number("gpu", _MOST_GPUS), pins(config)
         )
         labels = ((MODEL_LABEL, model),) if model else ()
-        found[name] = NodeSpec(name, hardware, config, labels, most_pods=max(MOST_PODS, 4 * cpus))
-    if not found:
+        specs[name] = NodeSpec(name, hardware, config, labels, most_pods=max(MOST_PODS, 4 * cpus))
+    if not specs:
         raise InputError(source, "lists no nodes")
-    return ClusterSpec(source, tuple(found.values()))
+    return ClusterSpec(source, tuple(specs.values()))
 
 
 def kubelet(policy: str, scope: str = "container") -> KubeletConfig:
@@ -112,7 +112,7 @@ def pins(config: KubeletConfig) -> bool:
 
 def pods(data: bytes, source: str, *, whole_cpus: bool, timed: bool = False) -> Trace:
     """A pod list as a trace: a second apart and never leaving, or, when `timed`, as its columns say."""
-    found = []
+    arrivals = []
     names: set[str] = set()
     for index, row in enumerate(_rows(data, source, _POD_COLUMNS)):
         pod = _pod(row, whole_cpus=whole_cpus)
@@ -123,12 +123,12 @@ def pods(data: bytes, source: str, *, whole_cpus: bool, timed: bool = False) -> 
             start = row.number("creation_time", _MOST_TIME)
             begun = row.number("scheduled_time", _MOST_TIME) if row.text("scheduled_time") else start
             end = row.number("deletion_time", _MOST_TIME)
-            found.append(TimedPod(pod, pod.name, start * SECOND, max(1, end - begun) * SECOND))
+            arrivals.append(TimedPod(pod, pod.name, start * SECOND, max(1, end - begun) * SECOND))
         else:
-            found.append(TimedPod(pod, pod.name, index * SECOND))
-    if not found:
+            arrivals.append(TimedPod(pod, pod.name, index * SECOND))
+    if not arrivals:
         raise InputError(source, "lists no pods")
-    return Trace(source, tuple(found))
+    return Trace(source, tuple(arrivals))
 
 
 def _rows(data: bytes, source: str, columns: tuple[str, ...]) -> Iterator[_Row]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from numaware.diagnose.reason import Reason
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.peers import kai, koordinator, over_reserve, volcano
 from numaware.schedule.peers.filtering import filter_node
 from numaware.schedule.peers.score import Strategy, score_node
 from numaware.schedule.peers.zones import Topology
 from numaware.schedule.shares import Share
-from numaware.simulate.ranking import Judgement, PlainRule
+from numaware.simulate.ranking import Judgement, Rule
 from numaware.simulate.totals import TOP, balanced, least_allocated, tightest
 from numaware.simulate.traces import SECOND
 from numaware.simulate.views import numa_info_of, topology_of
@@ -24,10 +25,10 @@ from numaware.workload.scheduling import VOLCANO_POLICY
 # The shortest period that the plugin's documentation advises.
 RESYNC = 5 * SECOND
 
-_NOT_ALIGNED = "node(s) could not align the pod"
+_NOT_ALIGNED = Reason("not-aligned")
 
 
-class SchedulerPlugins(PlainRule):
+class SchedulerPlugins(Rule):
     """kube-scheduler with NodeResourceTopologyMatch: LeastAllocated, and the OverReserve cache.
 
     Every placed pod is taken from all zones of its node until the next resync, when the node's report replaces the copy.
@@ -47,7 +48,7 @@ class SchedulerPlugins(PlainRule):
         known = self._cache[member.name]
         status = filter_node(known, frozenset(member.allocatable), pod)
         if status.code != "Success":
-            return Judgement(0, reasons=status.reasons[:1])
+            return Judgement(0, reasons=_quoted(*status.reasons[:1]))
         score = least_allocated(member, pod) + balanced(member, pod) + score_node(known, pod, Strategy())
         return Judgement(score, tightest(ways))
 
@@ -62,14 +63,14 @@ class SchedulerPlugins(PlainRule):
         if now < self._next:
             return ()
         self._next = now - now % RESYNC + RESYNC
-        found = list(self._stale.values())
+        refreshed = list(self._stale.values())
         self._stale = {}
-        for member in found:
+        for member in refreshed:
             self._cache[member.name] = topology_of(member.node)
-        return found
+        return refreshed
 
 
-class Volcano(PlainRule):
+class Volcano(Rule):
     """Volcano with its numa-aware plugin: CPUs only, container by container.
 
     Its score compares the NUMA nodes a task would touch with the worst candidate's; here the worst is the machine with
@@ -84,7 +85,7 @@ class Volcano(PlainRule):
         task = volcano.Task(pod, pod.scheduling.annotation(VOLCANO_POLICY))
         fit = volcano.predicate(info, task)
         if not fit.fits:
-            return Judgement(0, reasons=(fit.reason,))
+            return Judgement(0, reasons=_quoted(fit.reason))
         score = least_allocated(member, pod) + balanced(member, pod)
         if task.has_policy and fit.cpus is not None:
             touched = len({cpu.numa for cpu in info.cpus if fit.cpus >> cpu.id & 1})
@@ -92,7 +93,7 @@ class Volcano(PlainRule):
         return Judgement(score, tightest(ways))
 
 
-class Kai(PlainRule):
+class Kai(Rule):
     """NVIDIA KAI-Scheduler with its numa plugin: fewest zones first, then packed, as is its default for nodes."""
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:
@@ -103,7 +104,7 @@ class Kai(PlainRule):
         return Judgement((TOP + 1) * kai.score(placement) + packed, tightest(ways))
 
 
-class Koordinator(PlainRule):
+class Koordinator(Rule):
     """Koordinator's NodeNUMAResource with its default strategies, on kubelets that decide for themselves."""
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:
@@ -113,6 +114,10 @@ class Koordinator(PlainRule):
             return Judgement(0, reasons=(_NOT_ALIGNED,))
         score = least_allocated(member, pod) + balanced(member, pod) + koordinator.score(topology, placement)
         return Judgement(score, tightest(ways))
+
+
+def _quoted(*words: str) -> tuple[Reason, ...]:
+    return tuple(Reason("quoted", (text,)) for text in words)
 
 
 def _unmanaged(member: Member) -> frozenset[str]:

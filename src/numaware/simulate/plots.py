@@ -7,7 +7,7 @@ hue, dash, end mark and name together. Colours come from the page's style sheet.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -77,20 +77,16 @@ def lines(
 
     `heights` are the lowest and the highest percent of the plot. `all_of_it` adds the line on which everything that arrived would be.
     """
-    room = min(
-        max((text_width(f"{one.name} {one.shown}", LABEL) for one in trails), default=0) + 4, width * 2 // 5
-    )
+    widest = max((text_width(f"{one.name} {one.shown}", LABEL) for one in trails), default=0)
+    room = min(widest + 4, width * 2 // 5)
     high = max(_LEAST_HEIGHT, _LABEL_STEP * len(trails))
     loads = [point.load for one in trails for point in one.points]
     plot = _Plot(34, 8, width - 34 - room - 16, high, (min(loads), max(loads)), heights)
     body = plot.grid(across)
     if all_of_it:
         begin, end = max(plot.loads[0], heights[0]), min(plot.loads[1], heights[1])
-        body += (
-            f'<path class="ideal" d="M{plot.place(begin, begin)}L{plot.place(end, end)}"/>'
-            if end > begin
-            else ""
-        )
+        if end > begin:
+            body += f'<path class="ideal" d="M{plot.place(begin, begin)}L{plot.place(end, end)}"/>'
     for one in trails:
         body += f'<g class="p p{one.place}">{_band(plot, one)}{_trail(plot, one)}</g>'
     ends = [plot.y(one.points[-1].value.mean) for one in trails]
@@ -191,52 +187,51 @@ def _apart(wanted: Sequence[float], top: float, bottom: float) -> list[float]:
 
 def bars(rows: Sequence[Bar], fill: str, width: int) -> Block:
     """One bar for each policy, with the range over the seeds as a line with ends."""
-    names = _name_room(rows, width)
-    values = max(text_width(row.shown, LABEL) for row in rows) + 8
-    longest = width - names - values - 4
     most = max((row.value.most for row in rows), default=0) or 1
-    body = f'<path class="axis" d="M{names}.5 0v{_ROW * len(rows)}"/>'
-    for at, row in enumerate(rows):
-        top = at * _ROW
-        long = round(longest * row.value.mean / most)
-        reach = max(long, round(longest * row.value.most / most))
-        body += f'<g class="p p{row.place}">{_name(row, names, top)}'
-        if long:
-            body += rect((long, 14), fill, (names + 1, top + 6), 1)
+
+    def drawn(row: Bar, left: int, longest: int, top: int) -> tuple[str, int]:
+        long, least, reach = (round(longest * part / most) for part in row.value)
+        body = rect((long, 14), fill, (left + 1, top + 6), 1) if long else ""
         if row.value.least != row.value.most:
-            left, right = (
-                names + 1 + round(longest * end / most) for end in (row.value.least, row.value.most)
-            )
-            body += f'<path class="range" d="M{left} {top + 9}v8m0-4H{right}m0-4v8"/>'
-        body += text(row.shown, LABEL, (names + reach + 8, top + 6), "b") + "</g>"
-    return Block(width, _ROW * len(rows), body)
+            body += f'<path class="range" d="M{left + 1 + least} {top + 9}v8m0-4H{left + 1 + reach}m0-4v8"/>'
+        return body, max(long, reach)
+
+    return _rows(rows, width, drawn, axis=True)
 
 
 def shares(rows: Sequence[Bar], fills: tuple[str, str], width: int) -> Block:
     """A whole for each policy, in two parts: so many percent, and the rest."""
-    names = _name_room(rows, width)
-    values = max(text_width(row.shown, LABEL) for row in rows) + 8
-    longest = width - names - values - 4
-    body = ""
-    for at, row in enumerate(rows):
-        top = at * _ROW
+
+    def drawn(row: Bar, left: int, longest: int, top: int) -> tuple[str, int]:
         part = round(longest * min(max(row.value.mean, 0), 100) / 100)
         if part == longest and row.value.mean < 100:
             part -= 2  # what is not whole must not look whole
-        body += f'<g class="p p{row.place}">{_name(row, names, top)}'
-        body += rect((part, 14), fills[0], (names + 1, top + 6), 1)
+        body = rect((part, 14), fills[0], (left + 1, top + 6), 1)
         if longest > part:
-            body += rect((longest - part, 14), fills[1], (names + 1 + part, top + 6), 1)
-        body += text(row.shown, LABEL, (names + longest + 8, top + 6), "b") + "</g>"
+            body += rect((longest - part, 14), fills[1], (left + 1 + part, top + 6), 1)
+        return body, longest
+
+    return _rows(rows, width, drawn)
+
+
+def _rows(
+    rows: Sequence[Bar],
+    width: int,
+    draw: Callable[[Bar, int, int, int], tuple[str, int]],
+    *,
+    axis: bool = False,
+) -> Block:
+    """Policies below one another: name, what `draw` makes of (row, left end, longest, top), and the value where it ends."""
+    names = min(max((text_width(row.name, LABEL) for row in rows), default=0) + 10, width * 2 // 5)
+    longest = width - names - max(text_width(row.shown, LABEL) for row in rows) - 12
+    body = f'<path class="axis" d="M{names}.5 0v{_ROW * len(rows)}"/>' if axis else ""
+    for at, row in enumerate(rows):
+        top = at * _ROW
+        bar, reach = draw(row, names, longest, top)
+        name = clip(row.name, (names - 10) * 10 // LABEL.letter)
+        body += f'<g class="p p{row.place}">{text(name, LABEL, (names - 8, top + 6), "", "end")}{bar}'
+        body += text(row.shown, LABEL, (names + reach + 8, top + 6), "b") + "</g>"
     return Block(width, _ROW * len(rows), body)
-
-
-def _name_room(rows: Sequence[Bar], width: int) -> int:
-    return min(max((text_width(row.name, LABEL) for row in rows), default=0) + 10, width * 2 // 5)
-
-
-def _name(row: Bar, room: int, top: int) -> str:
-    return text(clip(row.name, (room - 10) * 10 // LABEL.letter), LABEL, (room - 8, top + 6), "", "end")
 
 
 # The wall

@@ -9,28 +9,33 @@ from typing import NamedTuple, Protocol
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Decision, Engine
 from numaware.schedule.node_facts import NodeFacts
-from numaware.schedule.zones import gpu_resource
-from numaware.simulate.chance import source
+from numaware.schedule.room import gpu_resource
 from numaware.simulate.fgd import GradientDescent, Typical
 from numaware.simulate.peers import Kai, Koordinator, SchedulerPlugins, Volcano
-from numaware.simulate.ranking import Choice, Ranking, Rule
+from numaware.simulate.random_source import random_source
+from numaware.simulate.ranking import Ranking, Rule
 from numaware.simulate.totals import BestFit, Chance, NodeTotals
 from numaware.twin.node import Verdict
 from numaware.workload.pod import Pod
 
 
 class Policy(Protocol):
-    """A scheduler: it chooses by its own rule and knowledge, and the kubelet judges.
+    """A scheduler: it decides by its own rule and knowledge, and the kubelet judges.
 
-    One that `lags` may find room later although nothing was freed.
+    One that `lags` may find room later although nothing was freed. One that `foresees` predicts what the kubelet will give
+    to the pod: the hints of its decision say so.
     """
 
     @property
     def lags(self) -> bool: ...
 
-    def decide(self, pod: Pod, now: int) -> Choice: ...
+    @property
+    def foresees(self) -> bool: ...
 
-    def bind(self, pod: Pod, choice: Choice) -> Verdict: ...
+    def decide(self, pod: Pod, now: int) -> Decision: ...
+
+    def bind(self, decision: Decision) -> Verdict:
+        """Carry the decision out; the verdict is the kubelet's own, and a refusal changes nothing."""
 
     def release(self, uid: str) -> None: ...
 
@@ -41,26 +46,22 @@ class Policy(Protocol):
 class Ours:
     """numaware's own engine with its default profile; it learns which pods come from those it has seen."""
 
-    lags = False
+    lags, foresees = False, True
 
     def __init__(self, cluster: Cluster) -> None:
         self.engine = Engine(cluster)
-        self._last: Decision | None = None
 
-    def decide(self, pod: Pod, now: int) -> Choice:  # noqa: ARG002 - its knowledge does not age
-        self._last = decision = self.engine.decide(pod)
-        return Choice(decision.node, decision.share, decision.reasons)
+    def decide(self, pod: Pod, now: int) -> Decision:  # noqa: ARG002 - its knowledge does not age
+        return self.engine.decide(pod)
 
-    def bind(self, pod: Pod, choice: Choice) -> Verdict:
-        if self._last is None or self._last.pod is not pod or self._last.node != choice.node:
-            raise ValueError("only the decision made last can be carried out")
-        return self.engine.bind(self._last)
+    def bind(self, decision: Decision) -> Verdict:
+        return self.engine.bind(decision)
 
     def release(self, uid: str) -> None:
-        self.engine.release(uid)
+        self.engine.cluster.release(uid)
 
     def describe(self, facts: NodeFacts) -> None:
-        self.engine.put(facts)
+        self.engine.cluster.put(facts)
 
 
 class Setting(NamedTuple):
@@ -71,7 +72,7 @@ class Setting(NamedTuple):
     seed: int
 
     def chance(self, purpose: str) -> Random:
-        return source(self.seed, purpose)
+        return random_source(self.seed, purpose)
 
 
 def _ranking(rule: Callable[[Setting], Rule]) -> Callable[[Setting], Policy]:

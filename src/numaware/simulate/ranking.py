@@ -10,38 +10,28 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from numaware.diagnose.reason import Counts, Reason, most_frequent_first
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.constraints import (
-    Neighbours,
-    Question,
-    cannot_judge,
+from numaware.schedule.engine import GATED, Decision
+from numaware.schedule.evaluation import NO_SHARE
+from numaware.schedule.filters import (
+    InterPodRules,
     capacity_reasons,
+    claims_reason,
     ports_reason,
     static_reason,
 )
-from numaware.schedule.engine import GATED
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.pod_kinds import Kind, kind_of
+from numaware.schedule.room import gpu_resource
 from numaware.schedule.shares import Share, choices, wanted_share
-from numaware.schedule.zones import gpu_resource
+from numaware.twin.account import free_devices
 from numaware.twin.equivalence import node_class
 from numaware.twin.node import Verdict
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import NodeRules
-
-Reasons = tuple[tuple[str, int], ...]
-
-NO_SHARE = "Insufficient GPU share"
-
-
-class Choice(NamedTuple):
-    """A node, or none and how many nodes refuse for what reason."""
-
-    node: str | None
-    share: Share | None = None
-    reasons: Reasons = ()
 
 
 class Judgement(NamedTuple):
@@ -49,54 +39,38 @@ class Judgement(NamedTuple):
 
     score: int
     share: Share | None = None
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
 
 
-class Rule(Protocol):
-    """What sets a scheduler apart. `judge` is asked only about nodes that have room by their totals.
+class Rule:
+    """What sets a scheduler apart. As it stands it knows what is true, has no clock and takes the best score.
 
     `lags` says that the rule may come to know later what is true already.
     """
 
-    lags: bool
+    lags = False
 
-    def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement: ...
+    def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:
+        """Asked only about nodes that have room by their totals."""
+        raise NotImplementedError
 
-    def knows(self, member: Member) -> Hashable:
+    def knows(self, member: Member) -> Hashable:  # noqa: ARG002 - for rules that know something else
         """What the rule knows of a node besides the node's true state."""
+        return None
 
-    def pick(self, fitting: Sequence[str]) -> str | None:
+    def pick(self, fitting: Sequence[str]) -> str | None:  # noqa: ARG002 - see above
         """The node to take out of all that fit; None for the best score."""
+        return None
 
-    def passed(self, now: int) -> Sequence[Member]:
+    def passed(self, now: int) -> Sequence[Member]:  # noqa: ARG002 - see above
         """Time has come to `now`; the nodes of which the rule knows something else since."""
+        return ()
 
     def bound(self, pod: Pod, member: Member) -> None:
         """The kubelet has admitted the pod."""
 
     def released(self, member: Member) -> None:
         """A pod has left the node."""
-
-
-class PlainRule:
-    """A rule that knows the truth, has no clock and takes the best score."""
-
-    lags = False
-
-    def knows(self, member: Member) -> Hashable:  # noqa: ARG002 - for rules that know something else
-        return None
-
-    def pick(self, fitting: Sequence[str]) -> str | None:  # noqa: ARG002 - see above
-        return None
-
-    def passed(self, now: int) -> Sequence[Member]:  # noqa: ARG002 - see above
-        return ()
-
-    def bound(self, pod: Pod, member: Member) -> None:
-        """Nothing to remember."""
-
-    def released(self, member: Member) -> None:
-        """Nothing to remember."""
 
 
 class _Board:
@@ -113,11 +87,12 @@ class _Board:
 class Ranking:
     """A scheduler in the lab. `ties` ranks nodes of equal score, by name."""
 
+    foresees = False
+
     def __init__(self, cluster: Cluster, rule: Rule, ties: Mapping[str, int]) -> None:
         self.cluster = cluster
         self.rule = rule
         self.ties = ties
-        self.neighbours = Neighbours(member.facts for member in cluster)
         self._changes: list[str] = []
         self._states: dict[Hashable, int] = {}
         self._state_of: dict[str, int] = {}
@@ -129,39 +104,37 @@ class Ranking:
 
     # Deciding
 
-    def decide(self, pod: Pod, now: int) -> Choice:
+    def decide(self, pod: Pod, now: int) -> Decision:
         """The node this scheduler would bind the pod to at a moment of the lab's clock."""
         for member in self.rule.passed(now):
             self._changed(member)
-        hindrance = GATED if pod.scheduling.gates else cannot_judge(pod.scheduling)
+        hindrance = GATED if pod.scheduling.gates else claims_reason(pod.scheduling)
         if hindrance:
-            return Choice(None, reasons=((hindrance, len(self.cluster)),))
+            return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
         number = self._number(pod)
         board = self._board(pod, number)
-        question = self.neighbours.ask(pod)
-        name = self._free_choice(board, pod, question)
+        rules = self.cluster.placed_pods.rules_for(pod)
+        name = self._free_choice(board, pod, rules)
         if name is None:
-            name = next(self._best_first(board, pod, question), None)
+            name = next(self._best_first(board, pod, rules), None)
         if name is None:
-            return Choice(None, reasons=self._reasons(pod, number, question))
-        found = self._judge(self.cluster.by_name[name], pod, number)
-        return Choice(name, found.share)
+            return Decision(pod, None, 0, reasons=self._reasons(pod, number, rules))
+        judgement = self._judge(self.cluster.by_name[name], pod, number)
+        return Decision(pod, name, judgement.score, share=judgement.share)
 
-    def bind(self, pod: Pod, choice: Choice) -> Verdict:
-        """Carry the choice out; the kubelet of the node has the last word."""
-        if choice.node is None:
-            raise ValueError(f"{pod.name} has no node to be bound to")
-        verdict = self.cluster.bind(pod, choice.node, share=choice.share)
-        member = self.cluster.by_name[choice.node]
+    def bind(self, decision: Decision) -> Verdict:
+        """Carry the decision out; the kubelet of the node has the last word."""
+        if decision.node is None:
+            raise ValueError(f"{decision.pod.name} has no node to be bound to")
+        verdict = self.cluster.bind(decision.pod, decision.node, decision.share)
         if verdict.admitted:
-            self.neighbours.place(pod, choice.node)
-            self.rule.bound(pod, member)
+            member = self.cluster.by_name[decision.node]
+            self.rule.bound(decision.pod, member)
             self._changed(member)
         return verdict
 
     def release(self, uid: str) -> None:
         """The pod is gone."""
-        self.neighbours.remove(uid)
         member = self.cluster.release(uid)
         if member is not None:
             self.rule.released(member)
@@ -174,18 +147,17 @@ class Ranking:
     def describe(self, facts: NodeFacts) -> None:
         """A node is described anew; whatever runs there stays."""
         self._changed(self.cluster.put(facts))
-        self.neighbours.set_node(facts)
         self._eligible.clear()
         self._boards.clear()
 
-    def _free_choice(self, board: _Board, pod: Pod, question: Question | None) -> str | None:
+    def _free_choice(self, board: _Board, pod: Pod, rules: InterPodRules | None) -> str | None:
         """What a rule takes that does not go by scores."""
         fitting = list(board.stamps)
-        if question is not None or pod.scheduling.host_ports:
-            fitting = [name for name in fitting if not self._in_the_way(name, pod, question)]
+        if rules is not None or pod.scheduling.host_ports:
+            fitting = [name for name in fitting if not self._in_the_way(name, pod, rules)]
         return self.rule.pick(fitting) if fitting else None
 
-    def _best_first(self, board: _Board, pod: Pod, question: Question | None) -> Iterator[str]:
+    def _best_first(self, board: _Board, pod: Pod, rules: InterPodRules | None) -> Iterator[str]:
         """Nodes from the best score down, those left out that ports or neighbours forbid; the heap stays whole."""
         aside = []
         try:
@@ -194,31 +166,29 @@ class Ranking:
                 if board.stamps.get(entry[2]) != entry[3]:
                     heapq.heappop(board.heap)
                     continue
-                if not self._in_the_way(entry[2], pod, question):
+                if not self._in_the_way(entry[2], pod, rules):
                     yield entry[2]
                 aside.append(heapq.heappop(board.heap))
         finally:
             for entry in aside:
                 heapq.heappush(board.heap, entry)
 
-    def _in_the_way(self, name: str, pod: Pod, question: Question | None) -> str | None:
+    def _in_the_way(self, name: str, pod: Pod, rules: InterPodRules | None) -> Reason | None:
         member = self.cluster.by_name[name]
         reason = None
         if pod.scheduling.host_ports:
             taken = [port for other in member.pods.values() for port in other.scheduling.host_ports]
             reason = ports_reason(pod.scheduling.host_ports, taken)
-        if reason is None and question is not None:
-            reason = question.reason(member.name)
+        if reason is None and rules is not None:
+            reason = rules.reason(member.name)
         return reason
 
-    def _reasons(self, pod: Pod, number: int, question: Question | None) -> Reasons:
-        counts: Counter[str] = Counter()
+    def _reasons(self, pod: Pod, number: int, rules: InterPodRules | None) -> Counts:
+        counts: Counter[Reason] = Counter()
         for member in self.cluster:
-            outside = static_reason(pod.scheduling, member.facts) or self._in_the_way(
-                member.name, pod, question
-            )
+            outside = static_reason(pod.scheduling, member.facts) or self._in_the_way(member.name, pod, rules)
             counts.update((outside,) if outside else self._judge(member, pod, number).reasons)
-        return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+        return most_frequent_first(counts)
 
     # Judging
 
@@ -246,10 +216,10 @@ class Ranking:
 
     def _judge(self, member: Member, pod: Pod, number: int) -> Judgement:
         place = self._state(member), number
-        found = self._known.get(place)
-        if found is None:
-            found = self._known[place] = self._judged(member, pod)
-        return found
+        judgement = self._known.get(place)
+        if judgement is None:
+            judgement = self._known[place] = self._judged(member, pod)
+        return judgement
 
     def _judged(self, member: Member, pod: Pod) -> Judgement:
         short = capacity_reasons(kind_of(pod).requests, member.allocatable, member.load.used)
@@ -278,21 +248,21 @@ class Ranking:
             news = sorted(changed)
         board.read = len(self._changes)
         for name in news:
-            found = self._judge(self.cluster.by_name[name], pod, number)
-            if found.reasons:
+            judgement = self._judge(self.cluster.by_name[name], pod, number)
+            if judgement.reasons:
                 board.stamps.pop(name, None)
             else:
                 self._stamp += 1
                 board.stamps[name] = self._stamp
-                heapq.heappush(board.heap, (-found.score, self.ties[name], name, self._stamp))
+                heapq.heappush(board.heap, (-judgement.score, self.ties[name], name, self._stamp))
         return board
 
 
-def _too_few_gpus(member: Member, pod: Pod) -> tuple[str, ...]:
+def _too_few_gpus(member: Member, pod: Pod) -> tuple[Reason, ...]:
     """GPUs in shared use are nobody's whole: the agreement that all schedulers of a cluster with shares keep."""
     gpu = gpu_resource(member.node)
     if gpu is None or not member.load.shares or wanted_share(pod):
         return ()
     wanted = dict(kind_of(pod).requests).get(gpu, 0)
-    free = member.node.kubelet.devices.free(member.node.state.device, gpu).bit_count()
-    return () if wanted <= free else (f"Insufficient {gpu}",)
+    free = free_devices(member.node, gpu).bit_count()
+    return () if wanted <= free else (Reason("insufficient", (gpu,)),)

@@ -18,7 +18,7 @@ from numaware.simulate.sweep import Job, Listener, Outcome, Task, attempt, check
 _OPTION = "--engine ray"
 
 
-def play_on_ray(jobs: Sequence[Job], told: Listener, task: Task) -> list[Result]:
+def play_on_ray(jobs: Sequence[Job], listener: Listener, task: Task) -> list[Result]:
     """Play all jobs where Ray finds room; results in the order of the jobs."""
     ray = _ray()
     started = not ray.is_initialized()
@@ -36,7 +36,7 @@ def play_on_ray(jobs: Sequence[Job], told: Listener, task: Task) -> list[Result]
             for reference in ready:
                 number = pending.pop(reference)
                 results[number] = checked(jobs[number], _outcome(ray, reference, jobs[number]))
-                told.finished(number, results[number])
+                listener.finished(number, results[number])
     finally:
         for reference in pending:
             ray.cancel(reference, force=True)

@@ -173,16 +173,16 @@ def _reason_table(
     """Reasons against policies; the darker the more, and the number in every cell."""
     counts = [comparison.by_reason(one, read) for one in contest.standings]
     totals: dict[str, float] = {}
-    for found in counts:
-        for reason, amount in found.items():
+    for by_reason in counts:
+        for reason, amount in by_reason.items():
             totals[reason] = totals.get(reason, 0) + amount
     if not totals:
         return ""
     order = sorted(totals, key=lambda reason: (-totals[reason], reason))
     shown, rest = order[:_MOST_REASONS], order[_MOST_REASONS:]
-    rows = [(reason, [found.get(reason, 0) for found in counts]) for reason in shown]
+    rows = [(reason, [by_reason.get(reason, 0) for by_reason in counts]) for reason in shown]
     if rest:
-        others = [sum(found.get(reason, 0) for reason in rest) for found in counts]
+        others = [sum(by_reason.get(reason, 0) for reason in rest) for by_reason in counts]
         rows.append((count(len(rest), "other reason"), others))
     most = max(amount for _, amounts in rows for amount in amounts)
     body = ""
@@ -191,7 +191,7 @@ def _reason_table(
             f'<td class="heat heat{_shade(amount, most)}">{safe(number(amount))}</td>' for amount in amounts
         )
         body += f'<tr><th scope="row">{safe(printable(reason, _LONGEST_REASON))}</th>{cells}</tr>'
-    sums = "".join(f'<td class="heat">{safe(number(sum(found.values())))}</td>' for found in counts)
+    sums = "".join(f'<td class="heat">{safe(number(sum(by_reason.values())))}</td>' for by_reason in counts)
     heads = "".join(f'<th scope="col">{safe(one.policy)}</th>' for one in contest.standings)
     means = ", means over seeds" if len(contest.seeds) > 1 else ""
     return (
@@ -213,11 +213,11 @@ def _storms(contest: Contest) -> str:
         storms = [(storm, result.run.seed) for result in one.results for storm in result.storms]
         if not storms:
             continue
-        worst, seed = max(storms, key=lambda found: found[0].refusals)
+        worst, seed = max(storms, key=lambda storm_and_seed: storm_and_seed[0].count)
         owners = len({storm.owner for storm, _ in storms})
         rows += (
-            f'<tr><th scope="row">{safe(one.policy)}</th><td>{number(owners)}</td><td>{number(worst.refusals)}</td>'
-            f'<td class="left">{safe(worst.owner)}</td><td class="left">{safe(worst.node)}</td>'
+            f'<tr><th scope="row">{safe(one.policy)}</th><td>{number(owners)}</td><td>{number(worst.count)}</td>'
+            f'<td class="left">{safe(worst.owner)}</td><td class="left">{safe(worst.nodes[0])}</td>'
             f'<td class="left">{safe(worst.reason)}</td><td>{seed}</td></tr>'
         )
     if not rows:
@@ -263,11 +263,11 @@ def _wall(one: Standing, result: Result) -> str:
     full = sum(plots.used(tile) >= 1000 for tile in result.tiles)
     empty = sum(not plots.used(tile) for tile in result.tiles)
     stranded = sum(tile.stranded >= NOTCH for tile in result.tiles)
-    told = f"{number(full)} full, {number(empty)} empty, {number(stranded)} stranded"
-    label = f"{one.policy}: of {count(len(result.tiles), 'node')} {told}."
+    summary = f"{number(full)} full, {number(empty)} empty, {number(stranded)} stranded"
+    label = f"{one.policy}: of {count(len(result.tiles), 'node')} {summary}."
     return (
         f'<div class="p p{one.place}"><h4>{plots.key(one.place)}{safe(one.policy)}</h4>'
-        f"{plots.svg(plots.wall(tiles, NARROW), label, '')}<small>{told}</small></div>"
+        f"{plots.svg(plots.wall(tiles, NARROW), label, '')}<small>{summary}</small></div>"
     )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from numaware.diagnose.rules.storms import Storm
+
 
 class Run(msgspec.Struct, frozen=True, rename="camel"):
     """One policy with one seed.
@@ -46,15 +48,6 @@ class Sample(msgspec.Struct, frozen=True, rename="camel"):
     memory_percent: float
     device_percent: float
     stranded_percent: float
-
-
-class Storm(msgspec.Struct, frozen=True, rename="camel"):
-    """Pods of one owner that a kubelet refused again and again; `node` is where most of it happened."""
-
-    owner: str
-    node: str
-    reason: str
-    refusals: int
 
 
 class Tile(msgspec.Struct, frozen=True, rename="camel"):

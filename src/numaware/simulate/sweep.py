@@ -98,13 +98,13 @@ def run_all(
     `workers` is how many processes play on this machine, by default one for each core. `task` has to be a function that
     other processes can import.
     """
-    told = listener or Listener()
+    listener = listener or Listener()
     if engine == "ray":
         from numaware.simulate.ray_cluster import play_on_ray  # noqa: PLC0415 - only who asks for Ray pays for it
 
-        return play_on_ray(jobs, told, task)
+        return play_on_ray(jobs, listener, task)
     crew = min(len(os.sched_getaffinity(0)) if workers is None else workers, len(jobs))
-    return _with_processes(jobs, crew, told, task) if crew > 1 else _one_by_one(jobs, told, task)
+    return _with_processes(jobs, crew, listener, task) if crew > 1 else _one_by_one(jobs, listener, task)
 
 
 def attempt(job: Job, progress: Progress, task: Task) -> Outcome:
@@ -129,12 +129,12 @@ def checked(job: Job, outcome: Outcome) -> Result:
     raise error
 
 
-def _one_by_one(jobs: Sequence[Job], told: Listener, task: Task) -> list[Result]:
+def _one_by_one(jobs: Sequence[Job], listener: Listener, task: Task) -> list[Result]:
     results = []
     for number, job in enumerate(jobs):
-        outcome = attempt(job, partial(told.progress, number), task)
+        outcome = attempt(job, partial(listener.progress, number), task)
         results.append(checked(job, outcome))
-        told.finished(number, results[-1])
+        listener.finished(number, results[-1])
     return results
 
 
@@ -152,7 +152,7 @@ class _Worker(NamedTuple):
 _Step = tuple[int, int]
 
 
-def _with_processes(jobs: Sequence[Job], crew: int, told: Listener, task: Task) -> list[Result]:
+def _with_processes(jobs: Sequence[Job], crew: int, listener: Listener, task: Task) -> list[Result]:
     """Each process gets all jobs once, as clusters are large and shared, and then the number of one after another.
 
     They are started afresh, not forked: what this process has open or locked is none of theirs.
@@ -175,10 +175,10 @@ def _with_processes(jobs: Sequence[Job], crew: int, told: Listener, task: Task) 
                 worker = workers[connection]
                 message = _received(connection, worker, jobs)
                 if isinstance(message, tuple) and not isinstance(message, Failure):
-                    told.progress(worker.number, *message)
+                    listener.progress(worker.number, *message)
                     continue
                 results[worker.number] = checked(jobs[worker.number], message)
-                told.finished(worker.number, results[worker.number])
+                listener.finished(worker.number, results[worker.number])
                 if following < len(jobs):
                     connection.send(following)
                     workers[connection] = worker._replace(number=following)

@@ -7,9 +7,9 @@ from random import Random
 
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource, numa_rooms
 from numaware.schedule.shares import Share
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE, gpu_resource, zones
-from numaware.simulate.ranking import Judgement, PlainRule
+from numaware.simulate.ranking import Judgement, Rule
 from numaware.workload.pod import Pod
 
 TOP = 100
@@ -46,14 +46,14 @@ def balanced(member: Member, pod: Pod) -> int:
     return TOP - abs(shares[0] - shares[1]) // 2
 
 
-class NodeTotals(PlainRule):
+class NodeTotals(Rule):
     """kube-scheduler as it comes: amounts per node, the emptiest and most evenly used first, blind to NUMA nodes."""
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:
         return Judgement(least_allocated(member, pod) + balanced(member, pod), tightest(ways))
 
 
-class BestFit(PlainRule):
+class BestFit(Rule):
     """The node with least CPU and GPU left afterwards, each measured against the largest node."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -74,14 +74,14 @@ class BestFit(PlainRule):
         return Judgement(2 * TOP**2 - sum(parts), tightest(ways))
 
 
-class Chance(PlainRule):
+class Chance(Rule):
     """Any node with room, any GPU with room."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:  # noqa: ARG002 - any pod
-        parts = zones(member.node, member.load.shares)
+        parts = numa_rooms(member.node, member.load.shares)
         alike = [parts[share.zone].gpus.count(share.left) if share else 1 for share in ways]
         return Judgement(0, self.chance.choices(ways, alike)[0])
 

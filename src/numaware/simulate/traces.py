@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from numaware.errors import InputError
-from numaware.schedule.zones import SHARE_RESOURCE, WHOLE
-from numaware.simulate.chance import source
+from numaware.schedule.room import SHARE_RESOURCE, WHOLE
+from numaware.simulate.random_source import random_source
 from numaware.workload.pod import Pod, amount, units
 
 SECOND = 1000
@@ -115,18 +115,18 @@ def joined(first: Trace, second: Trace) -> Trace:
 def arrivals(trace: Trace, seed: int, gpu: str, capacity: int, nodes: Sequence[str] = ()) -> list[Arrival]:
     """The pods of one seed in the order they come; `capacity` is the cluster's in thousandths of `gpu`."""
     if trace.arrive is not None:
-        drawn = _drawn(trace, source(seed, "arrivals"), gpu, capacity * trace.arrive // WHOLE)
-        found = list(drawn)
+        drawn = _drawn(trace, random_source(seed, "arrivals"), gpu, capacity * trace.arrive // WHOLE)
+        coming = list(drawn)
     else:
-        found = [
+        coming = [
             Arrival(one.time, pod, one.owner, one.lifetime)
             for one in trace.pods
             for pod in (_on_each(one.pod, nodes) if one.on_every_node else (one.pod,))
         ]
         for number, generator in enumerate(trace.generators):
-            found += _generated(generator, number, source(seed, f"generator {number}"))
-        found.sort(key=lambda arrival: arrival.time)
-    return found if trace.limit is None else found[: trace.limit]
+            coming += _generated(generator, number, random_source(seed, f"generator {number}"))
+        coming.sort(key=lambda arrival: arrival.time)
+    return coming if trace.limit is None else coming[: trace.limit]
 
 
 def asked(pod: Pod, gpu: str) -> int:

@@ -5,12 +5,14 @@ In the lab agents never fail and report at once; where a scheduler's own cache l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import cast
 
 from numaware.schedule.peers.volcano import NumaInfo
 from numaware.schedule.peers.volcano_cpus import Cpu
-from numaware.schedule.peers.zones import Policy, Scope, Topology, TopologyManager, Zone
+from numaware.schedule.peers.zones import PeerZone, Policy, Scope, Topology, TopologyManager
+from numaware.twin.account import free_cpus, free_devices, free_memory, shared_cpus
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Resources
@@ -21,8 +23,8 @@ def topology_of(node: Node) -> Topology:
     empty = _empty(node.kubelet)
     return Topology(
         tuple(
-            Zone(zone.id, _free(node, position), zone.allocatable, zone.costs)
-            for position, zone in enumerate(empty.zones)
+            PeerZone(zone.id, free, zone.allocatable, zone.costs)
+            for zone, free in zip(empty.zones, _free(node), strict=True)
         ),
         empty.manager,
     )
@@ -34,7 +36,7 @@ def numa_info_of(node: Node) -> NumaInfo:
     reserved = kubelet.reservation.get("cpu")
     return NumaInfo(
         _cpus(kubelet),
-        node.effective_shared() if kubelet.cpus else kubelet.layout.all_cpus,
+        shared_cpus(node),
         kubelet.config.cpu_policy,
         kubelet.config.topology_policy,
         reserved.nano if reserved else None,
@@ -43,31 +45,33 @@ def numa_info_of(node: Node) -> NumaInfo:
 
 @lru_cache(maxsize=1024)
 def _empty(kubelet: Kubelet) -> Topology:
-    node = Node.fresh(kubelet.hardware, kubelet.config)
     config = kubelet.config
-    zones = []
-    for position, numa in enumerate(kubelet.hardware.numa):
-        free = _free(node, position)
-        costs = tuple(zip(kubelet.layout.ids, numa.distances, strict=False))
-        zones.append(Zone(numa.id, free, free, costs))
+    amounts = _free(Node.fresh(kubelet.hardware, config))
+    zones = tuple(
+        PeerZone(numa.id, free, free, tuple(zip(kubelet.layout.ids, numa.distances, strict=False)))
+        for numa, free in zip(kubelet.hardware.numa, amounts, strict=True)
+    )
     manager = TopologyManager(cast("Policy", config.topology_policy), cast("Scope", config.topology_scope))
-    return Topology(tuple(zones), manager)
+    return Topology(zones, manager)
 
 
-def _free(node: Node, position: int) -> Resources:
-    """What nobody owns of one NUMA node; memory that no manager looks after is always free."""
-    kubelet, state = node.kubelet, node.state
-    free_cpus = kubelet.cpus.available(state.cpu) if kubelet.cpus else kubelet.layout.all_cpus
-    amounts = {"cpu": (free_cpus & kubelet.layout.node_cpus[position]).bit_count()}
-    if kubelet.memory:
-        amounts |= dict(zip(kubelet.memory.kinds, state.memory.nodes[position].free, strict=True))
-    else:
-        amounts["memory"] = kubelet.hardware.numa[position].memory_bytes
+def _free(node: Node) -> list[Resources]:
+    """What nobody owns of each NUMA node; CPUs and memory that no manager looks after are always free."""
+    kubelet, cpus = node.kubelet, free_cpus(node)
+    kinds = kubelet.memory.kinds if kubelet.memory else ("memory",)
+    columns: list[tuple[str, Sequence[int]]] = [
+        ("cpu", [(cpus & members).bit_count() for members in kubelet.layout.node_cpus]),
+        *[(kind, free_memory(node, kind)) for kind in kinds],
+    ]
     for name, inventory in kubelet.devices.inventories.items():
         if inventory.has_topology:
-            free = kubelet.devices.free(state.device, name)
-            amounts[name] = (free & inventory.on_node[position]).bit_count()
-    return tuple((name, amount * NANO) for name, amount in sorted(amounts.items()))
+            free = free_devices(node, name)
+            columns.append((name, [(free & on).bit_count() for on in inventory.on_node]))
+    columns.sort()
+    return [
+        tuple([(name, column[position] * NANO) for name, column in columns])
+        for position in range(len(kubelet.layout.ids))
+    ]
 
 
 @lru_cache(maxsize=1024)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 
 import msgspec
 
+from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import Words
-from numaware.schedule.cluster import Member
+from numaware.schedule.answer import Answer
+from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.engine import Engine
 from numaware.schedule.ledger import Placement, placement_of
 from numaware.schedule.message import nearest_miss, refusal
@@ -16,12 +19,12 @@ from numaware.simulate.traces import Trace, arrivals
 from numaware.workload.pod import Pod
 
 
-class Answer(msgspec.Struct, frozen=True):
+class NodeAnswer(msgspec.Struct, frozen=True):
     """One node's answer to a pod: what it would get there, or the reasons why not."""
 
     node: str
     placement: Placement | None
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
 
 
 class Destiny(msgspec.Struct, frozen=True):
@@ -36,38 +39,42 @@ class Destiny(msgspec.Struct, frozen=True):
 class WhatIf(msgspec.Struct, frozen=True):
     """The answers of all nodes to the first pod, in order of name, and where all pods went."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[NodeAnswer, ...]
     destinies: tuple[Destiny, ...]
 
 
 class Trial:
-    """A cluster with its own pods on it, to be asked and then left as it is; `waiting` are those that found no place."""
+    """A cluster, to be asked and then left as it is; `waiting` are pods of its own that found no place."""
 
-    def __init__(self, spec: ClusterSpec, own: Trace) -> None:
-        self.cluster = build(spec)
-        self.engine = Engine(self.cluster)
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.engine = Engine(cluster)
         self.waiting: list[Pod] = []
+
+    @classmethod
+    def of(cls, spec: ClusterSpec, own: Trace) -> Trial:
+        """A cluster of the lab with its own pods on it."""
+        trial = cls(build(spec))
         fixed = msgspec.structs.replace(own, generators=(), arrive=None)
-        for arrival in arrivals(fixed, 0, "", 0, [member.name for member in self.cluster]):
-            decision = self.engine.decide(arrival.pod)
-            if decision.node is None:
-                self.waiting.append(arrival.pod)
-            else:
-                self.engine.bind(decision)
+        for arrival in arrivals(fixed, 0, "", 0, [member.name for member in trial.cluster]):
+            decision = trial.engine.decide(arrival.pod)
+            if decision.node is None or not trial.engine.bind(decision).admitted:
+                trial.waiting.append(arrival.pod)
+        return trial
 
     def ask(self, pods: Sequence[Pod]) -> WhatIf:
         """Try the pods in order; nothing stays."""
-        answers = tuple(self._answer(member, pods[0]) for member in self.cluster) if pods else ()
-        mark = self.engine.mark()
+        answers = (
+            tuple(map(self._answer, self.cluster, repeat(pods[0]), self.engine.ask(pods[0]))) if pods else ()
+        )
+        mark = self.cluster.mark()
         destinies = tuple(self._destiny(pod) for pod in pods)
-        self.engine.undo(mark)
+        self.cluster.undo(mark)
         return WhatIf(answers, destinies)
 
-    def _answer(self, member: Member, pod: Pod) -> Answer:
-        reasons = self.engine.why_not(member, pod)
-        if reasons:
-            return Answer(member.name, None, reasons)
-        return Answer(member.name, placement_of(member.node.admit(pod).node, pod))
+    def _answer(self, member: Member, pod: Pod, answer: Answer) -> NodeAnswer:
+        placement = placement_of(member.node.admit(pod).node, pod) if answer.admitted else None
+        return NodeAnswer(member.name, placement, answer.reasons)
 
     def _destiny(self, pod: Pod) -> Destiny:
         decision = self.engine.decide(pod)

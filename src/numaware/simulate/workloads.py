@@ -148,7 +148,7 @@ def _shape(node: Node, reader: Reader) -> Shape:
         metadata = Node({"name": Node(name, node.line), "labels": node.get("labels")}, node.line)
         spec = Node({"containers": Node([container], node.line)}, node.line)
         written = Node({"kind": Node("Pod", node.line), "metadata": metadata, "spec": spec}, node.line)
-    found = _workloads(written, reader)
-    if len(found) != 1:
-        raise reader.error(node, f"a shape is one kind of pod, and {len(found)} are here")
-    return Shape(found[0].pod, f"{found[0].kind}/{found[0].name}", weight)
+    workloads = _workloads(written, reader)
+    if len(workloads) != 1:
+        raise reader.error(node, f"a shape is one kind of pod, and {len(workloads)} are here")
+    return Shape(workloads[0].pod, f"{workloads[0].kind}/{workloads[0].name}", weight)

@@ -29,6 +29,10 @@ class KubeletPanic(Exception):  # noqa: N818 - it is what Go calls it
     """The kubelet's own code would crash on this input, with this run-time error."""
 
 
+class EndlessLoop(KubeletPanic):
+    """It would not crash but never come back: from dealing CPUs over NUMA nodes."""
+
+
 def unexpected(error: str, resource: str) -> AdmissionError:
     """An error without a reason of its own, as the kubelet words it."""
     message = f"Allocate failed due to {error}, which is unexpected"

@@ -5,12 +5,14 @@ The formats and checksums live in `state/`; here the managers' masks become thei
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeVar
 
 from numaware.machine.cpuset import CpuSet, iter_bits, list_form
 from numaware.twin.cpu.static import CpuState
 from numaware.twin.device.manager import DeviceState, Owned
 from numaware.twin.errors import StartError
+from numaware.twin.hardware import mask_of
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.memory.static import Block, MemoryState, NodeMemory, StaticMemory
 from numaware.twin.node import NodeState
@@ -21,6 +23,8 @@ from numaware.twin.state.errors import CorruptCheckpointError, policy_changed, r
 from numaware.workload.pod import Pod
 
 _UINT64 = (1 << 64) - 1
+
+Stored = TypeVar("Stored", cpu_file.CpuCheckpoint, memory_file.MemoryCheckpoint)
 
 
 def state_files(kubelet: Kubelet, state: NodeState) -> dict[str, str]:
@@ -37,11 +41,11 @@ def devices_by_node(kubelet: Kubelet, resource: str, devices: int) -> dict[int, 
     """Device ids under each NUMA id they touch, -1 for those without topology, as the kubelet stores them."""
     inventory = kubelet.devices.inventories[resource]
     apart = -1 if kubelet.rules.no_topology_apart else 0
-    found: dict[int, list[str]] = {}
+    by_node: dict[int, list[str]] = {}
     for index in iter_bits(devices):
         for node in kubelet.layout.node_ids(inventory.nodes[index]) or (apart,):
-            found.setdefault(node, []).append(inventory.ids[index])
-    return dict(sorted(found.items()))
+            by_node.setdefault(node, []).append(inventory.ids[index])
+    return dict(sorted(by_node.items()))
 
 
 def _cpu(kubelet: Kubelet, state: NodeState) -> str:
@@ -113,27 +117,34 @@ def load_state(kubelet: Kubelet, files: Mapping[str, bytes]) -> NodeState:
     return NodeState(cpu, memory, device, {uid: Pod(name=uid, namespace="", uid=uid) for uid in uids})
 
 
+def _taken_back(
+    manager: Literal["CPU", "memory"], name: str, decode: Callable[[bytes], Stored], data: bytes, policy: str
+) -> Stored:
+    """The content of a manager's file, or the kubelet's refusal of one that is corrupt or of another policy."""
+    try:
+        checkpoint = decode(data)
+    except CorruptCheckpointError as error:
+        raise StartError(manager.lower(), restore_error(manager, error.problem, name)) from None
+    if checkpoint.policy != policy:
+        changed = policy_changed(manager, policy, checkpoint.policy)
+        raise StartError(manager.lower(), restore_error(manager, changed, name))
+    return checkpoint
+
+
 def _load_cpu(kubelet: Kubelet, data: bytes | None) -> CpuState:
     manager = kubelet.cpus
     fresh = manager.initial() if manager else CpuState(0, {})
     if data is None:
         return fresh
-    try:
-        found = cpu_file.decode(data)
-    except CorruptCheckpointError as error:
-        raise StartError("cpu", restore_error("CPU", error.problem, cpu_file.FILE)) from None
-    policy = kubelet.config.cpu_policy
-    if found.policy != policy:
-        changed = policy_changed("CPU", policy, found.policy)
-        raise StartError("cpu", restore_error("CPU", changed, cpu_file.FILE))
+    checkpoint = _taken_back("CPU", cpu_file.FILE, cpu_file.decode, data, kubelet.config.cpu_policy)
     if manager is None:
         return fresh
     try:
         owned = {
             uid: {container: CpuSet.parse(cpus).mask for container, cpus in containers.items()}
-            for uid, containers in found.entries.items()
+            for uid, containers in checkpoint.entries.items()
         }
-        return manager.restore(CpuState(CpuSet.parse(found.default_cpus).mask, owned))
+        return manager.restore(CpuState(CpuSet.parse(checkpoint.default_cpus).mask, owned))
     except ValueError as error:
         raise StartError("cpu", restore_error("CPU", str(error), cpu_file.FILE)) from None
 
@@ -143,36 +154,31 @@ def _load_memory(kubelet: Kubelet, data: bytes | None) -> MemoryState:
     fresh = manager.initial() if manager else MemoryState((), {})
     if data is None or not kubelet.rules.memory_manager:
         return fresh
-    try:
-        found = memory_file.decode(data)
-    except CorruptCheckpointError as error:
-        raise StartError("memory", restore_error("memory", error.problem, memory_file.FILE)) from None
-    policy = kubelet.config.memory_policy
-    if found.policy != policy:
-        changed = policy_changed("memory", policy, found.policy)
-        raise StartError("memory", restore_error("memory", changed, memory_file.FILE))
+    checkpoint = _taken_back(
+        "memory", memory_file.FILE, memory_file.decode, data, kubelet.config.memory_policy
+    )
     if manager is None:
         return fresh
-    if not found.machine_state:
-        if found.entries:
+    if not checkpoint.machine_state:
+        if checkpoint.entries:
             raise StartError(
                 "memory", "[memorymanager] machine state can not be empty when it has memory assignments"
             )
         return fresh
-    return manager.restore(_memory_state(manager, found))
+    return manager.restore(_memory_state(manager, checkpoint))
 
 
-def _memory_state(manager: StaticMemory, found: memory_file.MemoryCheckpoint) -> MemoryState:
+def _memory_state(manager: StaticMemory, checkpoint: memory_file.MemoryCheckpoint) -> MemoryState:
     """The file's tables as masks; a table that could not be of this machine is what the kubelet calls different."""
     position = {node: index for index, node in enumerate(manager.layout.ids)}
     different = StartError(
         "memory", "[memorymanager] the expected machine state is different from the real one"
     )
-    if found.machine_state.keys() != position.keys():
+    if checkpoint.machine_state.keys() != position.keys():
         raise different
     nodes = []
     for node, index in position.items():
-        entry = found.machine_state[node]
+        entry = checkpoint.machine_state[node]
         if entry.memory_map.keys() != manager.totals[index].keys() or not set(entry.cells) <= position.keys():
             raise different
         free = []
@@ -187,14 +193,19 @@ def _memory_state(manager: StaticMemory, found: memory_file.MemoryCheckpoint) ->
             if (table.total, table.system_reserved, table.allocatable) != fixed or table.reserved != used:
                 raise different
             free.append(table.free)
-        nodes.append(NodeMemory(entry.number_of_assignments, _positions(position, entry.cells), tuple(free)))
+        nodes.append(
+            NodeMemory(
+                entry.number_of_assignments, mask_of(position[cell] for cell in entry.cells), tuple(free)
+            )
+        )
     blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
-    for uid, containers in found.entries.items():
+    for uid, containers in checkpoint.entries.items():
         for container, held in containers.items():
             for block in held:
                 _check_block(manager, uid, container, block, position)
             blocks.setdefault(uid, {})[container] = tuple(
-                Block(_positions(position, block.numa_affinity), block.type, block.size) for block in held
+                Block(mask_of(position[node] for node in block.numa_affinity), block.type, block.size)
+                for block in held
             )
     return MemoryState(tuple(nodes), blocks)
 
@@ -214,24 +225,17 @@ def _check_block(
             raise StartError("memory", f"{where} memory resource that does not exist")
 
 
-def _positions(position: Mapping[int, int], nodes: Iterable[int]) -> int:
-    mask = 0
-    for node in nodes:
-        mask |= 1 << position[node]
-    return mask
-
-
 def _load_device(kubelet: Kubelet, data: bytes | None) -> DeviceState:
     manager = kubelet.devices
     if data is None:
         return manager.initial()
     try:
-        found = device_file.decode(data)
+        checkpoint = device_file.decode(data)
     except CorruptCheckpointError:
         # KUBELET: the Device Manager logs a corrupt file and starts with an empty table.
         return manager.initial()
     owned: Owned = {}
-    for entry in found.entries:
+    for entry in checkpoint.entries:
         inventory = manager.inventories.get(entry.resource)
         if inventory is None:
             continue

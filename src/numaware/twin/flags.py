@@ -84,13 +84,13 @@ def _text(value: str, _: object) -> object:
 
 
 def _pairs(value: str, before: object, separator: str = "=") -> object:
-    found: dict[str, str] = dict(before) if isinstance(before, dict) else {}
+    pairs: dict[str, str] = dict(before) if isinstance(before, dict) else {}
     for pair in filter(None, value.split(",")):
         key, given, text = pair.partition(separator)
         if not given:
             raise ValueError(f"malformed pair, expect string{separator}string")
-        found[key.strip()] = text.strip()
-    return found
+        pairs[key.strip()] = text.strip()
+    return pairs
 
 
 def _thresholds(value: str, before: object) -> object:
@@ -106,20 +106,20 @@ def _one_pair(value: str, before: object) -> object:
 
 
 def _gates(value: str, before: object) -> object:
-    found: dict[str, bool] = dict(before) if isinstance(before, dict) else {}
+    gates: dict[str, bool] = dict(before) if isinstance(before, dict) else {}
     for pair in filter(None, value.split(",")):
         key, given, text = pair.partition("=")
         if not given:
             raise ValueError("malformed pair, expect string=bool")
         try:
-            found[key.strip()] = parse_bool(text.strip())
+            gates[key.strip()] = parse_bool(text.strip())
         except ValueError as error:
             raise ValueError(f"invalid value of {key.strip()}: {text.strip()}, err: {error}") from None
-    return found
+    return gates
 
 
 def _reservations(value: str, before: object) -> object:
-    found = list(before) if isinstance(before, list) else []
+    reservations = list(before) if isinstance(before, list) else []
     for reservation in value.split(";") if value else ():
         parts = reservation.split(":")
         if len(parts) != 2:
@@ -134,8 +134,8 @@ def _reservations(value: str, before: object) -> object:
                 f"failed to convert the NUMA node ID, expected integer, got {parts[0]}"
             ) from None
         limits = dict(_reserved(limit) for limit in parts[1].split(","))
-        found.append(MemoryReservation(node, tuple(sorted(limits.items()))))
-    return found
+        reservations.append(MemoryReservation(node, tuple(sorted(limits.items()))))
+    return reservations
 
 
 def _reserved(limit: str) -> tuple[str, Quantity]:

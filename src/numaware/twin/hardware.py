@@ -1,8 +1,9 @@
 """The machine as the kubelet sees it (through cAdvisor and the device plugins), and the tables the managers use.
 
-`Hardware` is the plain value; `Layout` holds what follows from it: bit masks of CPUs per NUMA node, socket, core
-and last-level cache. Inside the twin a NUMA mask has bit p for the p-th NUMA node in ascending id order, so that
-sparse ids cost nothing and comparing masks as integers still orders them as the kubelet does.
+`Hardware` is the plain value, and as JSON a part of the format of `node_codec.py`: new fields come last. `Layout` holds
+what follows from it: bit masks of CPUs per NUMA node, socket, core and last-level cache. Inside the twin a NUMA mask has
+bit p for the p-th NUMA node in ascending id order, so that sparse ids cost nothing and comparing masks as integers still
+orders them as the kubelet does.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from numaware.workload.requirements import is_extended
 # The most a Linux kernel can be built for, and the most Kubernetes can count to.
 _MAX_NODE = 1023
 _INT64 = (1 << 63) - 1
+_LONGEST_LINK = 8
 
 
-class CpuPlace(msgspec.Struct, frozen=True):
+class CpuPlace(msgspec.Struct, frozen=True, array_like=True):
     """Where one CPU sits. `core` is unique inside its socket; `uncore` is the last-level cache, None if unknown."""
 
     id: int
@@ -31,7 +33,7 @@ class CpuPlace(msgspec.Struct, frozen=True):
     uncore: int | None = None
 
 
-class NumaHardware(msgspec.Struct, frozen=True):
+class NumaHardware(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One NUMA node: memory includes the huge pages, which are (resource name, bytes) pairs."""
 
     id: int
@@ -41,7 +43,7 @@ class NumaHardware(msgspec.Struct, frozen=True):
     distances: tuple[int, ...] = ()
 
 
-class PluginDevice(msgspec.Struct, frozen=True):
+class PluginDevice(msgspec.Struct, frozen=True, array_like=True):
     """One device as its plugin announced it; no `numa` means the plugin gave no topology."""
 
     id: str
@@ -49,7 +51,7 @@ class PluginDevice(msgspec.Struct, frozen=True):
     healthy: bool = True
 
 
-class PluginResource(msgspec.Struct, frozen=True):
+class PluginResource(msgspec.Struct, frozen=True, omit_defaults=True):
     """All devices of one resource; `prefers` when the plugin offers GetPreferredAllocation."""
 
     name: str
@@ -57,7 +59,7 @@ class PluginResource(msgspec.Struct, frozen=True):
     prefers: bool = False
 
 
-class DeviceLink(msgspec.Struct, frozen=True):
+class DeviceLink(msgspec.Struct, frozen=True, array_like=True):
     """Two devices, each as (resource, id), that are closer than their NUMA nodes tell: PIX, PXB, PHB, or NV4 and the like."""
 
     a: tuple[str, str]
@@ -65,14 +67,14 @@ class DeviceLink(msgspec.Struct, frozen=True):
     kind: str
 
 
-class LastCache(msgspec.Struct, frozen=True):
+class LastCache(msgspec.Struct, frozen=True, array_like=True):
     """A last-level cache: the mask of the CPUs that share it, and its bytes, 0 if nobody told."""
 
     cpus: int
     size: int = 0
 
 
-class Hardware(msgspec.Struct, frozen=True):
+class Hardware(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that the kubelet is told; the managers see it as `checked` leaves it, everything ascending by id or name.
 
     Of `links` and `caches` no kubelet hears; they are kept for those who look at the machine.
@@ -110,6 +112,7 @@ def checked(hardware: Hardware) -> Hardware:
         raise ValueError("a device resource is listed twice")
     for resource in hardware.resources:
         _check_resource(resource, frozenset(nodes))
+    _check_neighbours(hardware, mask_of(cpu.id for cpu in cpus))
     return Hardware(
         tuple(sorted(hardware.numa, key=lambda node: node.id)),
         tuple(
@@ -139,6 +142,20 @@ def _check_resource(resource: PluginResource, nodes: frozenset[int]) -> None:
                 )
 
 
+def _check_neighbours(hardware: Hardware, cpus: int) -> None:
+    """Links are between devices of the machine, caches of its CPUs."""
+    if hardware.links:
+        devices = {
+            (resource.name, device.id) for resource in hardware.resources for device in resource.devices
+        }
+        for link in hardware.links:
+            if not {link.a, link.b} <= devices or len(link.kind) > _LONGEST_LINK:
+                raise ValueError("a link to a device that is not listed, or of a kind that is none")
+    for cache in hardware.caches:
+        if cache.cpus & ~cpus or not 0 <= cache.size <= _INT64:
+            raise ValueError("a cache of CPUs that are not listed, or of a size that is none")
+
+
 def _check_ids(kind: str, ids: Sequence[int], largest: int) -> None:
     for number in ids:
         if not 0 <= number <= largest:
@@ -154,8 +171,8 @@ class Layout:
     def __init__(self, numa: tuple[NumaHardware, ...]) -> None:
         self.ids = tuple(node.id for node in numa)
         self.full = (1 << len(numa)) - 1
-        self.node_cpus = tuple(_mask(cpu.id for cpu in node.cpus) for node in numa)
-        self.cpu_nodes = _mask(p for p, cpus in enumerate(self.node_cpus) if cpus)
+        self.node_cpus = tuple(mask_of(cpu.id for cpu in node.cpus) for node in numa)
+        self.cpu_nodes = mask_of(p for p, cpus in enumerate(self.node_cpus) if cpus)
         self.all_cpus = 0
         sockets: dict[int, int] = {}
         uncores: dict[int, int] = {}
@@ -206,7 +223,7 @@ class Layout:
             and len({cpus.bit_count() for _, cpus in self.sockets}) == 1
         )
         self.sockets_of_node = tuple(
-            _mask(index for index, (_, cpus) in enumerate(self.sockets) if cpus & node)
+            mask_of(index for index, (_, cpus) in enumerate(self.sockets) if cpus & node)
             for node in self.node_cpus
         )
 
@@ -216,6 +233,15 @@ class Layout:
         for position in iter_bits(nodes):
             cpus |= self.node_cpus[position]
         return cpus
+
+    def nodes_of(self, cpus: int) -> int:
+        """The NUMA nodes, as a mask, that have some of these CPUs."""
+        nodes = 0
+        if cpus:
+            for position, members in enumerate(self.node_cpus):
+                if cpus & members:
+                    nodes |= 1 << position
+        return nodes
 
     def siblings(self, cpus: int) -> int:
         """The CPUs together with all threads of their cores."""
@@ -275,14 +301,26 @@ def _planes(cores: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     offsets = {tuple(thread - _low(core) for thread in iter_bits(core)) for core in cores}
     if len(offsets) != 1:
         return ()
-    return tuple((_mask(_low(core) + offset for core in cores), offset) for offset in offsets.pop())
+    return tuple((mask_of(_low(core) + offset for core in cores), offset) for offset in offsets.pop())
 
 
 def _low(mask: int) -> int:
     return (mask & -mask).bit_length() - 1
 
 
-def _mask(numbers: Iterable[int]) -> int:
+def lowest(mask: int, count: int) -> int:
+    """The `count` lowest bits, all of them if there are fewer."""
+    taken = 0
+    while count > 0 and mask:
+        low = mask & -mask
+        taken |= low
+        mask ^= low
+        count -= 1
+    return taken
+
+
+def mask_of(numbers: Iterable[int]) -> int:
+    """The mask with these bits; a number that comes twice counts once."""
     mask = 0
     for number in numbers:
         mask |= 1 << number

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from numaware.errors import InputError
 from numaware.machine.codec import page_size_name
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine, PciDevice
+from numaware.machine.words import printable
 from numaware.twin.hardware import CpuPlace, Hardware, LastCache, NumaHardware, PluginDevice, PluginResource
 from numaware.twin.links import links_between
 from numaware.twin.state.device import DeviceCheckpoint
@@ -57,17 +59,17 @@ def hardware_of(machine: Machine, resources: Sequence[PluginResource] | None = N
 
 def gpu_resources(machine: Machine) -> list[PluginResource]:
     """The GPUs of a machine as their vendors' plugins would announce them; display adapters of a BMC are not among them."""
-    found: dict[str, list[PciDevice]] = {}
+    gpus: dict[str, list[PciDevice]] = {}
     for device in machine.pci:
         resource = _GPU_RESOURCES.get(device.vendor)
         # A GPU for computing is a 3D controller, or a VGA adapter of a vendor that makes GPUs only.
         if resource and device.class_code.startswith(_DISPLAY_CLASS) and _computes(device):
-            found.setdefault(resource, []).append(device)
+            gpus.setdefault(resource, []).append(device)
     return [
         plugin_resource(
             name, {device.address: () if device.numa is None else (device.numa,) for device in devices}
         )
-        for name, devices in sorted(found.items())
+        for name, devices in sorted(gpus.items())
     ]
 
 
@@ -108,7 +110,7 @@ def _last_caches(machine: Machine, online: CpuSet) -> tuple[LastCache, ...]:
     sizes = {cache.cpus & online: cache.size_bytes or 0 for cache in known if cache.level == last}
     return tuple(
         LastCache(cpus.mask, size)
-        for cpus, size in sorted(sizes.items(), key=lambda found: found[0].mask & -found[0].mask)
+        for cpus, size in sorted(sizes.items(), key=lambda pair: pair[0].mask & -pair[0].mask)
         if cpus
     )
 
@@ -125,21 +127,27 @@ def _threads_of_nodes(machine: Machine, online: CpuSet) -> dict[int, int]:
 
 
 def registered_resources(
-    machine: Machine, checkpoint: DeviceCheckpoint
+    machine: Machine, checkpoint: DeviceCheckpoint, listed: Sequence[PluginResource] = ()
 ) -> tuple[list[PluginResource], list[str]]:
     """The resources a kubelet's device file lists, and what had to be assumed about them.
 
     The file tells the NUMA node of devices that are in use only. Of free ones, those that are called by their PCI address
     are found in the machine. Free GPUs are dealt to the nodes where the machine has GPUs left; which is which does not
     matter to any verdict. Where that does not work out, no device of the resource is taken to have a NUMA node: half of
-    them without one would be refused by the Topology Manager for no reason.
+    them without one would be refused by the Topology Manager for no reason. `listed` is what a person says of a resource
+    (`--devices`): it takes the place of the machine, and the ids of the file are joined to it.
     """
     notes: list[str] = []
-    found = []
+    resources = []
+    by_hand = {resource.name: resource for resource in listed}
     guesses = {resource.name: resource for resource in gpu_resources(machine)}
     functions = {function.address: function for function in machine.pci}
-    for name, ids in sorted(checkpoint.registered.items()):
+    for name in sorted({*checkpoint.registered, *by_hand}):
+        ids = checkpoint.registered.get(name, ())
         nodes = _nodes_in_use(name, checkpoint)
+        if name in by_hand:
+            resources.append(_joined(by_hand[name], checkpoint, nodes, notes))
+            continue
         for device in (set(ids) - nodes.keys()) & functions.keys():
             numa = functions[device].numa
             nodes[device] = () if numa is None else (numa,)
@@ -159,16 +167,49 @@ def registered_resources(
                 "are taken to have none; --devices tells them"
             )
             nodes = dict.fromkeys((*nodes, *unknown), ())
-        found.append(plugin_resource(name, nodes))
-    return found, notes
+        resources.append(plugin_resource(name, nodes))
+    return resources, notes
+
+
+def _joined(
+    listed: PluginResource,
+    checkpoint: DeviceCheckpoint,
+    in_use: Mapping[str, tuple[int, ...]],
+    notes: list[str],
+) -> PluginResource:
+    """The devices that a person lists, under the ids of the file: those in use by their NUMA node, free ones in turn."""
+    name, left = listed.name, {device.id: device.numa for device in listed.devices}
+    nodes: dict[str, tuple[int, ...]] = {}
+    for device, numa in sorted(in_use.items(), key=lambda item: (len(item[1]) != 1, item[0])):
+        # The first layout knows no NUMA nodes. Kubelets before 1.23 list devices without topology under node 0, and a
+        # device on two NUMA nodes can only be listed on one of them.
+        alike = [one for one, place in left.items() if place == numa] or [
+            one for one, place in left.items() if checkpoint.stamp.form == "v1" or set(place) <= set(numa)
+        ]
+        if not alike:
+            where = f"NUMA node {','.join(map(str, numa))}" if numa else "no NUMA node"
+            raise InputError(
+                f"--devices {printable(name, 80)}",
+                f"{printable(device, 80)} is in use on {where}, where --devices lists no device that is left",
+            )
+        place = left.pop(alike[0])
+        nodes[device] = numa if set(place) & set(numa) else place
+    free = sorted(set(checkpoint.registered.get(name, ())) - in_use.keys())
+    dealt = dict(zip(free, left, strict=False))
+    more, less = len(left) - len(dealt), len(free) - len(dealt)
+    if dealt:
+        notes.append(
+            f"{name}: which of {len(dealt)} free devices is where is not known; dealt as --devices lists them"
+        )
+    if more:
+        notes.append(f"{name}: {more} devices of --devices are not in the state file, and taken to be free")
+    if less:
+        notes.append(f"{name}: --devices lists {less} devices less than the state file, and is believed")
+    nodes |= {device: left.pop(listed_id) for device, listed_id in dealt.items()}
+    return plugin_resource(name, nodes | left)
 
 
 def _nodes_in_use(name: str, checkpoint: DeviceCheckpoint) -> dict[str, tuple[int, ...]]:
-    """Device -> NUMA nodes, for the devices that somebody holds; a device on two nodes is listed under both."""
-    nodes: dict[str, tuple[int, ...]] = {}
-    for entry in checkpoint.entries:
-        if entry.resource == name:
-            for node, listed in sorted(entry.devices.items()):
-                for device in listed:
-                    nodes[device] = (*nodes.get(device, ()), node) if node >= 0 else ()
-    return nodes
+    """Device -> NUMA nodes, for the devices that somebody holds."""
+    held = [entry.nodes_of() for entry in checkpoint.entries if entry.resource == name]
+    return {device: nodes for devices in held for device, nodes in devices.items()}

@@ -22,11 +22,6 @@ from numaware.twin.settings import Settings, configuration
 from numaware.workload.problem import Problem
 from numaware.workload.yamlfile import Node, documents
 
-# What is said of a file that has nothing for a kubelet.
-NO_CONFIGURATION = "holds no kubelet configuration"
-# What is said of a number where an API server asks for text.
-NOT_TEXT = "is a number, and the API server asks for text: put it in quotes"
-
 _GROUP = "kubelet.config.k8s.io/"
 API_VERSION = f"{_GROUP}v1beta1"
 # What the Node Tuning Operator reserves for every performance profile, whatever the machine.
@@ -40,6 +35,10 @@ _PROFILE_EVICTION = (
 )
 # What kind gives its kubelets: disks are shared with the host, so nothing is evicted for their sake.
 _KIND_EVICTION = (("imagefs.available", "0%"), ("nodefs.available", "0%"), ("nodefs.inodesFree", "0%"))
+
+
+class NoConfigurationError(InputError):
+    """The file has nothing for a kubelet."""
 
 
 class KubeletConfigFile(msgspec.Struct, frozen=True):
@@ -72,26 +71,26 @@ def of_documents(
 ) -> KubeletConfigFile:
     """The same for a file whose text has been read already."""
     minor = _minor(version, source)
-    found = [part for node in given for part in _parts(node, source, minor)]
-    if not found:
+    parts = [part for node in given for part in _parts(node, source, minor)]
+    if not parts:
         hint = "expected kind KubeletConfiguration, a fragment of it, or a wrapper such as OpenShift's KubeletConfig"
-        raise InputError(source, NO_CONFIGURATION, hint=hint)
+        raise NoConfigurationError(source, "holds no kubelet configuration", hint=hint)
     settings = Settings()
     problems: list[Problem] = []
     over = Settings()
-    for part in found:
+    for part in parts:
         problems.extend(part.notes)
         if part.is_flags:
             over = over.overridden(part.settings)
         else:
             settings = settings.patched(part.settings)
-    if sum(not (part.is_flags or part.is_base) for part in found) > 1:
+    if sum(not (part.is_flags or part.is_base) for part in parts) > 1:
         problems.append(
             Problem("note", "", "several kubelet configurations in one file: later ones change earlier ones")
         )
     settings = settings.overridden(over).overridden(flags or Settings())
     file = of_settings(settings, version, tuple(problems))
-    laid_over = any(part.laid_over for part in found) or all(part.is_flags for part in found)
+    laid_over = any(part.laid_over for part in parts) or all(part.is_flags for part in parts)
     return msgspec.structs.replace(file, laid_over=laid_over)
 
 
@@ -160,15 +159,15 @@ def _pieces(node: Node, source: str, minor: int) -> Iterator[_Part]:
 def _kind_cluster(node: Node, source: str, minor: int) -> Iterator[_Part]:
     nodes = [node, *node.get("nodes").items]
     patches = [patch for holder in nodes for patch in holder.get("kubeadmConfigPatches").items]
-    found = [part for patch in patches for part in _embedded(patch, source, minor)]
-    if found:
+    parts = [part for patch in patches for part in _embedded(patch, source, minor)]
+    if parts:
         yield _Part(Settings(eviction_hard=_KIND_EVICTION), is_base=True)
-        yield from found
+        yield from parts
 
 
 def _configuration(node: Node, source: str, minor: int, notes: tuple[Problem, ...]) -> _Part:
-    settings, found = kubelet_fields.decode(node, source, minor)
-    return _Part(settings, (*notes, *found))
+    settings, unused = kubelet_fields.decode(node, source, minor)
+    return _Part(settings, (*notes, *unused))
 
 
 def _looks_like_a_fragment(node: Node) -> bool:
@@ -185,7 +184,7 @@ def _version_notes(node: Node) -> tuple[Problem, ...]:
         if version.value is None
         else f"{shown} is read as {API_VERSION}, the only version kubelets take"
     )
-    return (Problem("note", "apiVersion", text, version.line),)
+    return (Problem("note", "apiVersion", text, version.line, "missing" if version.value is None else ""),)
 
 
 def _embedded(node: Node, source: str, minor: int) -> Iterator[_Part]:
@@ -236,7 +235,8 @@ def _performance_profile(node: Node, source: str) -> _Part:
         "note", "", "a PerformanceProfile: taken as the Node Tuning Operator renders it", node.line
     )
     if reserved.text is None:
-        quotes = Problem("note", "spec.cpu.reserved", NOT_TEXT, reserved.line)
+        text = "is a number, and the API server asks for text: put it in quotes"
+        quotes = Problem("note", "spec.cpu.reserved", text, reserved.line, "not-text")
         return _Part(settings, (note, quotes))
     return _Part(settings, (note,))
 
@@ -244,11 +244,11 @@ def _performance_profile(node: Node, source: str) -> _Part:
 def _without_effect(settings: Settings) -> Iterator[Problem]:
     """Settings that the kubelet accepts and then does nothing with."""
     if settings.reserved_memory and (settings.memory_policy or "None") == "None":
-        yield Problem("note", "reservedMemory", "has no effect with memoryManagerPolicy None")
+        text = "has no effect with memoryManagerPolicy None"
+        yield Problem("note", "reservedMemory", text, code="no-effect")
     if settings.topology_options and (settings.topology_policy or "none") == "none":
-        yield Problem(
-            "note", "topologyManagerPolicyOptions", "are not even looked at with topologyManagerPolicy none"
-        )
+        text = "are not even looked at with topologyManagerPolicy none"
+        yield Problem("note", "topologyManagerPolicyOptions", text, code="no-effect")
     counted = [
         name
         for name, amounts in (

@@ -66,16 +66,13 @@ def decode(node: Node, source: str, minor: int) -> tuple[Settings, list[Problem]
     """The settings of one KubeletConfiguration, and a note on each field that will have no effect."""
     values: dict[str, Any] = {}
     unknown = [name for name in node.mapping if name not in KNOWN and name not in ("kind", "apiVersion")]
-    notes = [
-        Problem("note", printable(name, 80), _unknown(name), node.mapping[name].line)
-        for name in unknown[:MAX_UNKNOWN]
-    ]
+    notes = [_unknown(name, node.mapping[name].line) for name in unknown[:MAX_UNKNOWN]]
     if len(unknown) > MAX_UNKNOWN:
         notes.append(Problem("note", "", f"and {len(unknown) - MAX_UNKNOWN} more unknown fields", node.line))
     for name, child in node.mapping.items():
         if _SINCE.get(name, 0) > minor:
             text = f"is ignored: a kubelet of v1.{minor} does not know it (v1.{_SINCE[name]} brought it)"
-            notes.append(Problem("note", name, text, child.line))
+            notes.append(Problem("note", name, text, child.line, "newer-field"))
         elif name in _FIELDS and child.value is not None:
             field, read = _FIELDS[name]
             try:
@@ -94,10 +91,11 @@ class _WrongTypeError(ValueError):
         super().__init__(problem)
 
 
-def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name[:80], sorted(KNOWN), n=1, cutoff=0.8)
-    text = f"unknown field {quoted(printable(name, 80))}: the kubelet logs a warning and ignores it"
-    return f"{text}; did you mean {near[0]}?" if near else text
+def _unknown(name: str, line: int) -> Problem:
+    near = next(iter(difflib.get_close_matches(name[:80], sorted(KNOWN), n=1, cutoff=0.8)), "")
+    shown = printable(name, 80)
+    text = f"unknown field {quoted(shown)}: the kubelet logs a warning and ignores it"
+    return Problem("note", shown, f"{text}; did you mean {near}?" if near else text, line, near=near)
 
 
 def _cannot(node: Node, field: str, wanted: str) -> _WrongTypeError:

@@ -28,14 +28,14 @@ def links_between(machine: Machine, resources: Sequence[PluginResource]) -> tupl
     by_name = {
         name: device for device in machine.devices for name in (device.alias, device.pci, device.name) if name
     }
-    told = {frozenset((link.a, link.b)): link.type for link in machine.links}
+    known_links = {frozenset((link.a, link.b)): link.type for link in machine.links}
 
     def kind(a: str, b: str) -> str | None:
         one, other = by_name.get(a), by_name.get(b)
-        if one and other and (link := told.get(frozenset((one.name, other.name)))):
+        if one and other and (link := known_links.get(frozenset((one.name, other.name)))):
             return link
-        places = [found.pci if found and found.pci else name for name, found in ((a, one), (b, other))]
+        places = [device.pci if device and device.pci else name for name, device in ((a, one), (b, other))]
         return tree.closeness(*places) if functions.issuperset(places) else None
 
-    found = ((a, b, kind(a[1], b[1])) for a, b in combinations(devices, 2))
-    return tuple(DeviceLink(a, b, word) for a, b, word in found if word and word not in _BY_NUMA)
+    pairs = ((a, b, kind(a[1], b[1])) for a, b in combinations(devices, 2))
+    return tuple(DeviceLink(a, b, word) for a, b, word in pairs if word and word not in _BY_NUMA)

@@ -96,14 +96,18 @@ class Node:
             ),
         )
 
-    def effective_shared(self) -> int:
-        """The shared CPUs a new pod finds: with those of a pod that is gone but still pending (`Rules.keeps_pending`)."""
+    def effective_shared(self, uid: str = "") -> int:
+        """The shared CPUs a new pod finds: with those of a pod that is gone but still pending (`Rules.keeps_pending`).
+
+        A pod that is being admitted, `uid`, is not gone.
+        """
         cpu = self.state.cpu
         shared = cpu.shared
         if self.kubelet.rules.keeps_pending:
-            for uid in cpu.owned.keys() - self.state.pods.keys():
-                for cpus in cpu.owned[uid].values():
-                    shared |= cpus
+            for gone in cpu.owned.keys() - self.state.pods.keys():
+                if gone != uid:
+                    for cpus in cpu.owned[gone].values():
+                        shared |= cpus
         return shared
 
     def key(self) -> tuple[object, ...]:

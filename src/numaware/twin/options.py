@@ -7,6 +7,8 @@ bad options the kubelet names any one; here it is the first by name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from numaware.twin.config import Options
@@ -79,17 +81,13 @@ def parse_cpu_options(options: Options, version: str, gates: Gates) -> CpuOption
         return CpuOptions()
     on = set()
     for name, value in sorted(options):
-        refusal = _cpu_unavailable(name, value, minor, gates)
+        refusal = _cpu_unavailable(name, value, minor, gates) or value_refusal(name, value)
         if refusal:
             return refusal
-        try:
-            if parse_bool(value):
-                on.add(name)
-        except ValueError as error:
-            return f"bad value for option {quoted(name)}: {error}"
-    for one, other in EXCLUSIVE_PAIRS:
-        if one in on and other in on:
-            return f"static policy options {one} and {other} can not be used at the same time"
+        if parse_bool(value):
+            on.add(name)
+    for one, other in excluding(on):
+        return exclusion(one, other)
     return CpuOptions(
         full_pcpus_only=FULL_PCPUS_ONLY in on,
         distribute_across_numa=DISTRIBUTE_ACROSS_NUMA in on,
@@ -108,49 +106,70 @@ def parse_topology_options(options: Options, version: str, gates: Gates) -> Topo
     prefer_closest = False
     max_allowable = DEFAULT_MAX_ALLOWABLE
     for name, value in sorted(options):
-        refusal = _topology_unavailable(name, minor, gates)
+        refusal = _topology_unavailable(name, minor, gates) or value_refusal(name, value)
         if refusal:
             return refusal
         if name == PREFER_CLOSEST:
-            try:
-                prefer_closest = parse_bool(value)
-            except ValueError as error:
-                return f"bad value for option {quoted(name)}: {error}"
+            prefer_closest = parse_bool(value)
         else:
-            try:
-                max_allowable = parse_int(value)
-            except ValueError as error:
-                return f"unable to convert policy option to integer {quoted(name)}: {error}"
-            if max_allowable < DEFAULT_MAX_ALLOWABLE:
-                return f"the minimum value of {quoted(name)} should not be less than {DEFAULT_MAX_ALLOWABLE}"
+            max_allowable = parse_int(value)
     return TopologyOptions(prefer_closest=prefer_closest, max_allowable=max_allowable)
 
 
+def value_refusal(name: str, value: str) -> str:
+    """What the kubelet says to the value of an option, empty if it takes it."""
+    try:
+        if name != MAX_ALLOWABLE:
+            parse_bool(value)
+        elif parse_int(value) < DEFAULT_MAX_ALLOWABLE:
+            return f"the minimum value of {quoted(name)} should not be less than {DEFAULT_MAX_ALLOWABLE}"
+    except ValueError as error:
+        if name == MAX_ALLOWABLE:
+            return f"unable to convert policy option to integer {quoted(name)}: {error}"
+        return f"bad value for option {quoted(name)}: {error}"
+    return ""
+
+
+def excluding(on: set[str]) -> Iterator[tuple[str, str]]:
+    """The pairs among options that are on of which the static policy takes only one."""
+    return ((one, other) for one, other in EXCLUSIVE_PAIRS if one in on and other in on)
+
+
+def exclusion(one: str, other: str) -> str:
+    """What the kubelet says to such a pair."""
+    return f"static policy options {one} and {other} can not be used at the same time"
+
+
+def closed_gate(manager: str, stage: Stage, minor: int, gates: Gates) -> str:
+    """The gate of a stage's options if it exists in this release and is shut, else empty.
+
+    Stable options have none, and v1.22 had none per stage.
+    """
+    gate = f"{manager}Policy{stage.title()}Options"
+    exists = gate in GATES and GATES[gate].at(minor) is not None
+    return gate if exists and not enabled(gate, minor, gates) else ""
+
+
 def _cpu_unavailable(name: str, value: str, minor: int, gates: Gates) -> str:
-    found = stage(CPU_STAGES, name, minor)
-    if found is None and minor == 22:
+    maturity = stage(CPU_STAGES, name, minor)
+    if maturity is None and minor == 22:
         return f"unsupported cpumanager option: {quoted(name)} ({value})"
-    if found is None:
+    if maturity is None:
         return f"unknown CPU Manager Policy option: {quoted(name)}"
-    if _closed(f"CPUManagerPolicy{found.title()}Options", minor, gates):
-        return f"CPU Manager Policy {found.title()}-level Options not enabled, but option {quoted(name)} provided"
+    if closed_gate("CPUManager", maturity, minor, gates):
+        return f"CPU Manager Policy {maturity.title()}-level Options not enabled, but option {quoted(name)} provided"
     return ""
 
 
 def _topology_unavailable(name: str, minor: int, gates: Gates) -> str:
-    found = stage(TOPOLOGY_STAGES, name, minor)
-    if found is None:
+    maturity = stage(TOPOLOGY_STAGES, name, minor)
+    if maturity is None:
         return f"unknown Topology Manager Policy option: {quoted(name)}"
-    if not _closed(f"TopologyManagerPolicy{found.title()}Options", minor, gates):
+    if not closed_gate("TopologyManager", maturity, minor, gates):
         return ""
     group = (
-        f"topology manager policy {found}-level options"
+        f"topology manager policy {maturity}-level options"
         if minor >= 33
-        else f"Topology Manager Policy {found.title()}-level Options"
+        else f"Topology Manager Policy {maturity.title()}-level Options"
     )
     return f"{group} not enabled, but option {quoted(name)} provided"
-
-
-def _closed(gate: str, minor: int, gates: Gates) -> bool:
-    """Whether a gate that exists in this release is shut; stable options have none, and v1.22 had none per stage."""
-    return gate in GATES and GATES[gate].at(minor) is not None and not enabled(gate, minor, gates)

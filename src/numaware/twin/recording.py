@@ -1,7 +1,7 @@
-"""Recorded kubelet sessions: read a scenario, run it on the twin, and compare with what the kubelet did.
+"""Recorded kubelet sessions: run a scenario on the twin, and say what came of each event as the recorders would.
 
-A scenario is a machine, a configuration and a list of events (pods added, removed, started; kubelet restarts); a
-result is what came out of each. The format is described in tests/vectors/README.md.
+A scenario (`scenario.py`) is a machine, a configuration and a list of events; a result is what came out of each. The
+format is described in tests/vectors/README.md.
 """
 
 from __future__ import annotations
@@ -12,89 +12,20 @@ from typing import Annotated, Any
 import msgspec
 
 from numaware.machine.cpuset import list_form
-from numaware.machine.words import printable
-from numaware.twin.config_text import ConfigText, amounts_of
+from numaware.twin.account import container_placement, free_devices, held_by
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.files import devices_by_node, state_files
-from numaware.twin.hardware import CpuPlace, Hardware, Layout, NumaHardware, PluginDevice, PluginResource
+from numaware.twin.hardware import Layout
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Merge, Node, NodeState, Verdict
 from numaware.twin.reservation import node_reservation
+from numaware.twin.scenario import Event, Scenario, configuration_of
 from numaware.twin.topology.hints import Answer, Hints
-from numaware.workload.pod import Container, Pod, Resources, amount
+from numaware.workload.pod import Pod
 from numaware.workload.qos import qos_class
 
-# The recordings were made with these gates open, so that alpha options can be used in every release.
-_GATES = tuple(
-    (f"{manager}Policy{stage}Options", True)
-    for manager in ("CPUManager", "TopologyManager")
-    for stage in ("", "Alpha", "Beta")
-)
 
-
-class _Wire(msgspec.Struct, frozen=True, rename="camel"):
-    pass
-
-
-class _Cpu(_Wire, frozen=True):
-    id: int
-    core: int
-    socket: int
-    uncore_cache: int | None = None
-
-
-class _Numa(_Wire, frozen=True):
-    id: int
-    memory_bytes: int = 0
-    hugepages: dict[str, int] = {}
-    distances: tuple[int, ...] = ()
-    cpus: tuple[_Cpu, ...] = ()
-
-
-class _Device(_Wire, frozen=True):
-    id: str
-    numa: tuple[int, ...] = ()
-    unhealthy: bool = False
-
-
-class _Machine(_Wire, frozen=True):
-    numa: tuple[_Numa, ...]
-    devices: dict[str, tuple[_Device, ...]] = {}
-    preferred_allocation: tuple[str, ...] = ()
-
-
-class _Container(_Wire, frozen=True):
-    name: str
-    requests: dict[str, str] = {}
-    limits: dict[str, str] = {}
-    restart_policy: str | None = None
-
-
-class _Pod(_Wire, frozen=True):
-    uid: str
-    name: str
-    namespace: str = "default"
-    containers: tuple[_Container, ...] = ()
-    init_containers: tuple[_Container, ...] = ()
-
-
-class _Event(_Wire, frozen=True):
-    op: str
-    pod: _Pod | None = None
-    uid: str = ""
-
-
-class Scenario(_Wire, frozen=True):
-    """One recorded session's input."""
-
-    id: str
-    machine: _Machine
-    config: ConfigText
-    events: tuple[_Event, ...] = ()
-    kubernetes_version: str = "v1.35.0"
-
-
-class Result(_Wire, frozen=True):
+class Result(msgspec.Struct, frozen=True, rename="camel"):
     """What a kubelet did with a scenario, and which part of it would come out the same when asked again."""
 
     start: dict[str, Any]
@@ -108,24 +39,16 @@ class Result(_Wire, frozen=True):
         return self.events[: self.compare_events]
 
 
-class Recording(_Wire, frozen=True):
+class Recording(msgspec.Struct, frozen=True):
     """One line of a recording; the result is there when a kubelet was asked."""
 
     scenario: Scenario
     result: Result | None = None
 
 
-def arranged(scenario: Scenario) -> tuple[Node, tuple[Pod, ...]]:
-    """The node before anything happens, and the pods that will come, in order; `StartError` if it never starts."""
-    config = scenario.config.configuration(scenario.kubernetes_version, _GATES)
-    node = Node.fresh(_hardware(scenario.machine), config)
-    return node, tuple(_pod(event.pod) for event in scenario.events if event.pod is not None)
-
-
 def replay(scenario: Scenario) -> dict[str, Any]:
     """What the twin says to a scenario, in the shape of a recorded result."""
-    hardware = _hardware(scenario.machine)
-    config = scenario.config.configuration(scenario.kubernetes_version, _GATES)
+    hardware, config = scenario.machine.hardware(), configuration_of(scenario)
     beginning: dict[str, Any] = {
         "error": None,
         "stage": None,
@@ -166,21 +89,21 @@ def replay(scenario: Scenario) -> dict[str, Any]:
 
 def _beginning(node: Node) -> dict[str, Any]:
     cpus = node.kubelet.cpus
-    found: dict[str, Any] = {
+    beginning: dict[str, Any] = {
         "defaultCpuSet": list_form(node.state.cpu.shared),
         "checkpoints": state_files(node.kubelet, node.state),
         "allocatableCPUs": list_form(cpus.layout.all_cpus & ~cpus.reserved) if cpus else "",
     }
     if cpus:
-        found["reservedCPUs"] = list_form(cpus.reserved)
-    return found
+        beginning["reservedCPUs"] = list_form(cpus.reserved)
+    return beginning
 
 
-def _event(node: Node, event: _Event) -> tuple[dict[str, Any], Node]:
+def _event(node: Node, event: Event) -> tuple[dict[str, Any], Node]:
     outcome: dict[str, Any] = {"op": event.op}
     before: NodeState | None = None
     if event.op == "add" and event.pod is not None:
-        pod = _pod(event.pod)
+        pod = event.pod.pod()
         merges: list[Merge] = []
         verdict = node.admit(pod, merges.append)
         outcome.update(_admission(node.kubelet, pod, verdict, merges))
@@ -205,8 +128,7 @@ def _event(node: Node, event: _Event) -> tuple[dict[str, Any], Node]:
         raise ValueError(f"unknown event {event.op!r}")
     outcome["defaultCpuSet"] = list_form(node.state.cpu.shared)
     outcome["freeDevices"] = {
-        name: node.kubelet.devices.free(node.state.device, name).bit_count()
-        for name in node.kubelet.devices.inventories
+        name: free_devices(node, name).bit_count() for name in node.kubelet.devices.inventories
     }
     outcome["checkpoints"] = state_files(node.kubelet, node.state)
     if before is not None and (held := state_files(node.kubelet, before)) != outcome["checkpoints"]:
@@ -235,7 +157,7 @@ def _merge(layout: Layout, merge: Merge) -> dict[str, Any]:
         return [hint(mask, mask in preferred) for mask in hints.masks]
 
     def answer(hints: Answer) -> dict[str, Any]:
-        return {resource: None if found is None else listed(found) for resource, found in hints.items()}
+        return {resource: None if masks is None else listed(masks) for resource, masks in hints.items()}
 
     return {
         "container": merge.container,
@@ -246,24 +168,12 @@ def _merge(layout: Layout, merge: Merge) -> dict[str, Any]:
 
 
 def _containers(kubelet: Kubelet, pod: Pod, state: NodeState) -> list[dict[str, Any]]:
-    cpus = state.cpu.owned.get(pod.uid, {})
-    blocks = state.memory.blocks.get(pod.uid, {})
-    devices = state.device.owned.get(pod.uid, {})
     return [
         {
-            "name": container.name,
-            "cpuset": list_form(cpus[container.name]) if container.name in cpus else None,
-            "memory": [
-                {
-                    "numaAffinity": list(kubelet.layout.node_ids(block.nodes)),
-                    "type": block.kind,
-                    "size": block.size,
-                }
-                for block in blocks.get(container.name, ())
-            ],
+            **container_placement(kubelet, state, pod.uid, container.name).to_builtins(),
             "devices": {
-                resource: _devices(devices_by_node(kubelet, resource, held))
-                for resource, held in sorted(devices.get(container.name, {}).items())
+                resource: _devices(devices_by_node(kubelet, resource, mask))
+                for resource, mask in held_by(state, pod.uid, (container.name,)).devices.items()
             },
         }
         for container in pod.in_order
@@ -275,48 +185,3 @@ def _devices(by_node: Mapping[int, list[str]]) -> dict[str, Any]:
         "numa": {str(node): len(ids) for node, ids in by_node.items()},
         "ids": sorted({device for ids in by_node.values() for device in ids}),
     }
-
-
-def _hardware(machine: _Machine) -> Hardware:
-    numa = tuple(
-        NumaHardware(
-            node.id,
-            tuple(CpuPlace(cpu.id, cpu.core, cpu.socket, cpu.uncore_cache) for cpu in node.cpus),
-            node.memory_bytes,
-            tuple(sorted(node.hugepages.items())),
-            node.distances,
-        )
-        for node in machine.numa
-    )
-    resources = tuple(
-        PluginResource(
-            name,
-            tuple(PluginDevice(device.id, device.numa, not device.unhealthy) for device in devices),
-            name in machine.preferred_allocation,
-        )
-        for name, devices in machine.devices.items()
-    )
-    return Hardware(numa, resources)
-
-
-def _pod(pod: _Pod) -> Pod:
-    def container(wire: _Container) -> Container:
-        requests, limits = _resources(wire.requests), _resources(wire.limits)
-        for name, limit in limits:
-            if amount(requests, name) > limit:
-                raise ValueError(
-                    f"container {printable(wire.name, 80)!r} requests more {printable(name, 80)} than its limit"
-                )
-        return Container(wire.name, requests, limits, wire.restart_policy == "Always")
-
-    return Pod(
-        name=pod.name,
-        namespace=pod.namespace,
-        uid=pod.uid,
-        containers=tuple(map(container, pod.containers)),
-        init_containers=tuple(map(container, pod.init_containers)),
-    )
-
-
-def _resources(amounts: Mapping[str, str]) -> Resources:
-    return tuple((name, quantity.nano) for name, quantity in amounts_of(amounts))

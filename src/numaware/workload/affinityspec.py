@@ -24,6 +24,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NODE_OPERATORS: tuple[Operator, ...] = get_args(Operator)
 _POD_OPERATORS = _NODE_OPERATORS[:4]
 _INCLUSION = ("Honor", "Ignore")
+_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 _SAME: tuple[tuple[str, Operator], ...] = (("matchLabelKeys", "In"),)
 _OTHER: tuple[tuple[str, Operator], ...] = (("mismatchLabelKeys", "NotIn"),)
 
@@ -41,10 +42,8 @@ class AffinityReader:
         self._fields.expect_mapping(node, path)
         required = None
         if node.get(_REQUIRED).value is not None:
-            terms, terms_path = (
-                node.get(_REQUIRED, "nodeSelectorTerms"),
-                f"{path}.{_REQUIRED}.nodeSelectorTerms",
-            )
+            terms = node.get(_REQUIRED, "nodeSelectorTerms")
+            terms_path = f"{path}.{_REQUIRED}.nodeSelectorTerms"
             if not terms.items:
                 self._fields.error(
                     terms, terms_path, "Required value: must have at least one node selector term"
@@ -76,18 +75,9 @@ class AffinityReader:
         rules: list[SpreadRule] = []
         for item, where in fields.entries(node, path):
             key = fields.required(item.get("topologyKey"), f"{where}.topologyKey")
-            skew = fields.number(item.get("maxSkew"), f"{where}.maxSkew", 1)
-            if item.get("maxSkew").value is None:
-                fields.error(item, f"{where}.maxSkew", "Required value")
-            action = item.get("whenUnsatisfiable")
-            if action.value is None:
-                fields.error(action, f"{where}.whenUnsatisfiable", "Required value")
-            hard = (
-                fields.choice(
-                    action, f"{where}.whenUnsatisfiable", ("DoNotSchedule", "ScheduleAnyway"), "DoNotSchedule"
-                )
-                == "DoNotSchedule"
-            )
+            skew = fields.number(fields.expect(item, "maxSkew", where), f"{where}.maxSkew", 1)
+            action = fields.expect(item, "whenUnsatisfiable", where)
+            hard = fields.choice(action, f"{where}.whenUnsatisfiable", _ACTIONS, _ACTIONS[0]) == _ACTIONS[0]
             domains = fields.number(item.get("minDomains"), f"{where}.minDomains", 1)
             if domains is not None and not hard:
                 fields.error(
@@ -187,42 +177,30 @@ class AffinityReader:
             key = self._fields.required(item.get("key"), f"{where}.key")
             if key:
                 self._fields.label_key(item, f"{where}.key", key)
-            if item.get("operator").value is None:
-                self._fields.error(item, f"{where}.operator", "Required value")
-            operator = self._fields.choice(item.get("operator"), f"{where}.operator", operators, "In")
+            written = self._fields.expect(item, "operator", where)
+            operator = self._fields.choice(written, f"{where}.operator", operators, "In")
             values = self._fields.texts(item.get("values"), f"{where}.values")
             wrong = _wrong_number(operator, len(values))
-            if wrong and item.get("operator").value == operator:
+            if wrong and written.value == operator:
                 self._fields.error(item, f"{where}.values", wrong)
             read.append(Requirement(key, operator, tuple(sorted(set(values)))))
         return _normal(read)
 
     def _weight(self, node: Node, path: str) -> int:
-        weight = self._fields.number(node.get("weight"), f"{path}.weight", 1, 100)
-        if node.get("weight").value is None:
-            self._fields.error(node, f"{path}.weight", "Required value")
-        return weight or 1
+        return self._fields.number(self._fields.expect(node, "weight", path), f"{path}.weight", 1, 100) or 1
 
 
 _EMPTY = NodeTerm()
 
 
 def _wrong_number(operator: Operator, number: int) -> str:
-    match operator:
-        case "In" | "NotIn":
-            return "" if number else "Required value: must be specified when `operator` is 'In' or 'NotIn'"
-        case "Exists" | "DoesNotExist":
-            return (
-                "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                if number
-                else ""
-            )
-        case "Gt" | "Lt":
-            return (
-                ""
-                if number == 1
-                else "Required value: must be specified single value when `operator` is 'Lt' or 'Gt'"
-            )
+    if operator in ("In", "NotIn") and not number:
+        return "Required value: must be specified when `operator` is 'In' or 'NotIn'"
+    if operator in ("Exists", "DoesNotExist") and number:
+        return "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+    if operator in ("Gt", "Lt") and number != 1:
+        return "Required value: must be specified single value when `operator` is 'Lt' or 'Gt'"
+    return ""
 
 
 def _normal(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:

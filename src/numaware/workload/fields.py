@@ -43,6 +43,12 @@ class Fields:
             self.error(node, path, "Required value")
         return text
 
+    def expect(self, item: Node, field: str, path: str) -> Node:
+        """A field of an item that has to be there."""
+        if item.get(field).value is None:
+            self.error(item, f"{path}.{field}", "Required value")
+        return item.get(field)
+
     def choice(self, node: Node, path: str, choices: tuple[_Choice, ...], default: _Choice) -> _Choice:
         if node.value is None:
             return default
@@ -96,12 +102,12 @@ class Fields:
 
     def labels(self, node: Node, path: str) -> Labels:
         """A mapping of labels, ascending by key."""
-        found = {key: self.text(value, where) for key, value, where in self.members(node, path)}
-        for key, value in found.items():
+        labels = {key: self.text(value, where) for key, value, where in self.members(node, path)}
+        for key, value in labels.items():
             where = f"{path}[{printable(key, 80)}]"
             self.label_key(node.get(key), where, key)
             self.label_value(node.get(key), where, value)
-        return tuple(sorted(found.items()))
+        return tuple(sorted(labels.items()))
 
     def label_key(self, node: Node, path: str, key: str) -> None:
         if not QUALIFIED.fullmatch(key):

@@ -13,6 +13,7 @@ import msgspec
 
 from numaware.errors import InputError
 from numaware.machine.words import printable
+from numaware.workload.fields import Fields
 from numaware.workload.pod import Pod
 from numaware.workload.podspec import PodReader
 from numaware.workload.problem import Problem
@@ -87,12 +88,12 @@ def scan(data: bytes, source: str) -> Manifest:
     return scan_documents(documents(data, source), source)
 
 
-def scan_documents(found: list[Node], source: str) -> Manifest:
+def scan_documents(given: list[Node], source: str) -> Manifest:
     """The same for a file whose text has been read already."""
     workloads: list[Workload] = []
     skipped: list[Skipped] = []
     problems: list[Problem] = []
-    for index, kind, node in _objects(found, source):
+    for index, kind, node in _objects(given, source):
         described = list(templates(node))
         for template in described:
             reader = PodReader(template.node.get("spec"), template.spec_path)
@@ -109,9 +110,9 @@ def scan_documents(found: list[Node], source: str) -> Manifest:
     return Manifest(tuple(workloads), tuple(skipped), tuple(problems))
 
 
-def _objects(found: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
+def _objects(given: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
     """Every object with its document's index and its kind; lists are opened, and lists in lists."""
-    stack = [(index, node, "") for index, node in enumerate(found)]
+    stack = [(index, node, "") for index, node in enumerate(given)]
     stack.reverse()
     count = 0
     while stack:
@@ -131,14 +132,15 @@ def _objects(found: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
 
 def _workload(owner: Node, kind: str, template: Template, document: int, reader: PodReader) -> Workload:
     metadata = owner.get("metadata")
-    name = _text(metadata.get("name"), "metadata.name", reader) or _text(
-        metadata.get("generateName"), "metadata.generateName", reader
+    fields = Fields(reader.problems)
+    name = fields.text(metadata.get("name"), "metadata.name") or fields.text(
+        metadata.get("generateName"), "metadata.generateName"
     )
     if not name:
         reader.problems.append(
             Problem("note", "metadata.name", "is missing; the API server asks for a name", owner.line)
         )
-    namespace = _text(metadata.get("namespace"), "metadata.namespace", reader) or "default"
+    namespace = fields.text(metadata.get("namespace"), "metadata.namespace") or "default"
     kind = kind or "Pod"
     pod_name = "-".join(part for part in (name or "unnamed", template.group) if part)
     made_up = str(uuid.uuid5(_UIDS, f"{kind}/{namespace}/{name}/{template.path}"))
@@ -155,28 +157,18 @@ def _workload(owner: Node, kind: str, template: Template, document: int, reader:
         namespace=namespace,
     )
     pod = msgspec.structs.replace(pod, scheduling=read_scheduling(source, reader.problems))
-    replicas = _replicas(kind, template, reader)
     return Workload(
         kind=kind,
         name=name or "unnamed",
         namespace=namespace,
         pod=pod,
-        replicas=replicas,
+        replicas=_replicas(kind, template, reader),
         group=template.group,
         topology_policy=template.holder.get("topologyPolicy").text,
         document=document,
         spec_path=template.spec_path,
         lines=tuple(reader.lines.items()),
     )
-
-
-def _text(node: Node, path: str, reader: PodReader) -> str:
-    if node.value is None:
-        return ""
-    if node.text is None:
-        text = f"expected text, got a JSON {node.kind}; put it in quotes"
-        reader.problems.append(Problem("error", path, text, node.line))
-    return node.text or ""
 
 
 def _replicas(kind: str, template: Template, reader: PodReader) -> int | None:

@@ -11,7 +11,7 @@ import msgspec
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.workload.pod import Container, Pod, Qos, Resources, amount
-from numaware.workload.problem import Problem
+from numaware.workload.problem import Code, Problem
 from numaware.workload.qos import peak
 from numaware.workload.requirements import (
     HUGEPAGES,
@@ -81,11 +81,8 @@ class PodReader:
             for name, _ in container.requests + container.limits
         }
         if len(names) > MAX_RESOURCES:
-            self._error(
-                self.path,
-                self.spec.line,
-                f"names {len(names)} resources; no pod has more than {MAX_RESOURCES}",
-            )
+            text = f"names {len(names)} resources; no pod has more than {MAX_RESOURCES}"
+            self._error(self.path, self.spec.line, text)
             return Pod(name, namespace, uid)
         overhead = self._amounts(self.spec.get("overhead"), f"{self.path}.overhead")
         self._refuse(f"{self.path}.overhead", container_refusals(Requirements({}, overhead)))
@@ -149,9 +146,8 @@ class PodReader:
         if name in self._names:
             self._error(f"{path}.name", given.line, f'Duplicate value: "{printable(name, 80)}"')
         elif not _DNS_LABEL.fullmatch(name):
-            self._note(
-                f"{path}.name", given.line, f"{printable(name, 80)!r} is not a name the API server takes"
-            )
+            text = f"{printable(name, 80)!r} is not a name the API server takes"
+            self._note(f"{path}.name", given.line, text, "bad-name")
         self._names.add(name)
         return name
 
@@ -183,11 +179,8 @@ class PodReader:
             if value.value is None:
                 self._note(field, value.line, "has no value and counts as 0")
             elif (name == "memory" or name.startswith(HUGEPAGES)) and amounts[name].milli_value % 1000:
-                self._note(
-                    field,
-                    value.line,
-                    f'fractional byte value "{amounts[name]}" is invalid, must be an integer',
-                )
+                text = f'fractional byte value "{amounts[name]}" is invalid, must be an integer'
+                self._note(field, value.line, text, "fraction-of-a-byte")
         return amounts
 
     def _own_requirements(self, pod: Pod) -> Requirements:
@@ -198,14 +191,8 @@ class PodReader:
         if not needs.requests and not needs.limits:
             return needs
         asked, limited = _together(pod, limits=False), _together(pod, limits=True)
-        limits = {
-            **{
-                name: total
-                for name, total in limited.items()
-                if name.startswith(HUGEPAGES) and name not in needs.requests
-            },
-            **needs.limits,
-        }
+        pages = [name for name in limited if name.startswith(HUGEPAGES) and name not in needs.requests]
+        limits = {**{name: limited[name] for name in pages}, **needs.limits}
         requests = needs.requests
         if limits:
             from_containers = {name: total for name, total in asked.items() if name in ("cpu", "memory")}
@@ -216,9 +203,10 @@ class PodReader:
         for index, container in enumerate(pod.containers):
             for name, nano in container.limits:
                 if name in limits and nano > limits[name].nano:
+                    where = f"{self.path}.containers[{index}].resources.limits[{shown(name)}]"
                     self._error(
-                        f"{self.path}.containers[{index}].resources.limits[{shown(name)}]",
-                        self.line_of(f"{self.path}.containers[{index}].resources.limits[{shown(name)}]"),
+                        where,
+                        self.line_of(where),
                         f'Invalid value: "{Quantity(nano, limits[name].family)}": '
                         f"must be less than or equal to pod limits of {limits[name]}",
                     )
@@ -243,11 +231,8 @@ class PodReader:
         for wrong, right in table.items():
             if wrong in node.mapping:
                 line = node.mapping[wrong].line
-                self._note(
-                    f"{path}.{wrong}",
-                    line,
-                    f"is no field of Kubernetes and is ignored; did you mean {right}?",
-                )
+                text = f"is no field of Kubernetes and is ignored; did you mean {right}?"
+                self._note(f"{path}.{wrong}", line, text, near=right)
 
     def _refuse(self, path: str, refusals: Iterable[Refusal]) -> None:
         for below, text in refusals:
@@ -257,8 +242,8 @@ class PodReader:
     def _error(self, path: str, line: int, text: str) -> None:
         self.problems.append(Problem("error", path, text, line))
 
-    def _note(self, path: str, line: int, text: str) -> None:
-        self.problems.append(Problem("note", path, text, line))
+    def _note(self, path: str, line: int, text: str, code: Code = "", near: str = "") -> None:
+        self.problems.append(Problem("note", path, text, line, code, near))
 
 
 def _together(pod: Pod, *, limits: bool) -> Amounts:

@@ -61,12 +61,12 @@ def resources(amounts: Amounts) -> Resources:
 
 def container_refusals(needs: Requirements) -> Iterator[Refusal]:
     """What the API server refuses in a container's resources."""
-    yield from _refusals(needs, _container_name_refusal)
+    return _refusals(needs, _container_name_refusal)
 
 
 def pod_refusals(needs: Requirements) -> Iterator[Refusal]:
     """What the API server refuses in a pod's own resources."""
-    yield from _refusals(needs, _pod_name_refusal)
+    return _refusals(needs, _pod_name_refusal)
 
 
 def shown(name: str) -> str:

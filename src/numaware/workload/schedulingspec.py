@@ -30,7 +30,7 @@ from numaware.workload.scheduling import (
 from numaware.workload.yamlfile import Node
 
 _SPEC_FIELDS = frozenset(
-    (
+    [
         "nodeName",
         "nodeSelector",
         "affinity",
@@ -43,7 +43,7 @@ _SPEC_FIELDS = frozenset(
         "schedulerName",
         "volumes",
         "resourceClaims",
-    )
+    ]
 )
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _EFFECTS: tuple[Effect, ...] = get_args(Effect)
@@ -85,7 +85,7 @@ def read_scheduling(source: PodSource, problems: list[Problem]) -> Scheduling:
     metadata, spec = source.node.get("metadata"), source.node.get("spec")
     spec_path = source.below("spec")
     labels = fields.labels(metadata.get("labels"), source.below("metadata.labels"))
-    found = Scheduling(
+    scheduling = Scheduling(
         labels=labels,
         annotations=_annotations(fields, source),
         host_ports=tuple(sorted(set(_host_ports(fields, spec, spec_path)))),
@@ -93,20 +93,19 @@ def read_scheduling(source: PodSource, problems: list[Problem]) -> Scheduling:
         owners=tuple(_owners(fields, source)),
     )
     if spec.mapping.keys() & _SPEC_FIELDS:
-        found = _with_spec(found, fields, source, spec_path)
+        scheduling = _with_spec(scheduling, fields, source, spec_path)
     if source.kind == "DaemonSet" and source.path:
-        tolerations = found.node.tolerations + _DAEMON_TOLERATIONS
+        tolerations = scheduling.node.tolerations + _DAEMON_TOLERATIONS
         if spec.get("hostNetwork").value is True:
             tolerations += (_NETWORK_TOLERATION,)
-        found = msgspec.structs.replace(
-            found, node=msgspec.structs.replace(found.node, tolerations=tolerations)
-        )
-    return NO_SCHEDULING if found == NO_SCHEDULING else found
+        node = msgspec.structs.replace(scheduling.node, tolerations=tolerations)
+        scheduling = msgspec.structs.replace(scheduling, node=node)
+    return NO_SCHEDULING if scheduling == NO_SCHEDULING else scheduling
 
 
-def _with_spec(found: Scheduling, fields: Fields, source: PodSource, path: str) -> Scheduling:
+def _with_spec(outside: Scheduling, fields: Fields, source: PodSource, path: str) -> Scheduling:
     spec = source.node.get("spec")
-    affinity = AffinityReader(fields, source.namespace, dict(found.labels))
+    affinity = AffinityReader(fields, source.namespace, dict(outside.labels))
     node_name = fields.text(spec.get("nodeName"), f"{path}.nodeName")
     required, preferred = affinity.nodes(
         spec.get("affinity", "nodeAffinity"), f"{path}.affinity.nodeAffinity"
@@ -115,7 +114,7 @@ def _with_spec(found: Scheduling, fields: Fields, source: PodSource, path: str) 
     priority_class = fields.text(spec.get("priorityClassName"), f"{path}.priorityClassName")
     priority = fields.number(spec.get("priority"), f"{path}.priority")
     return msgspec.structs.replace(
-        found,
+        outside,
         node=NodeRules(
             node_name=node_name,
             selector=fields.labels(spec.get("nodeSelector"), f"{path}.nodeSelector"),

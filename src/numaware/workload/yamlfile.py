@@ -77,6 +77,19 @@ class Node:
             node = node.mapping.get(key) or Node(None, node.line)
         return node
 
+    def plain(self, known: dict[int, Any] | None = None) -> Any:
+        """The value without its lines, as a JSON decoder has it; what an alias repeats is there once and shared."""
+        known = {} if known is None else known
+        if id(self) not in known:
+            value = self.value
+            if isinstance(value, dict):
+                known[id(self)] = {key: member.plain(known) for key, member in value.items()}
+            elif isinstance(value, list):
+                known[id(self)] = [item.plain(known) for item in value]
+            else:
+                return value
+        return known[id(self)]
+
     @property
     def kind(self) -> str:
         """What it is, in the words of Go's JSON errors."""

@@ -276,12 +276,11 @@ def test_the_json_has_every_check_and_every_finding(root: Path, lang: Lang) -> N
     }
 
 
-def test_a_real_socket_counts(root: Path) -> None:
+def test_a_real_socket_counts(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = root / KUBELET / "pod-resources" / "kubelet.sock"
     path.unlink()
+    # From here its name is short enough: that of a socket has at most 107 characters.
+    monkeypatch.chdir(path.parent)
     with socket.socket(socket.AF_UNIX) as listener:
-        try:
-            listener.bind(str(path))
-        except OSError:
-            pytest.skip("the temporary folder's name is too long for a socket")
+        listener.bind(path.name)
         assert status(root, "podresources") == "ok"

@@ -9,7 +9,7 @@ import pytest
 from numaware.diagnose.evidence.refusal_messages import refusal
 from numaware.diagnose.evidence.start_messages import start_failure
 from numaware.diagnose.finding import CODES, Subject, finding
-from numaware.diagnose.texts import told
+from numaware.diagnose.texts import finding_text
 
 UNEXPECTED = "Allocate failed due to {}, which is unexpected"
 
@@ -354,7 +354,7 @@ def test_a_failed_start_is_recognised_with_its_numbers(
 )
 def test_every_sentence_can_be_told_without_a_gap(meaning: Any) -> None:
     assert meaning.code in CODES
-    words = told(finding(meaning.code, Subject("Pod"), meaning.facts, variant=meaning.variant))
+    words = finding_text(finding(meaning.code, Subject("Pod"), meaning.facts, variant=meaning.variant))
     assert "?" not in words.title + words.cause
     assert "{" not in words.title
 

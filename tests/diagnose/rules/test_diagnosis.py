@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from numaware.diagnose.finding import Finding
-from numaware.diagnose.texts import say, told
+from numaware.diagnose.texts import finding_text, say
 from numaware.twin.state import cpu as cpu_file
 from numaware.twin.state import device as device_file
 from numaware.twin.topology.hints import Hint
@@ -77,7 +77,7 @@ def test_an_event_is_told_with_its_node_and_its_line() -> None:
     (one,) = diagnosed(events__json=listed(event("web-0", "u1", "2024-08-15T10:00:00Z")))
     assert (one.code, one.subject.node, one.subject.name) == ("topology-affinity-error", "node7", "web-0")
     assert one.evidence[0].line > 1
-    assert "cannot tell which resource" in told(one).cause
+    assert "cannot tell which resource" in finding_text(one).cause
 
 
 def test_events_of_pods_with_one_name_and_other_uids_are_a_loop() -> None:
@@ -166,7 +166,7 @@ def test_the_twin_of_the_node_confirms_a_refusal_and_knows_what_helps() -> None:
     assert one.facts["twin"] == "confirmed"
     assert one.facts["requests"] == {"app": {"cpu": "10", "memory": "1Gi"}}
     assert any("10 CPUs" in say(text) for text in one.facts["why"])
-    assert "tried on the twin" in told(one).fix[0]
+    assert "tried on the twin" in finding_text(one).fix[0]
 
 
 def test_the_twin_says_where_it_would_have_admitted_the_pod() -> None:
@@ -197,7 +197,7 @@ def test_state_files_confirm_what_a_log_leaves_open() -> None:
     ]
     assert (alone.confidence, both.confidence) == ("possible", "certain")
     assert both.facts["devices"] == {"nvidia.com/gpu": {"0": 1, "1": 1}}
-    assert "1 nvidia.com/gpu on NUMA node 0" in told(both).cause
+    assert "1 nvidia.com/gpu on NUMA node 0" in finding_text(both).cause
 
 
 def test_a_state_file_of_another_policy_than_the_configuration_is_found_before_the_restart() -> None:
@@ -224,7 +224,7 @@ def test_a_failed_start_and_its_configuration_are_one_finding_with_the_right_sum
     (one,) = diagnosed(kubelet__log=log, kubelet__yaml=config)
     assert one.code == "memory-manager-reserved-memory-mismatch"
     assert {line.file for line in one.evidence} == {"kubelet.log", "kubelet.yaml"}
-    assert "1124Mi" in told(one).title
+    assert "1124Mi" in finding_text(one).title
 
 
 def test_flags_win_over_the_configuration_file() -> None:
@@ -355,7 +355,7 @@ def test_a_node_s_report_says_which_resource_no_numa_node_has_enough_of() -> Non
     (one,) = diagnosed(events__json=events, nrt__yaml=NRT, pod__yaml=POD)
     assert (one.variant, one.confidence) == ("reported", "likely")
     assert (one.facts["asked"], one.facts["free"]) == ("10", {"0": "4", "1": "6"})
-    assert "4 on NUMA node 0 and 6 on NUMA node 1" in told(one).cause
+    assert "4 on NUMA node 0 and 6 on NUMA node 1" in finding_text(one).cause
 
 
 def test_a_report_of_another_node_says_nothing() -> None:

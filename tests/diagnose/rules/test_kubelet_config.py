@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from numaware.diagnose.finding import Finding
 from numaware.diagnose.rules.lint import World, findings_of_kubelet_flags, lint
-from numaware.diagnose.texts import LANGUAGES, told
+from numaware.diagnose.texts import LANGUAGES, finding_text
 from numaware.machine import synthetic
 from numaware.twin import kubelet_config
 from numaware.twin.config import DEFAULT_VERSION
@@ -80,7 +80,7 @@ def test_an_unknown_policy_is_named_with_what_was_probably_meant(
     assert seen.facts.get("near") == near
     assert (seen.evidence[0].line, seen.evidence[0].mark) == (3, given)
     if near:
-        assert told(seen).fix[0] == f"{field}: {near}"
+        assert finding_text(seen).fix[0] == f"{field}: {near}"
 
 
 def test_every_unknown_option_is_named_with_its_line_and_its_likely_name() -> None:
@@ -288,7 +288,7 @@ def test_memory_that_nothing_reserves_as_a_whole_cannot_be_kept_on_a_node() -> N
     split = "reservedMemory:\n- numaNode: 0\n  limits: {memory: 1Gi}\n"
     seen = one(f"{head}{split}")
     assert seen.variant == "unbacked"
-    assert found(f"{head}{split}{told(seen).fix[0]}\n") == []
+    assert found(f"{head}{split}{finding_text(seen).fix[0]}\n") == []
     assert one(head).variant == "nothing-reserved"
 
 
@@ -355,4 +355,4 @@ def test_an_error_is_found_exactly_when_the_twin_does_not_start(
     assert starts == (not any(one.severity == "error" for one in findings)), findings
     for lang in LANGUAGES:
         for finding in findings:
-            assert told(finding, lang).title
+            assert finding_text(finding, lang).title

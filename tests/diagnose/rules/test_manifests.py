@@ -8,7 +8,7 @@ import pytest
 from numaware.diagnose.finding import Finding
 from numaware.diagnose.rules.lint import World, lint
 from numaware.diagnose.rules.node_kinds import kinds_of
-from numaware.diagnose.texts import told
+from numaware.diagnose.texts import finding_text
 from numaware.machine import synthetic
 from numaware.machine.quantity import Quantity
 from numaware.twin.config import KubeletConfig, MemoryReservation
@@ -179,14 +179,14 @@ def test_a_pod_that_no_kind_of_node_admits_never_fits_and_the_remedy_does() -> N
     (one,) = found(pod(container({"cpu": "8", "memory": "1Gi"})), on(*nodes))
     assert (one.code, one.severity) == ("never-fits", "error")
     assert [kind["node"] for kind in one.facts["kinds"]] == ["n0", "n1"]
-    assert told(one).fix[0].startswith("ask for 6 CPUs instead of 8")
+    assert finding_text(one).fix[0].startswith("ask for 6 CPUs instead of 8")
     assert found(pod(container({"cpu": "6", "memory": "1Gi"})), on(*nodes)) == []
 
 
 def test_a_pod_larger_than_the_machine_never_fits_though_no_manager_counts_it() -> None:
     (one, *_) = found(pod(container({"cpu": "64500m", "memory": "1Gi"})), on(node("2x4", "none")))
     assert one.code == "never-fits"
-    assert "offers" in told(one).cause
+    assert "offers" in finding_text(one).cause
 
 
 @pytest.mark.parametrize(

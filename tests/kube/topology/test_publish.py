@@ -32,7 +32,7 @@ def test_anybody_can_read_what_each_numa_node_has_left() -> None:
     assert document["metadata"]["ownerReferences"] == [
         {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": False}
     ]
-    assert document["topologyPolicies"] == ["RestrictedContainerLevel"]
+    assert [*document["topologyPolicies"]] == ["RestrictedContainerLevel"]
     zone = document["zones"][0]
     assert (zone["name"], zone["type"]) == ("node-0", "Node")
     assert [resource["name"] for resource in zone["resources"]] == ["cpu", "memory", GPU]
@@ -43,7 +43,7 @@ def test_anybody_can_read_what_each_numa_node_has_left() -> None:
     }
     told = attributes(document)
     assert (told["topologyManagerPolicy"], told["topologyManagerScope"]) == ("restricted", "container")
-    assert '"cpus":"1-2"' in told["numaware.io/state"]
+    assert '"owned":{"first":{"app":6},' in told["numaware.io/state"]
 
 
 @pytest.mark.parametrize(
@@ -86,21 +86,28 @@ def _with(name: str, old: str, new: str) -> Callable[[dict[str, str]], None]:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (_with(complete.FORMAT, "1", "2"), "this release reads format 1"),
+        (_with(complete.FORMAT, "2", "1"), "this release reads format 2: run the agent of this release"),
         (_without(complete.STATE), "attribute numaware.io/state is missing"),
         (_with(complete.GENERATION, "7", "-7"), "numaware.io/generation is no number"),
-        (_with(complete.STATE, '"cpus":"1-2"', '"cpus":"1-20"'), "CPUs 16-20 are not of this machine"),
-        (_with(complete.STATE, '"cpus":"1-2"', '"cpus":"7"'), "CPUs 7 are shared and owned at once"),
+        (_with(complete.STATE, '{"app":6}', '{"app":65542}'), "CPUs 16 are not of this machine"),
+        (_with(complete.STATE, '{"app":6}', '{"app":-1}'), "are not of this machine"),
+        (_with(complete.STATE, '{"app":6}', '{"app":128}'), "CPUs 7 are shared and owned at once"),
+        (_with(complete.STATE, f'"{GPU}":1', f'"{GPU}":4'), f"a device of {GPU} is not of this machine"),
+        (_with(complete.STATE, f'"{GPU}":1', f'"{GPU}":-1'), f"a device of {GPU} is not of this machine"),
+        (_with(complete.STATE, f'"{GPU}":1', '"a.b/c":1'), "a device of a.b/c is not of this machine"),
+        (_with(complete.STATE, '["first",', '["second",'), "a pod is listed twice"),
         (
-            _with(complete.STATE, '"gpu-a"', '"gpu-x"'),
-            "device gpu-x of vendor.example/gpu is not of this machine",
+            _with(complete.STATE, '[[1,"memory"', '[[9,"memory"'),
+            "on NUMA nodes that this machine does not have",
         ),
-        (_with(complete.STATE, '"uid":"first"', '"uid":"second"'), "pod second is listed twice"),
-        (_with(complete.STATE, '[[[0],"memory"', '[[[9],"memory"'), "NUMA node 9 is not of this machine"),
-        (_with(complete.STATE, '[[[0],"memory"', '[[[],"memory"'), "on 0 NUMA nodes"),
+        (
+            _with(complete.STATE, '[[1,"memory"', '[[0,"memory"'),
+            "on NUMA nodes that this machine does not have",
+        ),
         (_with(complete.STATE, '"memory",1073741824', '"memory",-1'), "holds -1 bytes"),
-        (_with(complete.STATE, '[[[0],"memory"', '[[[0],"gold"'), "holds gold, which no manager hands out"),
+        (_with(complete.STATE, '[[1,"memory"', '[[1,"gold"'), "holds gold, which no manager hands out"),
         (_with(complete.STATE, '"memory":[[', '"memory":["x",['), "Expected `array`"),
+        (_with(complete.STATE, '"memory":[[2,', '"memory":[[-2,'), "belongs to no group"),
         (_with(complete.MACHINE, '"gpu-b"', '"gpu-a"'), "a device of vendor.example/gpu is listed twice"),
         (_with(complete.MACHINE, '"id":1', '"id":0'), "NUMA node 0 is listed twice"),
         (_with(complete.KUBELET_SETTINGS, '"Static"', '"Dynamic"'), "the kubelet would not start"),

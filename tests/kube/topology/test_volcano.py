@@ -90,7 +90,7 @@ def test_what_we_write_volcano_and_we_read_back() -> None:
         ({"numares": {"cpu": {"allocatable": "some"}}}, "'some' is not a CPU list"),
         ({"resReserved": {"cpu": "64"}}, "resReserved: "),
         ({"resReserved": {"cpu": "few"}}, "'few' is not a quantity"),
-        ({"cpuDetail": 7}, "Expected `object`, got `int`"),
+        ({"cpuDetail": 7}, "cpuDetail: expected a dict, got int"),
     ],
 )
 def test_an_object_that_makes_no_sense_is_one_problem_of_its_node(

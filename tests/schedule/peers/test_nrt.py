@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from numaware.schedule.peers.nrt import Attribute, NodeResourceTopology, read, settings, zone_id
+from numaware.machine import node_topology
+from numaware.machine.node_topology import Attribute
+from numaware.schedule.peers.nrt import read, settings, zone_id
 from numaware.schedule.peers.zones import TopologyManager
 from support.peer_nodes import amounts
 
@@ -65,7 +66,7 @@ def test_attributes_win_over_the_old_field_and_invalid_ones_change_nothing(
 
 def test_only_zones_of_type_node_are_numa_nodes_and_their_order_is_kept() -> None:
     found = read(
-        msgspec.convert(
+        node_topology.read(
             {
                 "zones": [
                     {"name": "node-1", "type": "Node", "resources": [{"name": "cpu", "available": "1500m"}]},
@@ -81,9 +82,8 @@ def test_only_zones_of_type_node_are_numa_nodes_and_their_order_is_kept() -> Non
                         ],
                     },
                 ]
-            },
-            NodeResourceTopology,
-        )
+            }
+        ).sound()
     )
     assert [(zone.id, zone.available, zone.allocatable, zone.costs) for zone in found.zones] == [
         (1, amounts({"cpu": "1500m"}), amounts({"cpu": 0}), ()),
@@ -95,7 +95,7 @@ def test_two_zones_of_one_id_share_the_costs_of_the_last() -> None:
     zones = [
         {"name": "node-0", "type": "Node", "costs": [{"name": "node-0", "value": cost}]} for cost in (10, 20)
     ]
-    found = read(msgspec.convert({"zones": zones}, NodeResourceTopology))
+    found = read(node_topology.read({"zones": zones}).sound())
     assert [zone.costs for zone in found.zones] == [((0, 20),), ((0, 20),)]
 
 
@@ -103,4 +103,4 @@ def test_two_zones_of_one_id_share_the_costs_of_the_last() -> None:
 def test_what_is_no_amount_is_a_value_error(text: str) -> None:
     zones = [{"name": "node-0", "type": "Node", "resources": [{"name": "cpu", "available": text}]}]
     with pytest.raises(ValueError, match=r"quantity|below zero"):
-        read(msgspec.convert({"zones": zones}, NodeResourceTopology))
+        read(node_topology.read({"zones": zones}).sound())

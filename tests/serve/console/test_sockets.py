@@ -19,6 +19,8 @@ from support.console_world import console
 from support.fake_prometheus import fake_prometheus
 
 SLOW = 200
+# Long enough for all of them to come and others to be answered meanwhile, on a machine that has more to do.
+PATIENCE = 6
 HEAD = b"GET /api/v1/cluster HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: "
 BODY = (
     b"POST /api/v1/whatif HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
@@ -29,20 +31,21 @@ BODY = (
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningConsole]:
     """A console with little patience."""
-    monkeypatch.setattr(web, "_SECONDS_FOR_HEAD", 3.0)
-    monkeypatch.setattr(middleware, "_SECONDS_FOR_BODY", 3)
+    monkeypatch.setattr(web, "_SECONDS_FOR_HEAD", PATIENCE)
+    monkeypatch.setattr(middleware, "_SECONDS_FOR_BODY", PATIENCE)
     with running(lambda: console(nodes=2)) as found:
         yield found
 
 
-async def drip(host: str, port: int, beginning: bytes) -> bytes:
+async def drip(host: str, port: int, beginning: bytes, there: asyncio.Semaphore) -> bytes:
     """One byte after the other until the console has had enough; what it said then."""
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(beginning)
+    there.release()
     said = asyncio.create_task(reader.read())
     while not (said.done() or writer.is_closing()):
         writer.write(b"x")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.5)
     writer.transport.abort()
     try:
         return await said
@@ -73,10 +76,13 @@ def test_two_hundred_slow_clients_are_cut_off_and_stop_nobody(server: RunningCon
     async def crowd() -> tuple[bytes, list[bytes]]:
         async with asyncio.timeout(60):
             silent = asyncio.create_task(stall(host, port))
+            there = asyncio.Semaphore(0)
             slow = [
-                asyncio.create_task(drip(host, port, HEAD if number % 2 else BODY)) for number in range(SLOW)
+                asyncio.create_task(drip(host, port, HEAD if number % 2 else BODY, there))
+                for number in range(SLOW)
             ]
-            await asyncio.sleep(0.5)
+            for _ in slow:
+                await there.acquire()
             assert not any(task.done() for task in slow)
             assert [await asyncio.to_thread(ask) for _ in range(5)] == [200] * 5
             return await silent, await asyncio.gather(*slow)

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from numaware.errors import InputError
-from numaware.twin.state.cpu import CpuCheckpoint, decode, encode, encode_v1
+from numaware.twin.state.cpu import CpuCheckpoint, decode, encode
 from numaware.twin.state.errors import CorruptCheckpointError, policy_changed, restore_error
+from support.old_state_files import cpu_state_v1
 
 ENTRIES = {"pod-b": {"b": "1", "a": "2"}}
 CONTENT = '"policyName":"static","defaultCpuSet":"0,3-7","entries":{"pod-b":{"a":"2","b":"1"}}'
@@ -25,7 +26,7 @@ def test_the_file_of_policy_none_is_the_one_every_kubelet_writes() -> None:
 
 def test_the_file_of_policy_none_before_1_18_had_another_checksum() -> None:
     old = '{"policyName":"none","defaultCpuSet":"","checksum":3242152201}'
-    assert encode_v1("none", "", {}) == old
+    assert cpu_state_v1("none", "", {}) == old
     assert decode(old).stamp.form == "v1"
 
 
@@ -34,7 +35,7 @@ def test_encode_writes_pods_and_containers_in_order() -> None:
 
 
 def test_the_old_layout_is_by_container_id() -> None:
-    assert encode_v1("static", "0,3-7", {"c0ffee": "1-2"}) == V1
+    assert cpu_state_v1("static", "0,3-7", {"c0ffee": "1-2"}) == V1
     old = decode(V1)
     assert (old.stamp.form, old.entries, old.by_container_id) == ("v1", {}, {"c0ffee": "1-2"})
 
@@ -125,4 +126,4 @@ def test_the_restart_errors_are_those_of_the_kubelet() -> None:
 def test_a_checkpoint_is_a_value() -> None:
     assert decode(V2) == decode(V2.encode())
     assert isinstance(decode(V2), CpuCheckpoint)
-    assert decode(V2).checksum == 2872188857
+    assert decode(V2).stamp.stored == 2872188857

@@ -39,7 +39,7 @@ def test_decode_gives_the_values_back() -> None:
     checkpoint = decode(V2)
     assert checkpoint.entries == (ENTRY,)
     assert checkpoint.registered == {NIC: ("nic-a<b>&c", "nic0", "nic1")}
-    assert (checkpoint.stamp.form, checkpoint.checksum, checkpoint.boot_id) == ("v2", 2220972639, "")
+    assert (checkpoint.stamp.form, checkpoint.stamp.stored, checkpoint.boot_id) == ("v2", 2220972639, "")
 
 
 def test_devices_of_the_old_layout_count_as_node_0_as_an_upgraded_kubelet_takes_them() -> None:

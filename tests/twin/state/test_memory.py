@@ -43,7 +43,7 @@ def test_decode_gives_the_values_back() -> None:
     checkpoint = decode(V1)
     assert checkpoint.machine_state == NODES
     assert checkpoint.entries == {"pod-a": {"main": (BLOCK,)}}
-    assert (checkpoint.policy, checkpoint.stamp.form, checkpoint.checksum) == ("Static", "v1", 863164982)
+    assert (checkpoint.policy, checkpoint.stamp.form, checkpoint.stamp.stored) == ("Static", "v1", 863164982)
 
 
 def test_blocks_of_a_whole_pod_are_read() -> None:

@@ -492,7 +492,7 @@ export interface Result {
   nodes: number;
   series: Sample[];
   refusalsByReason: Record<string, number>;
-  storms: SimulateStorm[];
+  storms: Storm[];
   waitMeanMs: number;
   waitMostMs: number;
   tiles: SimulateTile[];
@@ -564,14 +564,6 @@ export interface Shape {
   gpuResource: string;
 }
 
-/** Pods of one owner that a kubelet refused again and again; `node` is where most of it happened. */
-export interface SimulateStorm {
-  owner: string;
-  node: string;
-  reason: string;
-  refusals: number;
-}
-
 /** One node when the last pod had arrived, for a wall of nodes: used and all, in parts of a thousand. */
 export interface SimulateTile {
   node: string;
@@ -610,12 +602,15 @@ export interface Span {
   toMs: number;
 }
 
-/** The owner and node with most refusals of late, if that is many. */
+/** Refusals of one owner's pods, none later than `WINDOW` after the one before it. `nodes` are those that refused, most refusals first; `reason` is the most frequent; `since` and `last` are the times of the first refusal and of the last so far; `fix` is what would end it, where somebody has worked that out. */
 export interface Storm {
   owner: string;
-  node: string;
+  nodes: string[];
   count: number;
   since: number;
+  last: number;
+  reason: string;
+  fix: string[];
 }
 
 /** What borders between NUMA nodes keep from pods of a shape. */

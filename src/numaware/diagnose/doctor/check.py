@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
-from numaware.diagnose.finding import Finding, Message
+from numaware.diagnose.finding import Evidence, Finding, Message, Severity, Subject, finding
 
 Status = Literal["error", "warning", "unknown", "ok"]
 
@@ -24,10 +24,23 @@ class Check(NamedTuple):
 
 def checked(name: str, seen: Message, findings: Iterable[Finding] = ()) -> Check:
     """A check whose findings say how it is: without any it is in order."""
-    found = tuple(findings)
-    severities = {one.severity for one in found}
+    kept = tuple(findings)
+    severities = {one.severity for one in kept}
     status: Status = "error" if "error" in severities else "warning" if "warning" in severities else "ok"
-    return Check(name, status, seen, found)
+    return Check(name, status, seen, kept)
+
+
+def trouble(
+    code: str,
+    path: str,
+    facts: Mapping[str, Any] | None = None,
+    *,
+    kind: str = "Node",
+    variant: str = "",
+    severity: Severity | None = None,
+) -> Finding:
+    """A finding about the node, or a part of it, with the file or folder that shows it."""
+    return finding(code, Subject(kind), facts, [Evidence(path)], variant=variant, severity=severity)
 
 
 def unknown(name: str, seen: Message) -> Check:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from numaware.diagnose.doctor.check import Check, checked, unknown, worst_first
-from numaware.diagnose.finding import Evidence, Finding, Message, Severity, Subject, finding
+import msgspec
+
+from numaware.diagnose.doctor.check import Check, checked, trouble, unknown, worst_first
+from numaware.diagnose.finding import Evidence, Finding, Message, Severity, Subject
 from numaware.diagnose.rules.lint import World, lint
 from numaware.errors import InputError
 from numaware.machine.words import printable
@@ -106,7 +108,7 @@ def _kubelets(view: ClusterView) -> Check:
 def _kubelet_findings(view: ClusterView) -> Iterator[Finding]:
     down = [node.name for node in view.nodes if not node.ready]
     if down:
-        yield _about("nodes-not-ready", {"nodes": down[:_MOST], "count": len(down)})
+        yield _about("nodes-not-ready", _nodes(down))
     server = _minor(view.version)
     old = [
         node.name
@@ -114,16 +116,8 @@ def _kubelet_findings(view: ClusterView) -> Iterator[Finding]:
         if server is not None and (minor := _minor(node.kubelet)) is not None and minor < server - _SKEW
     ]
     if old:
-        yield _about(
-            "component-old",
-            {
-                "component": "kubelet",
-                "nodes": old[:_MOST],
-                "count": len(old),
-                "wanted": f"v1.{(server or 0) - _SKEW}",
-            },
-            "kubelet",
-        )
+        facts = {"component": "kubelet", **_nodes(old), "wanted": f"v1.{(server or 0) - _SKEW}"}
+        yield _about("component-old", facts, "kubelet")
 
 
 def _minor(version: str) -> int | None:
@@ -141,36 +135,29 @@ def _agent(view: ClusterView) -> Check:
         if others:
             return unknown("agent", seen)
         return checked("agent", seen, [_about("component-missing", {"component": "numaware-agent"}, "agent")])
-    facts = {"ready": agent.ready, "pods": agent.pods, "versions": list(agent.versions)}
-    return checked("agent", Message("doctor-component", facts), _agent_findings(view, agent))
+    return checked("agent", _state(agent), _agent_findings(view, agent))
 
 
 def _agent_findings(view: ClusterView, agent: Component) -> Iterator[Finding]:
     without = [node.name for node in view.nodes if node.ready and node.name not in agent.nodes]
     if without:
-        yield _about(
-            "component-missing",
-            {"component": agent.name, "nodes": without[:_MOST], "count": len(without)},
-            "on-nodes",
-        )
+        yield _about("component-missing", _nodes(without, component=agent.name), "on-nodes")
     yield from _unready(agent)
     yield from _old(agent, view.own_version)
 
 
 def _scheduler(view: ClusterView) -> Check:
-    found = _component(view, "numaware-scheduler") or _component(view, "numaware-extender")
-    if found is None:
+    scheduler = _component(view, "numaware-scheduler") or _component(view, "numaware-extender")
+    if scheduler is None:
         return unknown("scheduler", Message("doctor-no-scheduler"))
-    facts = {"ready": found.ready, "pods": found.pods, "versions": list(found.versions)}
-    findings = [*_unready(found), *_old(found, view.own_version)]
-    return checked("scheduler", Message("doctor-component", facts), findings)
+    return checked("scheduler", _state(scheduler), [*_unready(scheduler), *_old(scheduler, view.own_version)])
 
 
 def _plugins(view: ClusterView) -> Iterator[Check]:
     plugins = [one for one in view.components if "device-plugin" in one.name]
     if plugins:
         shown = [f"{printable(one.name, 80)} {one.ready}/{one.pods}" for one in plugins[:_MOST]]
-        findings = [found for one in plugins[:_MOST] for found in _unready(one)]
+        findings = [unready for one in plugins[:_MOST] for unready in _unready(one)]
         yield checked("device-plugins", Message("doctor-cluster-plugins", {"plugins": shown}), findings)
 
 
@@ -219,7 +206,7 @@ def _topologies(view: ClusterView) -> Iterator[Check]:
     findings = []
     without = [node.name for node in view.nodes if node.name not in known]
     if without:
-        findings.append(_about("nodes-without-topology", {"nodes": without[:_MOST], "count": len(without)}))
+        findings.append(_about("nodes-without-topology", _nodes(without)))
     broken = [one for one in view.topologies if one.problem]
     findings += [
         _about("topology-unusable", {"node": one.node, "publisher": one.publisher, "message": one.problem})
@@ -231,18 +218,17 @@ def _topologies(view: ClusterView) -> Iterator[Check]:
 
 def _freshness(view: ClusterView) -> Check:
     names = {node.name for node in view.nodes}
-    told = [one for one in view.topologies or () if one.node in names and not one.problem]
-    stale = [one.node for one in told if one.current is False]
+    published = [one for one in view.topologies or () if one.node in names and not one.problem]
+    stale = [one.node for one in published if one.current is False]
     gone = sorted({one.node for one in view.topologies or () if one.node not in names})
     findings = []
     if stale:
-        findings.append(_about("topology-stale", {"nodes": stale[:_MOST], "count": len(stale)}))
+        findings.append(_about("topology-stale", _nodes(stale)))
     if gone:
-        facts = {"nodes": gone[:_MOST], "count": len(gone)}
-        findings.append(_about("topology-stale", facts, "gone", severity="info"))
-    current = sum(one.current is True for one in told)
-    seen = Message("doctor-fresh", {"current": current, "count": len(told)})
-    if told and not findings and not current:
+        findings.append(_about("topology-stale", _nodes(gone), "gone", "info"))
+    current = sum(one.current is True for one in published)
+    seen = Message("doctor-fresh", {"current": current, "count": len(published)})
+    if published and not findings and not current:
         return unknown("topology-fresh", Message("doctor-fresh-unknown"))
     return checked("topology-fresh", seen, findings)
 
@@ -255,8 +241,8 @@ def _pools(view: ClusterView) -> Iterator[Check]:
     by_node = {one.node: one for one in view.topologies or () if not one.problem}
     pools: dict[str, Counter[str]] = {}
     for node in view.nodes:
-        told = by_node.get(node.name)
-        policy = f"{told.policy or '?'}/{told.scope or '?'}" if told else "?"
+        published = by_node.get(node.name)
+        policy = f"{published.policy or '?'}/{published.scope or '?'}" if published else "?"
         pools.setdefault(node.pool, Counter())[policy] += 1
     lines = [
         f"{printable(pool, 60) or '-'}: {', '.join(f'{count}x {policy}' for policy, count in sorted(seen.items()))}"
@@ -276,24 +262,20 @@ def _configs(view: ClusterView) -> Check:
     if not view.configs:
         return unknown("kubelet-configs", Message("doctor-no-configz"))
     versions = {node.name: node.kubelet for node in view.nodes}
-    found: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
+    nodes_by_finding: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
     for node, data in view.configs:
         for one in _config_findings(node, data, versions.get(node, DEFAULT_VERSION)):
             if one.severity != "info":
-                found.setdefault((one.code, str(sorted(one.facts.items(), key=str))), (one, []))[1].append(
-                    node
-                )
+                key = (one.code, str(sorted(one.facts.items(), key=str)))
+                nodes_by_finding.setdefault(key, (one, []))[1].append(node)
     findings = [
-        finding(
-            one.code,
-            Subject("Kubelet", name=nodes[0], node=nodes[0]),
-            {**one.facts, "nodes": nodes[:_MOST]},
-            [Evidence(f"configz of {nodes[0]}")],
-            confidence=one.confidence,
-            severity=one.severity,
-            variant=one.variant,
+        msgspec.structs.replace(
+            one,
+            subject=Subject("Kubelet", name=nodes[0], node=nodes[0]),
+            facts={**one.facts, "nodes": nodes[:_MOST]},
+            evidence=(Evidence(f"configz of {nodes[0]}"),),
         )
-        for one, nodes in found.values()
+        for one, nodes in nodes_by_finding.values()
     ]
     return checked("kubelet-configs", Message("doctor-configz", {"count": len(view.configs)}), findings)
 
@@ -308,9 +290,19 @@ def _config_findings(node: str, data: bytes, version: str) -> list[Finding]:
 
 
 def _about(
-    code: str, facts: Mapping[str, object], variant: str = "", *, severity: Severity | None = None
+    code: str, facts: Mapping[str, Any], variant: str = "", severity: Severity | None = None
 ) -> Finding:
-    return finding(code, Subject("Cluster"), facts, [Evidence("cluster")], variant=variant, severity=severity)
+    return trouble(code, "cluster", facts, kind="Cluster", variant=variant, severity=severity)
+
+
+def _nodes(names: Sequence[str], **more: str) -> dict[str, Any]:
+    """The first of them by name, and how many there are."""
+    return {**more, "nodes": list(names[:_MOST]), "count": len(names)}
+
+
+def _state(component: Component) -> Message:
+    facts = {"ready": component.ready, "pods": component.pods, "versions": list(component.versions)}
+    return Message("doctor-component", facts)
 
 
 def pool_of(labels: Sequence[tuple[str, str]]) -> str:

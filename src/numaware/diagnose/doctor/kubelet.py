@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from numaware.diagnose.doctor.check import Check, checked, unknown
+from numaware.diagnose.doctor.check import Check, checked, trouble, unknown
 from numaware.diagnose.doctor.node_root import NodeRoot
 from numaware.diagnose.evidence.meaning import Meaning
 from numaware.diagnose.evidence.start_messages import start_failure
@@ -62,10 +62,10 @@ class KubeletSetup(NamedTuple):
     def settings_text(self, field: str) -> str:
         """A field of the file that no manager reads, as text; empty if it is not there."""
         try:
-            found = documents(self.data, self.file) if self.data else []
+            parsed = documents(self.data, self.file) if self.data else []
         except InputError:
             return ""
-        value = found[0].get(field).value if found else None
+        value = parsed[0].get(field).value if parsed else None
         return "" if value is None or isinstance(value, dict | list) else str(value).lower()
 
 
@@ -96,9 +96,9 @@ def find(root: NodeRoot, processes: Mapping[str, bytes] | None, version: str) ->
 
 
 def _flag_files(root: NodeRoot) -> tuple[str, str]:
-    found = [(path, data) for path in _FLAG_FILES if (data := root.read(path)) is not None]
-    text = "\n".join(data.decode(errors="replace") for _, data in found)
-    return ", ".join(f"/{path}" for path, _ in found), text
+    files = [(path, data) for path in _FLAG_FILES if (data := root.read(path)) is not None]
+    text = "\n".join(data.decode(errors="replace") for _, data in files)
+    return ", ".join(f"/{path}" for path, _ in files), text
 
 
 def process_check(processes: Mapping[str, bytes] | None) -> Check:
@@ -107,8 +107,8 @@ def process_check(processes: Mapping[str, bytes] | None) -> Check:
         return unknown("kubelet", Message("doctor-no-processes"))
     if "kubelet" in processes:
         return checked("kubelet", Message("doctor-kubelet-runs"))
-    found = finding("kubelet-not-running", Subject("Kubelet"), {}, [Evidence("/proc")])
-    return checked("kubelet", Message("doctor-kubelet-stopped"), [found])
+    stopped = trouble("kubelet-not-running", "/proc", kind="Kubelet")
+    return checked("kubelet", Message("doctor-kubelet-stopped"), [stopped])
 
 
 def config_checks(kubelet: KubeletSetup, hardware: Hardware | None) -> Iterator[Check]:
@@ -119,9 +119,7 @@ def config_checks(kubelet: KubeletSetup, hardware: Hardware | None) -> Iterator[
             linted = lint(kubelet.data, kubelet.file, world)
         except InputError as error:
             facts = {"path": kubelet.file, "message": printable(error.problem, 300)}
-            broken = finding(
-                "kubelet-configuration-invalid", Subject("Kubelet"), facts, [Evidence(kubelet.file)]
-            )
+            broken = trouble("kubelet-configuration-invalid", kubelet.file, facts, kind="Kubelet")
             yield checked("kubelet-config", Message("doctor-config", {"file": kubelet.file}), [broken])
         else:
             findings = [one for one in linted.findings if one.severity != "info"]
@@ -220,14 +218,9 @@ def _restart(files: Mapping[str, bytes], config: KubeletConfig, hardware: Hardwa
     except StartError as error:
         said = printable(error.message, 600)
         meaning = start_failure(said) or Meaning("cpu-manager-state-reserved-mismatch", "", {"message": said})
-        found = finding(
-            meaning.code,
-            Subject("Kubelet"),
-            meaning.facts,
-            [Evidence(f"/{KUBELET}")],
-            variant=meaning.variant,
-        )
-        return checked("restart", seen, [found])
+        code, variant, facts, _ = meaning
+        refusal = trouble(code, f"/{KUBELET}", facts, kind="Kubelet", variant=variant)
+        return checked("restart", seen, [refusal])
     except (InputError, KubeletPanic, ValueError) as error:
         return unknown("restart", Message("doctor-restart-unknown", {"why": printable(str(error), 200)}))
     return checked("restart", seen)
@@ -243,10 +236,8 @@ def podresources_check(root: NodeRoot) -> Check:
         return checked("podresources", seen)
     if not root.names(KUBELET):
         return unknown("podresources", Message("doctor-no-kubelet-folder", {"file": f"/{KUBELET}"}))
-    found = finding(
-        "podresources-missing", Subject("Kubelet"), {"file": f"/{_SOCKET}"}, [Evidence(f"/{_SOCKET}")]
-    )
-    return checked("podresources", seen, [found])
+    missing = trouble("podresources-missing", f"/{_SOCKET}", {"file": f"/{_SOCKET}"}, kind="Kubelet")
+    return checked("podresources", seen, [missing])
 
 
 def plugins_check(root: NodeRoot, hardware: Hardware | None) -> Check:
@@ -273,12 +264,7 @@ def plugins_check(root: NodeRoot, hardware: Hardware | None) -> Check:
         }
     )
     findings = [
-        finding(
-            "devices-without-topology",
-            Subject("Node"),
-            {"resource": printable(resource, 80)},
-            [Evidence(f"/{path}")],
-        )
+        trouble("devices-without-topology", f"/{path}", {"resource": printable(resource, 80)})
         for resource in homeless[:20]
     ]
     return checked("device-plugins", Message("doctor-plugins", facts), findings)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from numaware.diagnose.doctor import kubelet, system
-from numaware.diagnose.doctor.check import Check, checked, unknown, worst_first
+from numaware.diagnose.doctor.check import Check, checked, trouble, unknown, worst_first
 from numaware.diagnose.doctor.node_root import NodeRoot
-from numaware.diagnose.finding import Evidence, Finding, Message, Subject, finding
+from numaware.diagnose.finding import Finding, Message
 from numaware.errors import InputError
 from numaware.machine import sysfs
 from numaware.machine.topology import Machine
@@ -64,8 +64,8 @@ def _machine(tree: Tree) -> tuple[Machine | None, Check]:
     try:
         machine = sysfs.read(tree)
     except InputError as error:
-        found = finding("machine-unreadable", Subject("Node"), {"message": error.problem}, [Evidence("/sys")])
-        return None, checked("machine", Message("doctor-no-machine"), [found])
+        unreadable = trouble("machine-unreadable", "/sys", {"message": error.problem})
+        return None, checked("machine", Message("doctor-no-machine"), [unreadable])
     facts = {
         "nodes": len(machine.numa),
         "cpus": len(machine.online),

@@ -49,9 +49,9 @@ class NodeRoot:
         numbers = [name for name in self.names("proc") if name.isdecimal()][:_MOST_PROCESSES]
         if not numbers:
             return None
-        found: dict[str, bytes] = {}
+        command_lines: dict[str, bytes] = {}
         for number in sorted(numbers, key=int):
             name = (self.read(f"proc/{number}/comm") or b"").decode(errors="replace").strip()
-            if name and name not in found:
-                found[name] = self.read(f"proc/{number}/cmdline") or b""
-        return found
+            if name and name not in command_lines:
+                command_lines[name] = self.read(f"proc/{number}/cmdline") or b""
+        return command_lines

@@ -7,9 +7,9 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-from numaware.diagnose.doctor.check import Check, checked, unknown
+from numaware.diagnose.doctor.check import Check, checked, trouble, unknown
 from numaware.diagnose.doctor.node_root import NodeRoot
-from numaware.diagnose.finding import Evidence, Message, Subject, finding
+from numaware.diagnose.finding import Message, Severity
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine
 from numaware.twin.config import KubeletConfig
@@ -21,6 +21,7 @@ _CRIO_PARTS = "etc/crio/crio.conf.d"
 _NRI_PLUGIN = "io.containerd.nri.v1.nri"
 _NRI_SOCKETS = ("run/nri/nri.sock", "var/run/nri/nri.sock")
 _CGROUP = "sys/fs/cgroup"
+_SERVICES = ("kubelet", "containerd", "crio", "irqbalance", "tuned", "numad")
 # From this release on a kubelet does not start on control groups of version 1 unless told to.
 _NO_CGROUP_V1 = 35
 _SYSTEMD_CGROUP = re.compile(rb"^\s*SystemdCgroup\s*=\s*(true|false)", re.MULTILINE)
@@ -43,23 +44,16 @@ def runtime_check(root: NodeRoot, processes: Mapping[str, bytes] | None) -> Chec
         return unknown("nri", Message("doctor-nri-unknown", facts))
     if enabled:
         return checked("nri", Message("doctor-nri", facts))
-    found = finding(
-        "nri-disabled", Subject("Node"), facts, [Evidence(f"/{path}")], variant=str(facts["runtime"])
-    )
-    return checked("nri", Message("doctor-nri-off", facts), [found])
+    disabled = trouble("nri-disabled", f"/{path}", facts, variant=facts["runtime"])
+    return checked("nri", Message("doctor-nri-off", facts), [disabled])
 
 
 def _containerd_nri(data: bytes) -> bool | None:
     """What the file says, or since containerd 2 (files of version 3) that it is on; None where nothing says it."""
-    document = _toml(data)
-    if document is None:
-        return None
-    plugins = document.get("plugins")
-    section = plugins.get(_NRI_PLUGIN) if isinstance(plugins, dict) else None
-    disabled = section.get("disable") if isinstance(section, dict) else None
+    disabled = _setting(data, "plugins", _NRI_PLUGIN, "disable")
     if isinstance(disabled, bool):
         return not disabled
-    version = document.get("version")
+    version = _setting(data, "version")
     return True if isinstance(version, int) and version >= 3 else None
 
 
@@ -68,19 +62,20 @@ def _crio_nri(root: NodeRoot, data: bytes) -> bool | None:
     enabled: bool | None = None
     parts = [root.read(f"{_CRIO_PARTS}/{name}") or b"" for name in root.names(_CRIO_PARTS)[:100]]
     for part in (data, *parts):
-        document = _toml(part) or {}
-        crio = document.get("crio")
-        section = crio.get("nri") if isinstance(crio, dict) else None
-        value = section.get("enable_nri") if isinstance(section, dict) else None
+        value = _setting(part, "crio", "nri", "enable_nri")
         enabled = value if isinstance(value, bool) else enabled
     return enabled
 
 
-def _toml(data: bytes) -> dict[str, Any] | None:
+def _setting(data: bytes, *keys: str) -> Any:
+    """What a TOML file says under these keys, None where it does not."""
     try:
-        return tomllib.loads(data.decode(errors="replace"))
+        value: Any = tomllib.loads(data.decode(errors="replace"))
     except (tomllib.TOMLDecodeError, RecursionError):
         return None
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def cgroup_check(root: NodeRoot, fail_on_v1: str, version: str) -> Check:
@@ -90,22 +85,15 @@ def cgroup_check(root: NodeRoot, fail_on_v1: str, version: str) -> Check:
         words = controllers.decode(errors="replace").split()
         if "cpuset" in words:
             return checked("cgroup", Message("doctor-cgroup-v2"))
-        found = finding(
-            "cgroup-without-cpuset", Subject("Node"), {}, [Evidence(f"/{_CGROUP}/cgroup.controllers")]
-        )
-        return checked("cgroup", Message("doctor-cgroup-v2"), [found])
+        problem = trouble("cgroup-without-cpuset", f"/{_CGROUP}/cgroup.controllers")
+        return checked("cgroup", Message("doctor-cgroup-v2"), [problem])
     if not root.names(_CGROUP):
         return unknown("cgroup", Message("doctor-no-cgroup"))
     stops = rules_for(version).minor >= _NO_CGROUP_V1 and fail_on_v1 != "false"
-    found = finding(
-        "cgroup-v1",
-        Subject("Node"),
-        {"version": version},
-        [Evidence(f"/{_CGROUP}")],
-        severity="error" if stops else "warning",
-        variant="stops" if stops else "",
-    )
-    return checked("cgroup", Message("doctor-cgroup-v1"), [found])
+    severity: Severity = "error" if stops else "warning"
+    variant, facts = "stops" if stops else "", {"version": version}
+    problem = trouble("cgroup-v1", f"/{_CGROUP}", facts, severity=severity, variant=variant)
+    return checked("cgroup", Message("doctor-cgroup-v1"), [problem])
 
 
 def driver_check(root: NodeRoot, kubelet_driver: str) -> Check:
@@ -119,23 +107,19 @@ def driver_check(root: NodeRoot, kubelet_driver: str) -> Check:
     seen = Message("doctor-driver", facts)
     if runtime == kubelet_driver:
         return checked("cgroup-driver", seen)
-    found = finding("cgroup-driver-mismatch", Subject("Node"), facts, [Evidence(f"/{_CONTAINERD}")])
-    return checked("cgroup-driver", seen, [found])
+    mismatch = trouble("cgroup-driver-mismatch", f"/{_CONTAINERD}", facts)
+    return checked("cgroup-driver", seen, [mismatch])
 
 
 def services_check(processes: Mapping[str, bytes] | None) -> Check:
     """Services that move processes between CPUs behind the kubelet's back."""
     if processes is None:
         return unknown("services", Message("doctor-no-processes"))
-    names = [
-        name
-        for name in ("kubelet", "containerd", "crio", "irqbalance", "tuned", "numad")
-        if name in processes
-    ]
+    names = [name for name in _SERVICES if name in processes]
     seen = Message("doctor-services", {"names": names or ["-"]})
     if "numad" not in processes:
         return checked("services", seen)
-    return checked("services", seen, [finding("numad-running", Subject("Node"), {}, [Evidence("/proc")])])
+    return checked("services", seen, [trouble("numad-running", "/proc")])
 
 
 def isolation_check(machine: Machine | None, config: KubeletConfig | None) -> Check:
@@ -154,7 +138,5 @@ def isolation_check(machine: Machine | None, config: KubeletConfig | None) -> Ch
     if not common:
         return checked("isolated-cpus", seen)
     facts = {**facts, "reserved": str(reserved), "common": str(common)}
-    found = finding(
-        "isolated-cpus-reserved", Subject("Node"), facts, [Evidence("/sys/devices/system/cpu/isolated")]
-    )
-    return checked("isolated-cpus", seen, [found])
+    overlap = trouble("isolated-cpus-reserved", "/sys/devices/system/cpu/isolated", facts)
+    return checked("isolated-cpus", seen, [overlap])

@@ -153,9 +153,6 @@ class _Rejoined(io.RawIOBase):
         self.head = head
         self.rest = rest
 
-    def readable(self) -> bool:
-        return True
-
     def read(self, size: int = -1, /) -> bytes:
         if not self.head:
             return self.rest.read(size)
@@ -188,15 +185,15 @@ def _log(bundle: Bundle, file: str, stream: IO[bytes]) -> str:
     folded = scan.unfolded(beginning) if small else None
     lines = scan.lines(cast("IO[bytes]", _Rejoined(beginning, stream)))
     said = logs.read(folded or lines, file, bundle.journal)
-    told = []
+    attempts = []
     if small:
         text = beginning.decode("utf-8", "replace")
         said += logs.read_bare(text, file, bundle.journal)
-        told = list(kubectl_text.read(text, file))
-        bundle.attempts += told
+        attempts = list(kubectl_text.read(text, file))
+        bundle.attempts += attempts
     if said or _LOG_LINE.search(beginning[:HEAD]):
         return "kubelet log"
-    return "kubectl text" if told else UNKNOWN
+    return "kubectl text" if attempts else UNKNOWN
 
 
 # Documents
@@ -217,9 +214,9 @@ def _state(bundle: Bundle, file: str, data: bytes) -> str:
         return ""
     checkpoint = checkpoint_of(data, file)
     if checkpoint is None:
-        found = list(state_findings(data, file))
-        bundle.findings += found
-        return "state file" if found else ""
+        findings = list(state_findings(data, file))
+        bundle.findings += findings
+        return "state file" if findings else ""
     bundle.findings += state_findings(data, file)
     name = _name_of(checkpoint)
     bundle.states.append(Piece(file, StateFile(name, data, checkpoint)))
@@ -261,8 +258,8 @@ def _objects(bundle: Bundle, file: str, data: bytes) -> str:
     if listing is not None:
         return _listing(bundle, file, listing)
     try:
-        found = documents(data, file)
-        every = list(kube_objects.objects(found))
+        parsed = documents(data, file)
+        every = list(kube_objects.objects(parsed))
         # What runs on a cluster is told about where something went wrong with it; advice is for what somebody wrote.
         live = any(node.get("status", "phase").text for node in every)
         linted = None if live else lint(data, file)
@@ -295,9 +292,9 @@ def _listing(bundle: Bundle, file: str, listing: list[dict[str, Any]]) -> str:
     for item in listing:
         node = kube_objects.reduced(item)
         nodes.append(node)
-        found = list(kube_objects.attempts(node, file))
-        bundle.attempts += found
-        if found and "spec" in item:
+        attempts = list(kube_objects.attempts(node, file))
+        bundle.attempts += attempts
+        if attempts and "spec" in item:
             with contextlib.suppress(InputError):
                 one = manifest.scan(json.dumps(item).encode(), file)
                 bundle.workloads += [Piece(file, workload) for workload in one.workloads]

@@ -54,10 +54,10 @@ def objects(documents: list[Node]) -> Iterator[Node]:
 def listing(data: bytes) -> list[dict[str, Any]] | None:
     """The items of a list in JSON, without their lines: reading those takes a hundred times as long."""
     try:
-        found = json.loads(data)
+        parsed = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    items = found.get("items") if isinstance(found, dict) else None
+    items = parsed.get("items") if isinstance(parsed, dict) else None
     return (
         [item for item in items[:MOST_OBJECTS] if isinstance(item, dict)] if isinstance(items, list) else None
     )

@@ -54,15 +54,15 @@ def read(text: str, file: str) -> Iterator[Attempt]:
     """The refusals in a text, with what its headers say of the pod that is described."""
     described: dict[str, str] = {}
     headed = 0
-    told = False
+    refused = False
     for number, line in enumerate(text.splitlines(), 1):
         if not _WORTH.search(line[:8_000]):
             continue
         header = _HEADER.match(line[:2_000])
         if header:
             if header[1] == "Name":
-                yield from _from_header(described, file, headed, told)
-                described, headed, told = {}, number, False
+                yield from _from_header(described, file, headed, refused)
+                described, headed, refused = {}, number, False
             if header[1] in ("Reason", "Message", "Status"):
                 headed = number
             described.setdefault(header[1], header[2])
@@ -73,11 +73,11 @@ def read(text: str, file: str) -> Iterator[Attempt]:
             for key, group in (("Name", "name"), ("Namespace", "space"), ("Node", "node")):
                 if about.get(group):
                     described.setdefault(key, about[group])
-        found = _row(line[:8_000], number, file, described)
-        if found is not None:
-            told = True
-            yield found
-    yield from _from_header(described, file, headed, told)
+        attempt = _row(line[:8_000], number, file, described)
+        if attempt is not None:
+            refused = True
+            yield attempt
+    yield from _from_header(described, file, headed, refused)
 
 
 def _row(line: str, number: int, file: str, described: dict[str, str]) -> Attempt | None:
@@ -133,12 +133,12 @@ def _attempt(
     )
 
 
-def _from_header(described: dict[str, str], file: str, number: int, told: bool) -> Iterator[Attempt]:
+def _from_header(described: dict[str, str], file: str, number: int, refused: bool) -> Iterator[Attempt]:
     """A described pod that failed, where its events are gone."""
-    if told or described.get("Status") != "Failed" or "Reason" not in described:
+    if refused or described.get("Status") != "Failed" or "Reason" not in described:
         return
     line = f"Reason: {described['Reason']}"
     message = described.get("Message", "").removeprefix("Pod was rejected: ").removeprefix("Pod ")
-    found = _attempt(file, number, line, message, described, reason=described["Reason"])
-    if found is not None:
-        yield found
+    attempt = _attempt(file, number, line, message, described, reason=described["Reason"])
+    if attempt is not None:
+        yield attempt

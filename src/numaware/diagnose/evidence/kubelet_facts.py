@@ -14,7 +14,7 @@ from numaware.twin.settings import Settings
 _CLOSEST = "prefer-closest-numa-nodes"
 
 
-class Known(msgspec.Struct, frozen=True):
+class KubeletFacts(msgspec.Struct, frozen=True):
     """Policy and scope are empty, maps empty, where nothing says them."""
 
     node: str = ""
@@ -58,12 +58,9 @@ class Known(msgspec.Struct, frozen=True):
         return counts
 
 
-def known_of(
-    log: NodeLog | None,
-    settings: Settings | None,
-    machine: Machine | None,
-    report: Reported | None = None,
-) -> Known:
+def kubelet_facts(
+    log: NodeLog | None, settings: Settings | None, machine: Machine | None, report: Reported | None = None
+) -> KubeletFacts:
     """Put together what a log, a configuration, a machine and a topology object say; the log saw it running, and wins."""
     facts = log.facts if log else {}
     numa = dict(facts.get("numaOfCpus", {}))
@@ -82,7 +79,7 @@ def known_of(
     nodes = max((number + 1 for number in numa.values()), default=0)
     if machine is not None and machine.numa:
         nodes = max(nodes, *(one.id + 1 for one in machine.numa))
-    return Known(
+    return KubeletFacts(
         node=log.node if log else "",
         policy=str(facts.get("policy", "")) or settings.topology_policy or report.policy,
         scope=str(facts.get("scope", "")) or settings.topology_scope or report.scope,

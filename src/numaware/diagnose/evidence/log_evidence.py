@@ -22,24 +22,28 @@ def line(seen: Seen, mark: str = "", label: Message | None = None) -> Evidence:
 def of_admission(admission: Admission) -> list[Evidence]:
     """The lines that tell the story of an admission: hints by resource, the merge, the CPUs, the verdict."""
     shown_hints: set[str] = set()
-    found: list[Evidence] = []
+    hint_lines: list[Evidence] = []
     last: dict[str, Evidence] = {}
     for seen in admission.evidence:
         if seen.what == "hints":
             # The CPU manager tells its hints once before the Topology Manager does.
             fresh = sorted(set(seen.hints) - shown_hints)
             shown_hints.update(fresh)
-            found += [line(seen, _list_of(seen, resource), _wish(seen, resource)) for resource in fresh[:1]]
+            hint_lines += [
+                line(seen, _list_of(seen, resource), _wish(seen, resource)) for resource in fresh[:1]
+            ]
         elif seen.what == "impossible" and seen.resource not in shown_hints:
             shown_hints.add(seen.resource)
-            found.append(line(seen, seen.resource, Message("wants-nothing", {"resource": seen.resource})))
+            hint_lines.append(
+                line(seen, seen.resource, Message("wants-nothing", {"resource": seen.resource}))
+            )
         elif seen.what == "merged" and seen.hint is not None:
             last["merged"] = line(seen, _last_braced(seen), Message("merged", {"hint": shown(seen.hint)}))
         elif seen.what == "cpus-given":
             last["given"] = line(seen, quoted(seen, seen.cpus), Message("got-cpus"))
         elif seen.what == "refused" and "refused" not in last:
             last["refused"] = line(seen, quoted(seen, seen.reason or seen.message[:120]), Message("refused"))
-    return sorted([*found, *last.values()], key=lambda one: (one.file, one.line))
+    return sorted([*hint_lines, *last.values()], key=lambda one: (one.file, one.line))
 
 
 def _wish(seen: Seen, resource: str) -> Message:
@@ -67,8 +71,8 @@ def _list_of(seen: Seen, resource: str) -> str:
 
 
 def _last_braced(seen: Seen) -> str:
-    found = _BRACED.findall(printable(seen.record.text, LONGEST))
-    return found[-1] if found and "bestHint" not in seen.record.fields else found[0] if found else ""
+    braced = _BRACED.findall(printable(seen.record.text, LONGEST))
+    return braced[-1] if braced and "bestHint" not in seen.record.fields else braced[0] if braced else ""
 
 
 def quoted(seen: Seen, sentence: str) -> str:

@@ -20,9 +20,9 @@ UNEXPECTED = "UnexpectedAdmissionError"
 
 def refusal(message: str, reason: str = "") -> Meaning | None:
     """Why a pod was refused, from the message of an event, a status or an error; None where nothing says that it was."""
-    found = first_of(_REFUSALS, message)
-    if found is not None:
-        return found
+    meaning = first_of(_REFUSALS, message)
+    if meaning is not None:
+        return meaning
     if reason == AFFINITY:
         return Meaning("topology-affinity-error", "event-only")
     if reason == "OutOfcpu":
@@ -119,10 +119,7 @@ _REFUSALS = table(
         ),
         _smt_short,
     ),
-    (
-        r"not enough cpus available to satisfy request(?:: requested=(\d{1,9}), available=(\d{1,9}))?",
-        _cpus,
-    ),
+    (r"not enough cpus available to satisfy request(?:: requested=(\d{1,9}), available=(\d{1,9}))?", _cpus),
     (
         rf"no healthy devices present; cannot allocate unhealthy devices ({_NAME})",
         lambda match: Meaning("devices-unhealthy", "", {"resource": match[1]}),
@@ -166,9 +163,6 @@ _REFUSALS = table(
         ),
         _node_resource,
     ),
-    (
-        r"Resources cannot be allocated with Topology locality",
-        fixed("topology-affinity-error", "event-only"),
-    ),
+    (r"Resources cannot be allocated with Topology locality", fixed("topology-affinity-error", "event-only")),
     (r"(?:Allocate|Update plugin resources) failed due to [^\n]{1,2000}?, which is unexpected", _other),
 )

@@ -23,7 +23,7 @@ _BEFORE = 100
 _FLAGS = {"reservedSystemCPUs": "reserved-cpus"}
 
 
-class Written:
+class SourceText:
     """The lines of one file."""
 
     def __init__(self, data: bytes, source: str) -> None:
@@ -45,19 +45,19 @@ class Written:
 
     def field(self, *keys: str, label: Message | None = None) -> Evidence:
         """The last place of the first key, and from there on the way down to the last key that is written at all."""
-        found = None
+        reached = None
         for key in keys:
             last = None
-            for place in self._places(key, 0 if found is None else found[0] + 1):
+            for place in self._places(key, 0 if reached is None else reached[0] + 1):
                 last = place
-                if found is not None:
+                if reached is not None:
                     break
             if last is None:
                 break
-            found = last
-        if found is None:
+            reached = last
+        if reached is None:
             return self.whole()
-        number, match = found
+        number, match = reached
         text = self.lines[number].rstrip()
         return _evidence(self.file, number + 1, text, _value(text, match.end()) or match["key"], label)
 

@@ -39,8 +39,7 @@ def _corrupt(match: re.Match[str]) -> Meaning:
 
 
 def _reserved_memory(match: re.Match[str]) -> Meaning:
-    found, kind, wanted = match[1], match[2], match[3]
-    facts = {"found": found, "resource": kind, "wanted": wanted, "setting": "reservedMemory"}
+    facts = {"found": match[1], "resource": match[2], "wanted": match[3], "setting": "reservedMemory"}
     return Meaning("memory-manager-reserved-memory-mismatch", "", facts)
 
 
@@ -95,11 +94,7 @@ _STARTS = table(
         _policy_mismatch,
     ),
     (
-        rf"not all reserved cpus: {_QUOTED} are present in defaultCpuSet: {_QUOTED}",
-        quoting("cpu-manager-state-reserved-mismatch", reserved=1, stored=2),
-    ),
-    (
-        rf"some of strictly reserved cpus: {_QUOTED} are present in defaultCpuSet: {_QUOTED}",
+        rf"(?:not all|some of strictly) reserved cpus: {_QUOTED} are present in defaultCpuSet: {_QUOTED}",
         quoting("cpu-manager-state-reserved-mismatch", reserved=1, stored=2),
     ),
     (
@@ -144,10 +139,7 @@ _STARTS = table(
         ),
         quoting("incompatible-policy-options", "no-distances"),
     ),
-    (
-        rf"policy {_QUOTED} is not available (?:for platform {_QUOTED}|on (\w{{1,20}}))",
-        _not_on_this_platform,
-    ),
+    (rf"policy {_QUOTED} is not available (?:for platform {_QUOTED}|on (\w{{1,20}}))", _not_on_this_platform),
     (
         (
             r"unrecognized feature gate: (\w{1,80})|"
@@ -155,8 +147,10 @@ _STARTS = table(
         ),
         _feature_gate,
     ),
-    (rf"unknown (CPU|Topology) Manager Policy option: {_QUOTED}", _unknown_option),
-    (rf"unsupported (cpumanager|topologymanager) option: {_QUOTED}", _unknown_option),
+    (
+        rf"(?:unknown|unsupported) ((?:CPU|Topology) Manager Policy|cpumanager|topologymanager) option: {_QUOTED}",
+        _unknown_option,
+    ),
     (
         r"None policy: received unsupported options=(map\[[^\]]{0,400}\])",
         quoting("incompatible-policy-options", "none-policy", given=1),

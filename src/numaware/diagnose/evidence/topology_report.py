@@ -6,92 +6,63 @@ is held against.
 
 from __future__ import annotations
 
-import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from numaware.diagnose.evidence.bundle import Bundle, Reported
 from numaware.diagnose.finding import Evidence, Finding
+from numaware.machine import node_topology
+from numaware.machine.node_topology import TOPOLOGY_MANAGER_POLICY, NodeTopology, read_numatopology
 from numaware.machine.quantity import Quantity
 from numaware.workload.pod import Pod
 from numaware.workload.yamlfile import Node
 
-_ZONE = re.compile(r"\D*(\d{1,3})")
-_POLICIES = {
-    "none": "none",
-    "besteffort": "best-effort",
-    "restricted": "restricted",
-    "singlenumanode": "single-numa-node",
-}
-
 
 def read(node: Node) -> Reported | None:
-    """The report in an object, None where it is no such object."""
+    """The report in an object, None where it is no such object; what is wrong with it is passed over."""
     kind = node.get("kind").text
     name = node.get("metadata", "name").text or ""
     if kind == "NodeResourceTopology":
-        policy, scope = _policy(node)
-        return Reported(name, policy, scope, _zones(node))
+        topology = node_topology.read(node.plain()).topology
+        return Reported(name, topology.policy or "", topology.scope or "", _available(topology))
     if kind == "Numatopology":
-        given = node.get("spec", "policies", "TopologyManagerPolicy").text or ""
-        return Reported(name, given, "", {}, _cpus(node.get("spec", "cpuDetail")))
+        numatopology = read_numatopology(node.plain()).topology
+        policy = numatopology.policies.get(TOPOLOGY_MANAGER_POLICY, "")
+        details = numatopology.cpu_detail.items()
+        cpus = {int(cpu): place.numa for cpu, place in details if cpu.isdecimal() and len(cpu) < 6}
+        return Reported(name, policy, "", {}, cpus)
     return None
 
 
-def _policy(node: Node) -> tuple[str, str]:
-    """Attributes in newer objects, one word for policy and scope in older ones (`SingleNUMANodePodLevel`)."""
-    told = {item.get("name").text: item.get("value").text or "" for item in node.get("attributes").items}
-    policy, scope = told.get("topologyManagerPolicy", ""), told.get("topologyManagerScope", "")
-    for item in node.get("topologyPolicies").items:
-        word = (item.text or "").lower()
-        level = next((one for one in ("container", "pod") if word.endswith(f"{one}level")), "")
-        policy = policy or _POLICIES.get(word.removesuffix(f"{level}level"), "")
-        scope = scope or level
-    return policy, scope
-
-
-def _zones(node: Node) -> dict[int, dict[str, int]]:
+def _available(topology: NodeTopology) -> dict[int, dict[str, int]]:
     """Nano-units available by NUMA node and resource."""
-    zones: dict[int, dict[str, int]] = {}
-    for zone in node.get("zones").items:
-        number = _ZONE.fullmatch(zone.get("name").text or "")
-        if number is None:
-            continue
-        for entry in zone.get("resources").items:
-            try:
-                amount = Quantity.parse(str(entry.get("available").value)).nano
-            except ValueError:
-                continue
-            zones.setdefault(int(number[1]), {})[entry.get("name").text or ""] = amount
-    return zones
+    available: dict[int, dict[str, int]] = {}
+    for zone in topology.zones:
+        for resource in zone.resources if zone.numa is not None else ():
+            with suppress(ValueError):
+                nano = Quantity.parse(resource.available).nano
+                available.setdefault(zone.numa or 0, {})[resource.name] = nano
+    return available
 
 
-def _cpus(details: Node) -> dict[int, int]:
-    found = {}
-    for cpu, place in details.mapping.items():
-        numa = place.get("numa").value
-        if cpu.isdecimal() and len(cpu) < 6 and isinstance(numa, int) and not isinstance(numa, bool):
-            found[int(cpu)] = numa
-    return found
-
-
-def with_report(bundle: Bundle, found: Finding, pod: Pod | None) -> Finding:
+def with_report(bundle: Bundle, finding: Finding, pod: Pod | None) -> Finding:
     """A refusal without hints, with what its node reported to have: is there a resource that no NUMA node has enough of?"""
-    if (found.code, found.variant) != ("topology-affinity-error", "event-only") or pod is None:
-        return found
+    if (finding.code, finding.variant) != ("topology-affinity-error", "event-only") or pod is None:
+        return finding
     for piece in bundle.reports:
-        if piece.content.node == found.subject.node:
+        if piece.content.node == finding.subject.node:
             facts = _shortage(piece.content, pod)
             if facts:
                 return msgspec.structs.replace(
-                    found,
+                    finding,
                     variant="reported",
                     confidence="likely",
-                    facts={**found.facts, **facts},
-                    evidence=(*found.evidence, Evidence(piece.file)),
+                    facts={**finding.facts, **facts},
+                    evidence=(*finding.evidence, Evidence(piece.file)),
                 )
-    return found
+    return finding
 
 
 def _shortage(report: Reported, pod: Pod) -> dict[str, Any]:

@@ -12,8 +12,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from numaware.diagnose.explain.capacity import THIS_POD, Zone, fewest_nodes, free_in_all, tied_to, zones
 from numaware.diagnose.finding import Message
+from numaware.twin.account import (
+    NumaAccount,
+    account,
+    fewest_nodes,
+    free_in_all,
+    holders,
+    pod_name,
+    tied_to,
+)
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.twin.topology.hints import Hints
 from numaware.workload.demand import ContainerDemand, Demand, demand, is_memory
@@ -22,6 +30,7 @@ from numaware.workload.pod import Pod
 _MOST_HOLDERS = 6
 # As no pod can be called.
 _SYSTEM = "the system"
+_THIS_POD = "this pod"
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -44,15 +53,15 @@ def causes(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> tuple
         case "SMTAlignmentError":
             return (refusal.broken_cores(),)
         case "KubeletPanic":
-            return (refusal.crash(verdict.message),)
+            return (refusal.crash(verdict.resource),)
         case _:
             return (refusal.not_enough(verdict),)
 
 
 def requested_by(wanted: Demand, container: str) -> dict[str, int]:
     """What one container, or the pod as a whole, asks of each resource."""
-    found = [one for one in wanted.containers if one.name == container]
-    part: ContainerDemand | Demand = found[0] if found else wanted
+    own = [one for one in wanted.containers if one.name == container]
+    part: ContainerDemand | Demand = own[0] if own else wanted
     return {**dict(part.devices), **dict(part.memory), "cpu": part.cpus}
 
 
@@ -76,7 +85,7 @@ class _Refusal:
         }
         accepted = {resource: self._accepted(hints) for resource, hints in answers.items()}
         for resource, hints in answers.items():
-            here = self._zones(resource)
+            here = self._account(resource)
             if not hints.masks:
                 free = resource, free_in_all(self.node, resource, self.uid)
                 text = Message("cause-nowhere", {"asked": self._asked(resource), "free": free})
@@ -110,7 +119,7 @@ class _Refusal:
             return Message("cause-stuck", {**facts, "stuck": stuck})
         return Message("cause-together", facts)
 
-    def _too_wide(self, resource: str, hints: Hints, here: tuple[Zone, ...]) -> Message:
+    def _too_wide(self, resource: str, hints: Hints, here: tuple[NumaAccount, ...]) -> Message:
         count = self.requested[resource]
         width = hints.preferred[0].bit_count()
         facts: dict[str, Any] = {"asked": self._asked(resource), "width": width}
@@ -122,10 +131,10 @@ class _Refusal:
                 return Message("cause-widened", {**facts, "by": wide})
             others = [kind for kind in kinds if kind != resource]
             return Message("cause-widened-together", {**facts, "by": others})
-        largest = resource, max((zone.most for zone in here), default=0)
+        largest = resource, max((part.counted for part in here), default=0)
         return Message("cause-wide", {**facts, "largest": largest, "policy": self.policy})
 
-    def _fragmented(self, resource: str, hints: Hints, here: tuple[Zone, ...]) -> Message:
+    def _fragmented(self, resource: str, hints: Hints, here: tuple[NumaAccount, ...]) -> Message:
         count = self.requested[resource]
         facts: dict[str, Any] = {
             "asked": self._asked(resource),
@@ -150,10 +159,10 @@ class _Refusal:
         text = Message("cause-no-cores", {"asked": self._asked("cpu"), "left": left})
         return Cause("cpu", (), self._blockers("cpu"), text)
 
-    def crash(self, message: str) -> Cause:
+    def crash(self, resource: str) -> Cause:
         """The known ways to bring a kubelet down: CPUs it deals forever, a huge page size some node lacks, sparse ids."""
         kubelet = self.node.kubelet
-        if "endless loop" in message:
+        if resource == "cpu":
             text = Message("cause-endless", {"asked": self._asked("cpu")})
             return Cause("cpu", (), self._blockers("cpu"), text)
         for kind in filter(is_memory, self.requested):
@@ -180,33 +189,33 @@ class _Refusal:
                 if is_memory(kind) and free_in_all(self.node, kind, self.uid) < count
             )
             resource = next(short, resource)
-        here = self._zones(resource)
+        here = self._account(resource)
         facts: dict[str, Any] = {
             "asked": self._asked(resource),
             "free": (resource, free_in_all(self.node, resource, self.uid)),
             "rules": self._memory_rules(resource, here) if is_memory(resource) else [],
         }
-        if sum(zone.total > 0 for zone in here) > 1:
+        if sum(part.total > 0 for part in here) > 1:
             facts["here"] = _free(resource, here)
         return Cause(resource, (), self._blockers(resource), Message("cause-short", facts))
 
-    def _memory_rules(self, kind: str, here: tuple[Zone, ...]) -> list[Message]:
+    def _memory_rules(self, kind: str, here: tuple[NumaAccount, ...]) -> list[Message]:
         """Why memory that is free still cannot be had: groups of nodes, or another kind that goes with it."""
         count = self.requested[kind]
-        if sum(zone.free for zone in here) < count:
+        if sum(part.free for part in here) < count:
             return []
         groups, single = self._memory_groups(kind)
-        told = [Message("rule-group", {"nodes": group}) for group in groups]
+        rules = [Message("rule-group", {"nodes": group}) for group in groups]
         if single:
-            told.append(Message("rule-single", {"nodes": single}))
+            rules.append(Message("rule-single", {"nodes": single}))
         short = [
             other
             for other, asked in self.requested.items()
-            if is_memory(other) and other != kind and any(zone.free < asked for zone in self._zones(other))
+            if is_memory(other) and other != kind and any(part.free < asked for part in self._account(other))
         ]
-        if short and all(zone.free >= count for zone in here):
-            told.append(Message("rule-kinds", {"short": short}))
-        return told
+        if short and all(part.free >= count for part in here):
+            rules.append(Message("rule-kinds", {"short": short}))
+        return rules
 
     def _memory_groups(self, kind: str) -> tuple[list[tuple[int, ...]], list[int]]:
         """Groups of nodes that serve as one, and nodes that can be in no group because they serve alone.
@@ -218,7 +227,7 @@ class _Refusal:
         grouped = {number for group in groups for number in group}
         count = self.requested[kind]
         if self.merging and any(
-            zone.free >= count and zone.numa not in grouped for zone in self._zones(kind)
+            part.free >= count and part.numa not in grouped for part in self._account(kind)
         ):
             return groups, []
         alone = [
@@ -235,21 +244,20 @@ class _Refusal:
         if is_memory(resource):
             groups, alone = self._memory_groups(resource)
             unusable.update(alone, *groups)
-        found: set[_Hold] = set()
-        for zone in self._zones(resource):
-            if zone.free >= count and zone.numa not in unusable:
-                continue
-            if zone.reserved:
-                found.add(_Hold(-zone.reserved, _SYSTEM, "", (zone.numa,)))
-            for holder in zone.holders:
-                found.add(_Hold(-holder.amount, holder.pod, holder.container, holder.nodes))
-        shown = [_held(resource, hold) for hold in sorted(found, key=_order)[:_MOST_HOLDERS]]
-        if len(found) > _MOST_HOLDERS:
-            shown.append(Message("block-more", {"count": len(found) - _MOST_HOLDERS}))
+        short = [part for part in self._account(resource) if part.free < count or part.numa in unusable]
+        numbers = {part.numa for part in short}
+        holds = {_Hold(-part.reserved, _SYSTEM, "", (part.numa,)) for part in short if part.reserved}
+        for holder in holders(self.node, resource, self.uid) if short else ():
+            if not numbers.isdisjoint(holder.nodes):
+                who = _THIS_POD if holder.uid == self.uid else pod_name(self.node, holder.uid)
+                holds.add(_Hold(-holder.amount, who, holder.container, holder.nodes))
+        shown = [_held(resource, hold) for hold in sorted(holds, key=_order)[:_MOST_HOLDERS]]
+        if len(holds) > _MOST_HOLDERS:
+            shown.append(Message("block-more", {"count": len(holds) - _MOST_HOLDERS}))
         return tuple(shown)
 
-    def _zones(self, resource: str) -> tuple[Zone, ...]:
-        return zones(self.node, resource, self.uid)
+    def _account(self, resource: str) -> tuple[NumaAccount, ...]:
+        return account(self.node, resource, self.uid)
 
     def _asked(self, resource: str) -> tuple[str, int]:
         return resource, self.requested.get(resource, 0)
@@ -261,13 +269,13 @@ class _Refusal:
         return [self._ids(mask) for mask in masks]
 
 
-def _free(resource: str, here: tuple[Zone, ...], count: int = 0) -> list[dict[str, Any]]:
+def _free(resource: str, here: tuple[NumaAccount, ...], count: int = 0) -> list[dict[str, Any]]:
     """What is free where; with a `count`, how much is missing there."""
     return [
-        {"numa": zone.numa, "free": (resource, zone.free)}
-        | ({"short": (resource, count - zone.free)} if zone.free < count else {})
-        for zone in here
-        if zone.total
+        {"numa": part.numa, "free": (resource, part.free)}
+        | ({"short": (resource, count - part.free)} if part.free < count else {})
+        for part in here
+        if part.total
     ]
 
 
@@ -289,6 +297,6 @@ def _held(resource: str, hold: _Hold) -> Message:
     if hold.who == _SYSTEM:
         return Message("block-system", {"amount": amount, "numa": hold.nodes[0]})
     facts = {"container": hold.container, "amount": amount, "nodes": hold.nodes}
-    if hold.who == THIS_POD:
+    if hold.who == _THIS_POD:
         return Message("block-own", facts)
     return Message("block-pod", {"pod": hold.who, **facts})

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from numaware.diagnose.explain.capacity import pod_name
 from numaware.diagnose.explain.change import Change, admits, tries
 from numaware.diagnose.explain.request_changes import request_changes
 from numaware.diagnose.finding import Message
+from numaware.twin.account import held_by, pod_name
 from numaware.twin.config import KubeletConfig, Options
 from numaware.twin.errors import StartError
 from numaware.twin.gotext import parse_bool
@@ -57,8 +57,8 @@ def _policies(node: Node, pod: Pod) -> Iterator[Change]:
 
 
 def _setting(field: str, value: str, current: str) -> Change:
-    told = Message("change-setting", {"field": field, "value": value, "current": current})
-    return Change("policy", told, {field: value})
+    text = Message("change-setting", {"field": field, "value": value, "current": current})
+    return Change("policy", text, {field: value})
 
 
 def _options(node: Node, pod: Pod) -> Iterator[Change]:
@@ -77,8 +77,8 @@ def _options(node: Node, pod: Pod) -> Iterator[Change]:
             others = tuple(pair for pair in current if pair[0] != name)
             options = others if on else tuple(sorted((*others, (name, "true"))))
             if _admits_with(node, pod, **{field: options}):
-                told = Message("change-remove" if on else "change-add", {"option": name})
-                yield Change("option", told, {key: dict(options)})
+                text = Message("change-remove" if on else "change-add", {"option": name})
+                yield Change("option", text, {key: dict(options)})
 
 
 def _admits_with(node: Node, pod: Pod, **changed: Any) -> bool:
@@ -133,15 +133,15 @@ def _smallest_eviction(node: Node, pod: Pod) -> tuple[str, ...]:
 
 def _held(node: Node, uid: str) -> tuple[int, int, int]:
     """How much a pod holds: CPUs, bytes, devices."""
-    state = node.state
+    held = held_by(node.state, uid)
     return (
-        sum(cpus.bit_count() for cpus in state.cpu.owned.get(uid, {}).values()),
-        sum(block.size for blocks in state.memory.blocks.get(uid, {}).values() for block in blocks),
-        sum(mask.bit_count() for held in state.device.owned.get(uid, {}).values() for mask in held.values()),
+        held.cpus.bit_count(),
+        sum(block.size for block in held.memory),
+        sum(mask.bit_count() for mask in held.devices.values()),
     )
 
 
 def _reference(node: Node, uid: str) -> dict[str, str]:
-    found = node.state.pods[uid]
-    named = {"namespace": found.namespace, "name": found.name} if found.namespace else {}
+    pod = node.state.pods[uid]
+    named = {"namespace": pod.namespace, "name": pod.name} if pod.namespace else {}
     return {**named, "uid": uid}

@@ -12,27 +12,15 @@ from numaware.diagnose.explain.change import Change, admits
 from numaware.diagnose.explain.counterfactual import changes
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, Words, say
-from numaware.machine.cpuset import CpuSet
-from numaware.twin.errors import KubeletPanic
-from numaware.twin.files import devices_by_node
-from numaware.twin.memory.static import Block
-from numaware.twin.node import Merge, Node, NodeState, Verdict
+from numaware.twin.account import ContainerPlacement, container_placement
+from numaware.twin.errors import EndlessLoop, KubeletPanic
+from numaware.twin.node import Merge, Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
 
-class Placement(msgspec.Struct, frozen=True):
-    """What one container gets: its own CPUs (None: the shared pool), memory blocks, devices per NUMA node."""
-
-    container: str
-    cpus: CpuSet | None
-    memory: tuple[Block, ...]
-    devices: dict[str, dict[int, int]]
-    hint: Hint | None
-
-
 class Explanation(msgspec.Struct, frozen=True):
-    """The whole answer. `node` is the node before the pod came, `after` what it is afterwards.
+    """The whole answer. `node` is the node before the pod came, `after` what it is afterwards, `merges` the evidence.
 
     `admitted_when_empty` tells a node that is too full from one that is too small, or too strict, for the pod.
     """
@@ -45,7 +33,8 @@ class Explanation(msgspec.Struct, frozen=True):
     admitted_when_empty: bool
     reason: str
     message: Words
-    placements: tuple[Placement, ...]
+    merges: tuple[Merge, ...]
+    placements: tuple[ContainerPlacement, ...]
     why: tuple[Cause, ...]
     changes: tuple[Change, ...]
     warnings: tuple[Message, ...]
@@ -58,7 +47,8 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
     try:
         verdict = node.admit(pod, merges.append)
     except KubeletPanic as crash:
-        verdict = Verdict(False, "KubeletPanic", str(crash), node, node.state)
+        dealt = "cpu" if isinstance(crash, EndlessLoop) else ""
+        verdict = Verdict(False, "KubeletPanic", str(crash), node, node.state, resource=dealt)
         crashed = Message("crash", {"panic": verdict.message})
     refused = not verdict.admitted
     return Explanation(
@@ -70,44 +60,27 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
         admitted_when_empty=admits(Node.fresh(node.kubelet.hardware, node.kubelet.config), pod),
         reason=verdict.reason,
         message=crashed or verdict.message,
-        placements=_placements(node, pod, verdict.held, merges),
+        merges=tuple(merges),
+        placements=tuple(
+            container_placement(node.kubelet, verdict.held, pod.uid, container.name)
+            for container in pod.in_order
+        ),
         why=causes(node, pod, verdict, merges) if refused else (),
         changes=changes(node, pod, verdict) if refused else (),
         warnings=tuple(caveats(node, pod, merges, admitted=verdict.admitted)),
     )
 
 
-def _placements(node: Node, pod: Pod, state: NodeState, merges: list[Merge]) -> tuple[Placement, ...]:
-    hints = {merge.container: merge.best for merge in merges}
-    cpus = state.cpu.owned.get(pod.uid, {})
-    blocks = state.memory.blocks.get(pod.uid, {})
-    devices = state.device.owned.get(pod.uid, {})
-    return tuple(
-        Placement(
-            container=container.name,
-            cpus=CpuSet.from_mask(cpus[container.name]) if container.name in cpus else None,
-            memory=blocks.get(container.name, ()),
-            devices={
-                resource: {
-                    numa: len(ids) for numa, ids in devices_by_node(node.kubelet, resource, held).items()
-                }
-                for resource, held in sorted(devices.get(container.name, {}).items())
-            },
-            hint=hints.get(container.name, hints.get(None)),
-        )
-        for container in pod.in_order
-    )
-
-
 def to_builtins(explanation: Explanation, spec_path: str = "spec", lang: Lang = "en") -> dict[str, Any]:
     """The documented JSON shape; `spec_path` is where the pod spec stands in the user's document."""
     layout = explanation.node.kubelet.layout
+    hints = {merge.container: merge.best for merge in explanation.merges}
 
-    def hint(found: Hint | None) -> dict[str, Any] | None:
-        if found is None:
+    def hint(merged: Hint | None) -> dict[str, Any] | None:
+        if merged is None:
             return None
-        mask = None if found.mask is None else list(layout.node_ids(found.mask))
-        return {"mask": mask, "preferred": found.preferred}
+        mask = None if merged.mask is None else list(layout.node_ids(merged.mask))
+        return {"mask": mask, "preferred": merged.preferred}
 
     return {
         "pod": {"namespace": explanation.pod.namespace, "name": explanation.pod.name},
@@ -118,21 +91,12 @@ def to_builtins(explanation: Explanation, spec_path: str = "spec", lang: Lang = 
         "message": say(explanation.message, lang),
         "containers": [
             {
-                "name": placed.container,
-                "cpuset": None if placed.cpus is None else str(placed.cpus),
-                "memory": [
-                    {
-                        "numaAffinity": list(layout.node_ids(block.nodes)),
-                        "type": block.kind,
-                        "size": block.size,
-                    }
-                    for block in placed.memory
-                ],
+                **placed.to_builtins(),
                 "devices": {
-                    resource: {str(numa): count for numa, count in counts.items()}
-                    for resource, counts in placed.devices.items()
+                    resource: {str(numa): count for numa, count in counts}
+                    for resource, counts in placed.devices
                 },
-                "hint": hint(placed.hint),
+                "hint": hint(hints.get(placed.name, hints.get(None))),
             }
             for placed in explanation.placements
         ],

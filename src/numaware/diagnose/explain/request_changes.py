@@ -33,16 +33,16 @@ def request_changes(node: Node, pod: Pod, verdict: Verdict) -> Iterator[Change]:
     knobs = [knob for index, container in enumerate(wanted) for knob in _knobs(node, index, container)]
     # In container scope the refusal was about one container; less for another could help, but not as plainly.
     refused = [knob for knob in knobs if verdict.container in ("", wanted[knob.place].name)]
-    found = False
+    proposed = False
     for knob in refused:
         count = _nearest(node, pod, knob, smt=verdict.reason == "SMTAlignmentError")
         if count:
-            found = True
+            proposed = True
             yield _change(pod, {knob: count})
     for change in _larger_init(node, pod, wanted, verdict.container):
-        found = True
+        proposed = True
         yield change
-    if not found:
+    if not proposed:
         yield from _several(node, pod, [*(knob for knob in knobs if knob not in refused), *refused])
 
 

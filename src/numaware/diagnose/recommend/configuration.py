@@ -164,10 +164,10 @@ class _Choice:
     def _has(self, name: str, stages: options.Stages) -> bool:
         """Whether this release has the option, and its gate is open without a word."""
         manager = "CPUManager" if stages is options.CPU_STAGES else "TopologyManager"
-        found = options.stage(stages, name, self.minor)
-        gates = [f"{manager}PolicyOptions", f"{manager}Policy{(found or '').title()}Options"]
+        stage = options.stage(stages, name, self.minor)
+        gates = [f"{manager}PolicyOptions", f"{manager}Policy{(stage or '').title()}Options"]
         known = [gate for gate in gates if gate in GATES and GATES[gate].at(self.minor)]
-        if found and all(enabled(gate, self.minor, ()) for gate in known):
+        if stage and all(enabled(gate, self.minor, ()) for gate in known):
             return True
         self.notes.append(Message("recommend-later", {"option": name, "version": f"v1.{self.minor}"}))
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numaware.twin.account import free_memory
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Container, Pod
 
@@ -39,14 +40,14 @@ def _devices(purpose: str, node: Node) -> dict[int, tuple[str, int]]:
     if purpose not in _WITH_DEVICES:
         return {}
     ids = node.kubelet.layout.ids
-    found: dict[int, tuple[str, int]] = {}
+    most: dict[int, tuple[str, int]] = {}
     for resource in node.kubelet.hardware.resources:
         for place, number in enumerate(ids):
             beside = _free_cpus(node, place) or not node.kubelet.cpus
             count = sum(device.numa == (number,) for device in resource.devices) if beside else 0
-            if count > found.get(place, ("", 0))[1]:
-                found[place] = (resource.name, count)
-    return found
+            if count > most.get(place, ("", 0))[1]:
+                most[place] = (resource.name, count)
+    return most
 
 
 def _free_cpus(node: Node, place: int) -> int:
@@ -56,15 +57,6 @@ def _free_cpus(node: Node, place: int) -> int:
 
 
 def _free_memory(node: Node, place: int) -> int:
-    """Plain memory less what is kept; a NUMA node of CPUs alone has none, and then any will do."""
-    numa = node.kubelet.hardware.numa
-    part = numa[place]
-    plain = part.memory_bytes - sum(size for _, size in part.hugepages)
-    kept = sum(
-        amount.value
-        for entry in node.kubelet.config.reserved_memory
-        if entry.numa_node == part.id
-        for kind, amount in entry.limits
-        if kind == "memory"
-    )
-    return max(0, plain - kept)
+    """Plain memory less what is kept."""
+    pages = 0 if node.kubelet.memory else sum(size for _, size in node.kubelet.hardware.numa[place].hugepages)
+    return max(0, free_memory(node)[place] - pages)

@@ -11,7 +11,7 @@ from numaware.diagnose.doctor.check import STATUSES, Check, Status
 from numaware.diagnose.finding import Message, is_trouble
 from numaware.diagnose.finding import worst_first as by_severity
 from numaware.diagnose.render.json import to_builtins
-from numaware.diagnose.texts import Lang, label, told
+from numaware.diagnose.texts import Lang, finding_text, label
 from numaware.machine.drawing.lines import Line, Span, width, wrap
 from numaware.machine.words import printable
 
@@ -49,7 +49,7 @@ def page(name: str, checks: Sequence[Check], room: int, lang: Lang = "en") -> It
         for finding in by_severity(check.findings):
             if finding.severity == "info":
                 continue
-            words = told(finding, lang)
+            words = finding_text(finding, lang)
             yield from _hanging(f"[{finding.code}] {words.title}", indent, room, "warning")
             for line in (words.fix[0].splitlines() if words.fix else ())[:12]:
                 yield from _hanging(line, indent + 2, room, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from numaware.diagnose.finding import Finding, Severity
-from numaware.diagnose.texts import Lang, label, told
+from numaware.diagnose.texts import Lang, finding_text, label
 from numaware.machine.words import printable
 
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "notice"}
@@ -15,7 +15,7 @@ _LONGEST = 4_000
 def render(findings: Sequence[Finding], lang: Lang = "en") -> Iterator[str]:
     """One line for each finding, at its first place."""
     for finding in findings:
-        words = told(finding, lang)
+        words = finding_text(finding, lang)
         place = next((one for one in finding.evidence if one.file), None)
         properties = {"title": f"{finding.code}: {words.title}"}
         if place is not None:

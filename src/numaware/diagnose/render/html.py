@@ -14,7 +14,7 @@ from html import escape
 
 from numaware import __version__
 from numaware.diagnose.finding import Evidence, Finding, Message
-from numaware.diagnose.texts import Lang, label, told, worded
+from numaware.diagnose.texts import Lang, finding_text, label, worded
 from numaware.machine.drawing.palette import TOKENS
 from numaware.machine.words import printable
 
@@ -66,8 +66,8 @@ def render(findings: Sequence[Finding], files: Sequence[tuple[str, str]], lang: 
         "errors": sum(one.severity == "error" for one in findings),
         "warnings": sum(one.severity == "warning" for one in findings),
     }
-    found = counts["errors"] or counts["warnings"]
-    title = label(Message("diagnosed" if found else "no-trouble", counts), lang)
+    trouble = counts["errors"] or counts["warnings"]
+    title = label(Message("diagnosed" if trouble else "no-trouble", counts), lang)
     body = "".join(_finding(place, one, lang) for place, one in enumerate(findings))
     return (
         f'<!doctype html>\n<html lang="{lang}"><head><meta charset="utf-8">'
@@ -99,7 +99,7 @@ def _digest(code: str) -> str:
 def _contents(findings: Sequence[Finding], lang: Lang) -> str:
     items = "".join(
         f'<li class="{one.severity}"><span class="tag">{_safe(label(one.severity, lang))}</span> '
-        f'<a href="#f{place}">{_safe(told(one, lang).title)}</a></li>'
+        f'<a href="#f{place}">{_safe(finding_text(one, lang).title)}</a></li>'
         for place, one in enumerate(findings)
         if one.severity != "info"
     )
@@ -107,7 +107,7 @@ def _contents(findings: Sequence[Finding], lang: Lang) -> str:
 
 
 def _finding(place: int, finding: Finding, lang: Lang) -> str:
-    words = told(finding, lang)
+    words = finding_text(finding, lang)
     sure = "" if finding.confidence == "certain" else f" ({_safe(label(finding.confidence, lang))})"
     fixes = "".join(f"<li>{_fix(fix)}</li>" for fix in words.fix)
     return (
@@ -140,7 +140,9 @@ def _evidence(evidence: Sequence[Evidence], lang: Lang) -> str:
             shown.append(f"{number}{_marked(one)}{note}")
     more = len(evidence) - _MOST_EVIDENCE
     if more > 0:
-        shown.append(f'<span class="quiet">{_safe(label("more-lines", lang).replace("#", str(more)))}</span>')
+        shown.append(
+            f'<span class="quiet">{_safe(label(Message("more-lines", {"count": more}), lang))}</span>'
+        )
     return f"<pre>{chr(10).join(shown)}</pre>" if shown else ""
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from numaware.diagnose.finding import Finding, is_trouble
-from numaware.diagnose.texts import Lang, label, told, worded
+from numaware.diagnose.texts import Lang, finding_text, label, worded
 
 
 def to_builtins(finding: Finding, lang: Lang = "en") -> dict[str, Any]:
     """One finding in the documented shape."""
-    words = told(finding, lang)
+    words = finding_text(finding, lang)
     return {
         "code": finding.code,
         "severity": finding.severity,

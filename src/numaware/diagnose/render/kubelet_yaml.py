@@ -22,88 +22,92 @@ _WIDTH = 100
 _WIDTH_OF = {"en": _WIDTH, "zh": _WIDTH // 2}
 
 
-def render(found: Recommendation, machine: str, lang: Lang = "en") -> str:
+def render(recommended: Recommendation, machine: str, lang: Lang = "en") -> str:
     """The file."""
-    return "\n".join(_lines(found, machine, lang)) + "\n"
+    return "\n".join(_lines(recommended, machine, lang)) + "\n"
 
 
-def _lines(found: Recommendation, machine: str, lang: Lang) -> Iterator[str]:
-    facts = {"purpose": found.purpose, "machine": printable(machine, 120), "version": found.version}
+def _lines(recommended: Recommendation, machine: str, lang: Lang) -> Iterator[str]:
+    facts = {
+        "purpose": recommended.purpose,
+        "machine": printable(machine, 120),
+        "version": recommended.version,
+    }
     yield from _comment(label(Message("recommend-title", facts), lang), lang)
-    yield from _comment(f"{label(Message('recommend-machine', _machine_facts(found)), lang)}.", lang)
-    yield from _comment(proof(found, lang), lang)
-    for note in found.notes:
+    yield from _comment(f"{label(Message('recommend-machine', _machine_facts(recommended)), lang)}.", lang)
+    yield from _comment(proof(recommended, lang), lang)
+    for note in recommended.notes:
         text = label(note, lang)
         yield from _comment(label(Message("recommend-note", {"text": text}), lang), lang)
     yield from _comment(label("recommend-apply", lang), lang)
     yield "apiVersion: kubelet.config.k8s.io/v1beta1"
     yield "kind: KubeletConfiguration"
-    for setting in found.settings:
+    for setting in recommended.settings:
         yield ""
         for reason in setting.why:
             yield from _comment(label(reason, lang), lang)
         yield from _yaml(setting.key, setting.value)
 
 
-def to_builtins(found: Recommendation, machine: str, lang: Lang = "en") -> dict[str, Any]:
+def to_builtins(recommended: Recommendation, machine: str, lang: Lang = "en") -> dict[str, Any]:
     """All of it for programs."""
-    held = found.verdict.held
-    cpus = held.cpu.owned.get(found.pod.uid, {})
+    held = recommended.verdict.held
+    cpus = held.cpu.owned.get(recommended.pod.uid, {})
     return {
-        "workload": found.purpose,
-        "version": found.version,
-        "machine": {"name": printable(machine, 120), **_machine_facts(found)},
-        "kubeletConfiguration": found.document,
+        "workload": recommended.purpose,
+        "version": recommended.version,
+        "machine": {"name": printable(machine, 120), **_machine_facts(recommended)},
+        "kubeletConfiguration": recommended.document,
         "settings": [
             {
                 "field": setting.key,
                 "value": setting.value,
                 "why": [label(reason, lang) for reason in setting.why],
             }
-            for setting in found.settings
+            for setting in recommended.settings
         ],
-        "notes": [label(note, lang) for note in found.notes],
+        "notes": [label(note, lang) for note in recommended.notes],
         "proof": {
-            "admitted": found.verdict.admitted,
-            "requests": _asked(found),
+            "admitted": recommended.verdict.admitted,
+            "requests": _asked(recommended),
             "cpuset": str(CpuSet.from_mask(cpus["main"])) if "main" in cpus else None,
-            "numaNodes": _where(found),
-            "text": proof(found, lang),
+            "numaNodes": _where(recommended),
+            "text": proof(recommended, lang),
         },
     }
 
 
-def proof(found: Recommendation, lang: Lang) -> str:
+def proof(recommended: Recommendation, lang: Lang) -> str:
     """What was tried."""
-    asked = [f"{amount} {name}" for name, amount in _asked(found).items()]
-    where = _where(found)
+    asked = [f"{amount} {name}" for name, amount in _asked(recommended).items()]
+    where = _where(recommended)
     if where:
         return label(Message("recommend-proof", {"asked": asked, "where": where}), lang)
     return label(Message("recommend-proof-shared", {"asked": asked}), lang)
 
 
-def as_json(found: Recommendation, machine: str, lang: Lang = "en") -> bytes:
-    return msgspec.json.format(msgspec.json.encode(to_builtins(found, machine, lang)), indent=2) + b"\n"
+def as_json(recommended: Recommendation, machine: str, lang: Lang = "en") -> bytes:
+    return msgspec.json.format(msgspec.json.encode(to_builtins(recommended, machine, lang)), indent=2) + b"\n"
 
 
-def _asked(found: Recommendation) -> dict[str, str]:
+def _asked(recommended: Recommendation) -> dict[str, str]:
     return {
         name: str(Quantity(nano, "binary" if is_memory(name) else "decimal"))
-        for name, nano in found.pod.containers[0].limits
+        for name, nano in recommended.pod.containers[0].limits
     }
 
 
-def _where(found: Recommendation) -> list[int]:
+def _where(recommended: Recommendation) -> list[int]:
     """The NUMA nodes of the CPUs that the pod got."""
-    owned = found.verdict.held.cpu.owned.get(found.pod.uid, {}).get("main", 0)
-    return [number for number, cpus in found.verdict.node.kubelet.layout.numas if cpus & owned]
+    owned = recommended.verdict.held.cpu.owned.get(recommended.pod.uid, {}).get("main", 0)
+    return [number for number, cpus in recommended.verdict.node.kubelet.layout.numas if cpus & owned]
 
 
-def _machine_facts(found: Recommendation) -> dict[str, Any]:
-    numa = found.hardware.numa
+def _machine_facts(recommended: Recommendation) -> dict[str, Any]:
+    numa = recommended.hardware.numa
     seen = layout(tuple(sorted(numa, key=lambda node: node.id)))
     memory = sum(node.memory_bytes for node in numa)
-    devices = [f"{len(resource.devices)} {resource.name}" for resource in found.hardware.resources]
+    devices = [f"{len(resource.devices)} {resource.name}" for resource in recommended.hardware.resources]
     return {
         "nodes": len(numa),
         "cores": len(seen.cores),

@@ -10,7 +10,7 @@ import msgspec
 
 from numaware import __version__
 from numaware.diagnose.finding import CODES, Evidence, Finding, Severity
-from numaware.diagnose.texts import Lang, Told, label, told, worded
+from numaware.diagnose.texts import FindingText, Lang, finding_text, label, worded
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
@@ -47,14 +47,14 @@ def _result(finding: Finding, index: int, lang: Lang) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": _LEVELS[finding.severity],
-        "message": {"text": _message(told(finding, lang), lang)},
+        "message": {"text": _message(finding_text(finding, lang), lang)},
         "locations": locations[:1],
         "relatedLocations": locations[1:],
         "properties": {"confidence": finding.confidence, "facts": worded(finding.facts, lang)},
     }
 
 
-def _message(words: Told, lang: Lang) -> str:
+def _message(words: FindingText, lang: Lang) -> str:
     parts = [words.title, words.cause, *(f"{label('help', lang)}: {fix}" for fix in words.fix)]
     return "\n\n".join(parts)
 

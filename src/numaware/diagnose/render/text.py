@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from numaware.diagnose.finding import Evidence, Finding, Message, Severity
-from numaware.diagnose.texts import Lang, label, told
+from numaware.diagnose.texts import Lang, finding_text, label
 from numaware.machine.drawing.lines import Line, Span, clip, width, wrap
 from numaware.machine.words import printable
 
@@ -48,7 +48,7 @@ def body(
     for place, one in enumerate(one for one in findings if one.severity == "info"):
         if grave and not place:
             yield ()
-        for line in wrap(_safe(f"{head(one)}{label('colon', lang)}{told(one, lang).title}"), room, 2):
+        for line in wrap(_safe(f"{head(one)}{label('colon', lang)}{finding_text(one, lang).title}"), room, 2):
             yield (Span(line, "quiet"),)
     if findings:
         yield ()
@@ -56,7 +56,7 @@ def body(
 
 def lines(finding: Finding, room: int, lang: Lang = "en") -> Iterator[Line]:
     """One finding, no line wider than `room`."""
-    words = told(finding, lang)
+    words = finding_text(finding, lang)
     head = f"{label(finding.severity, lang)}[{finding.code}]"
     style = _STYLES[finding.severity]
     for number, line in enumerate(wrap(_safe(f"{head} {words.title}"), room, 2)):
@@ -83,7 +83,7 @@ def _evidence(evidence: Sequence[Evidence], room: int, lang: Lang) -> Iterator[L
         if one.text:
             yield from _snippet(one, gutter, room, lang)
     if len(evidence) > len(shown):
-        more = label("more-lines", lang).replace("#", str(len(evidence) - len(shown)))
+        more = label(Message("more-lines", {"count": len(evidence) - len(shown)}), lang)
         yield (Span(" " * gutter + " | ", "quiet"), Span(more, "quiet"))
 
 

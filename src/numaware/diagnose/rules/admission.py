@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from numaware.diagnose.evidence import log_evidence
-from numaware.diagnose.evidence.kubelet_facts import Known
+from numaware.diagnose.evidence.kubelet_facts import KubeletFacts
 from numaware.diagnose.evidence.logs.hints import nodes_of, shown
 from numaware.diagnose.evidence.logs.journal import Admission, Case, Part
 from numaware.diagnose.evidence.refusal_messages import AFFINITY
@@ -20,36 +20,38 @@ from numaware.twin.topology.hints import Hints
 _STRICT = ("restricted", "single-numa-node")
 
 
-def case_findings(case: Case, known: Known, evidence: tuple[Evidence, ...] = ()) -> Iterator[Finding]:
+def case_findings(
+    case: Case, kubelet: KubeletFacts, evidence: tuple[Evidence, ...] = ()
+) -> Iterator[Finding]:
     """What admissions that went alike amount to; `evidence` are further lines on the same refusal."""
-    told = _Told(case, known, evidence)
+    of_case = _CaseFindings(case, kubelet, evidence)
     verdict = case.first.verdict
     if verdict is not None and verdict.code != "topology-affinity-error":
-        yield told.other_refusal()
+        yield of_case.other_refusal()
     elif verdict is not None:
-        yield from told.refused(certain=True)
+        yield from of_case.refused(certain=True)
     else:
-        yield from told.without_verdict()
+        yield from of_case.without_verdict()
 
 
-class _Told:
+class _CaseFindings:
     """One case, the part of it that decides, and the facts that all its findings share."""
 
-    def __init__(self, case: Case, known: Known, evidence: tuple[Evidence, ...]) -> None:
+    def __init__(self, case: Case, kubelet: KubeletFacts, evidence: tuple[Evidence, ...]) -> None:
         self.case = case
-        self.known = known
+        self.kubelet = kubelet
         self.admission: Admission = case.first
         self.part = _deciding(self.admission)
         self.evidence = (*log_evidence.of_admission(self.admission), *evidence)
-        nodes = known.numa_nodes or _widest(self.part)
-        old = known.old if known.version else (None if self.admission.structured else True)
+        nodes = kubelet.numa_nodes or _widest(self.part)
+        old = kubelet.old if kubelet.version else (None if self.admission.structured else True)
         # Which of several sets is closest is not in a log, so that such a merge cannot be done again.
         self.replay = (
             None
-            if known.closest
-            else merged_again(self.part, nodes, known.policy, old=old, more=not known.whole_machine)
+            if kubelet.closest
+            else merged_again(self.part, nodes, kubelet.policy, old=old, more=not kubelet.whole_machine)
         )
-        self.policy = known.policy or _only(self.replay)
+        self.policy = kubelet.policy or _only(self.replay)
 
     # What all findings share
 
@@ -62,13 +64,13 @@ class _Told:
     def facts(self, **more: Any) -> dict[str, Any]:
         part = self.part
         hints = {
-            resource: None if found is None else [shown(one) for one in found]
-            for resource, found in part.hints.items()
+            resource: None if listed is None else [shown(one) for one in listed]
+            for resource, listed in part.hints.items()
         }
         return {
             "container": part.container or None,
             "policy": self.policy or None,
-            "scope": self.known.scope or None,
+            "scope": self.kubelet.scope or None,
             "hints": hints or None,
             "merged": shown(part.merged) if part.merged else None,
             "requestedCpus": part.wanted,
@@ -88,12 +90,7 @@ class _Told:
         self, code: str, confidence: Confidence = "certain", variant: str = "", **facts: Any
     ) -> Finding:
         return finding(
-            code,
-            self.subject,
-            self.facts(**facts),
-            self.evidence,
-            confidence=confidence,
-            variant=variant,
+            code, self.subject, self.facts(**facts), self.evidence, confidence=confidence, variant=variant
         )
 
     # Refusals
@@ -112,7 +109,7 @@ class _Told:
         """The Topology Manager said no: which hints made it do so."""
         sure: Confidence = "certain" if certain else "likely"
         lists = {
-            resource: as_hints(found) for resource, found in self.part.hints.items() if found is not None
+            resource: as_hints(listed) for resource, listed in self.part.hints.items() if listed is not None
         }
         reason = {"reason": AFFINITY}
         accepted = {resource: self._accepted(hints) for resource, hints in lists.items()}
@@ -197,7 +194,7 @@ class _Told:
 
     def without_verdict(self) -> Iterator[Finding]:
         part = self.part
-        lists = {resource: as_hints(found) for resource, found in part.hints.items() if found is not None}
+        lists = {resource: as_hints(listed) for resource, listed in part.hints.items() if listed is not None}
         if part.merged is None:
             yield from self._wide_memory(lists)
         elif part.merged.mask is None and not part.admitted:
@@ -222,7 +219,7 @@ class _Told:
     def _unaligned(self, lists: Mapping[str, Hints]) -> Finding:
         mask = self.part.merged.mask if self.part.merged else 0
         admitted = self.part.admitted or bool(self.part.given)
-        spread = self.known.nodes_of(self.part.given) or nodes_of(mask)
+        spread = self.kubelet.nodes_of(self.part.given) or nodes_of(mask)
         return self._finding(
             "unaligned-under-best-effort",
             "certain" if admitted else "likely" if self.policy == "best-effort" else "possible",
@@ -233,7 +230,7 @@ class _Told:
     def _preferred(self, mask: int, lists: Mapping[str, Hints]) -> Iterator[Finding]:
         """A merge that was called preferred; kubelets before 1.24 said so although masks differed."""
         cpu = lists.get("cpu")
-        given = self.known.nodes_of(self.part.given)
+        given = self.kubelet.nodes_of(self.part.given)
         spilled = set(given) - set(nodes_of(mask))
         if spilled and cpu and len({one.bit_count() for one in cpu.preferred}) > 1:
             # Sets of several sizes are preferred under align-by-socket only, where any CPU of the socket will do.
@@ -252,8 +249,8 @@ class _Told:
             yield self._pinned()
 
     def _spread(self, spread: list[int], cpu: Hints | None) -> Finding:
-        per_node = self.known.cpus_per_node()
-        most = max(self.known.exclusive_per_node().values(), default=None)
+        per_node = self.kubelet.cpus_per_node()
+        most = max(self.kubelet.exclusive_per_node().values(), default=None)
         return self._finding(
             "cpu-spread-over-nodes-under-best-effort",
             requested=self.part.wanted,
@@ -263,17 +260,12 @@ class _Told:
             perNode=max(per_node.values(), default=None),
             most=most,
             reserved=max(per_node.values()) - most if most is not None and per_node else None,
-            policy=self.known.policy or "best-effort",
+            policy=self.kubelet.policy or "best-effort",
         )
 
     def _pinned(self) -> Finding:
-        where = self.known.nodes_of(self.part.given)
-        return self._finding(
-            "healthy",
-            variant="pinned",
-            requested=self.part.wanted,
-            nodes=where or None,
-        )
+        where = self.kubelet.nodes_of(self.part.given)
+        return self._finding("healthy", variant="pinned", requested=self.part.wanted, nodes=where or None)
 
 
 def _deciding(admission: Admission) -> Part:
@@ -310,17 +302,17 @@ def _took(admission: Admission) -> float | None:
 
 def _widest(part: Part) -> int:
     """At least so many NUMA nodes does the machine have."""
-    masks = [one.mask or 0 for found in part.hints.values() for one in found or ()]
+    masks = [one.mask or 0 for listed in part.hints.values() for one in listed or ()]
     masks.append(part.merged.mask or 0 if part.merged else 0)
     return max(mask.bit_length() for mask in masks)
 
 
-def _only(found: Replay | None) -> str:
-    return found.policies[0] if found and len(found.policies) == 1 else ""
+def _only(replay: Replay | None) -> str:
+    return replay.policies[0] if replay and len(replay.policies) == 1 else ""
 
 
-def _verdict_of(found: Replay | None) -> str | None:
-    return None if found is None else "confirmed" if found.confirmed else "disagrees"
+def _verdict_of(replay: Replay | None) -> str | None:
+    return None if replay is None else "confirmed" if replay.confirmed else "disagrees"
 
 
 def _any(masks: list[int]) -> int:
@@ -338,7 +330,7 @@ def _apart(accepted: Mapping[str, list[int]]) -> bool:
 
 def _blame(lists: Mapping[str, Hints]) -> list[dict[str, Any]]:
     """Each resource's part in it: `fits` one node, is `wide` on any machine of this kind, is `fragmented`, or fits `nowhere`."""
-    told = []
+    blame = []
     for resource, hints in lists.items():
         if not hints.masks:
             state = "nowhere"
@@ -347,5 +339,5 @@ def _blame(lists: Mapping[str, Hints]) -> list[dict[str, Any]]:
         else:
             state = "wide" if hints.preferred[0].bit_count() > 1 else "fits"
         masks = hints.preferred or hints.masks
-        told.append({"resource": resource, "state": state, "nodes": [nodes_of(mask) for mask in masks[:4]]})
-    return told
+        blame.append({"resource": resource, "state": state, "nodes": [nodes_of(mask) for mask in masks[:4]]})
+    return blame

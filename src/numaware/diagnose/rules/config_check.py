@@ -1,11 +1,11 @@
-"""A kubelet configuration on the test bench: what its rules look at, and how they report what they find."""
+"""What the rules on a kubelet configuration look at, and how they make findings: at the line of the field to blame."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from numaware.diagnose.evidence.source_text import Written
+from numaware.diagnose.evidence.source_text import SourceText
 from numaware.diagnose.finding import Confidence, Finding, Severity, Subject, finding
 from numaware.twin.config import KubeletConfig
 from numaware.twin.hardware import Hardware
@@ -13,11 +13,11 @@ from numaware.twin.kubelet_config import KubeletConfigFile
 from numaware.twin.rules import rules_for
 
 
-class Bench(NamedTuple):
+class ConfigCheck(NamedTuple):
     """One configuration, the text it came from, and the machine it is for, where that is known."""
 
     file: KubeletConfigFile
-    written: Written
+    source: SourceText
     subject: Subject
     hardware: Hardware | None = None
 
@@ -29,7 +29,7 @@ class Bench(NamedTuple):
     def minor(self) -> int:
         return rules_for(self.config.version).minor
 
-    def found(
+    def finding(
         self,
         code: str,
         facts: Mapping[str, Any],
@@ -43,7 +43,7 @@ class Bench(NamedTuple):
             code,
             self.subject,
             facts,
-            [self.written.field(*keys)] if keys else [self.written.whole()],
+            [self.source.field(*keys)] if keys else [self.source.whole()],
             confidence=confidence,
             severity=severity,
             variant=variant,

@@ -9,7 +9,7 @@ import msgspec
 
 from numaware.diagnose.evidence.attempts import Attempt
 from numaware.diagnose.evidence.bundle import Bundle, about
-from numaware.diagnose.evidence.kubelet_facts import Known, known_of
+from numaware.diagnose.evidence.kubelet_facts import KubeletFacts, kubelet_facts
 from numaware.diagnose.evidence.logs.journal import Case, NodeLog
 from numaware.diagnose.finding import CODES, Finding, Subject, finding, worst_first
 from numaware.diagnose.rules.admission import case_findings
@@ -28,24 +28,24 @@ _MOST_EVIDENCE = 20
 def findings(bundle: Bundle) -> list[Finding]:
     """Everything that was found, the worst first."""
     bundle.journal.close()
-    told = list(bundle.findings)
+    collected = list(bundle.findings)
     used: set[int] = set()
     for log in bundle.journal.nodes.values():
-        known = _known(bundle, log)
-        told += node_findings(log)
+        kubelet = _known(bundle, log)
+        collected += node_findings(log)
         for case in log.cases.values():
-            told += _case(bundle, case, known, used)
+            collected += _case(bundle, case, kubelet, used)
     rest = [attempt for attempt in bundle.attempts if id(attempt) not in used]
-    told += [with_twin(bundle, one) for one in _attempt_findings(rest)]
-    told += loop_findings(bundle.journal.cases(), bundle.attempts, bundle.journal.nodes.values())
-    told += _mismatches(bundle)
-    return _shortened(worst_first(_joined(told)))
+    collected += [with_twin(bundle, one) for one in _attempt_findings(rest)]
+    collected += loop_findings(bundle.journal.cases(), bundle.attempts, bundle.journal.nodes.values())
+    collected += _mismatches(bundle)
+    return _shortened(worst_first(_joined(collected)))
 
 
-def _known(bundle: Bundle, log: NodeLog) -> Known:
+def _known(bundle: Bundle, log: NodeLog) -> KubeletFacts:
     machine = about(bundle.machines, log.node)
     report = next((piece.content for piece in bundle.reports if piece.content.node == log.node), None)
-    return known_of(log, _settings(bundle, log.node), machine.content if machine else None, report)
+    return kubelet_facts(log, _settings(bundle, log.node), machine.content if machine else None, report)
 
 
 def _settings(bundle: Bundle, node: str) -> Settings | None:
@@ -55,15 +55,15 @@ def _settings(bundle: Bundle, node: str) -> Settings | None:
     }:
         ordered = sorted(bundle.settings, key=lambda piece: _are_flags(bundle, piece.file))
         return ordered[0].content.overridden(ordered[1].content)
-    found = about(bundle.settings, node)
-    return found.content if found else None
+    only = about(bundle.settings, node)
+    return only.content if only else None
 
 
 def _are_flags(bundle: Bundle, file: str) -> bool:
     return (file, "kubelet flags") in bundle.files
 
 
-def _case(bundle: Bundle, case: Case, known: Known, used: set[int]) -> Iterator[Finding]:
+def _case(bundle: Bundle, case: Case, kubelet: KubeletFacts, used: set[int]) -> Iterator[Finding]:
     """A case of a log with what events and statuses say of the same refusal."""
     evidence = []
     verdict = case.first.verdict
@@ -76,7 +76,7 @@ def _case(bundle: Bundle, case: Case, known: Known, used: set[int]) -> Iterator[
         ):
             used.add(id(attempt))
             evidence.append(attempt.evidence)
-    for one in case_findings(case, known, tuple(evidence[:3])):
+    for one in case_findings(case, kubelet, tuple(evidence[:3])):
         yield with_held(bundle, with_twin(bundle, one))
 
 
@@ -126,11 +126,11 @@ def _mismatches(bundle: Bundle) -> Iterator[Finding]:
             yield from mismatch_findings(state.checkpoint, piece.file, settings, where)
 
 
-def _joined(found: list[Finding]) -> list[Finding]:
+def _joined(findings: list[Finding]) -> list[Finding]:
     """What a log and a configuration say of the same start is told once, with both as evidence."""
     kept: list[Finding] = []
     at: dict[str, int] = {}
-    for one in found:
+    for one in findings:
         about_kubelet = one.subject.kind in ("Kubelet", "KubeletConfiguration") and CODES[one.code] == "error"
         earlier = at.get(one.code) if about_kubelet else None
         if earlier is None or kept[earlier].subject.kind == one.subject.kind:
@@ -152,6 +152,6 @@ def _joined(found: list[Finding]) -> list[Finding]:
     return kept
 
 
-def _shortened(found: list[Finding]) -> list[Finding]:
-    fine = [one for one in found if one.severity == "info"]
-    return [one for one in found if one.severity != "info"] + fine[:_MOST_FINE]
+def _shortened(findings: list[Finding]) -> list[Finding]:
+    fine = [one for one in findings if one.severity == "info"]
+    return [one for one in findings if one.severity != "info"] + fine[:_MOST_FINE]

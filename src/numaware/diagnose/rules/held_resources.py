@@ -14,11 +14,11 @@ from numaware.twin.state.device import DeviceCheckpoint
 _ADMITTED = ("unaligned-under-best-effort", "cpu-spread-over-nodes-under-best-effort", "aligned")
 
 
-def with_held(bundle: Bundle, found: Finding) -> Finding:
+def with_held(bundle: Bundle, admitted: Finding) -> Finding:
     """A finding about an admitted pod, with the CPUs and devices it was given; a pod that holds them was admitted."""
-    uid = found.subject.uid
-    if found.code not in _ADMITTED or not uid:
-        return found
+    uid = admitted.subject.uid
+    if admitted.code not in _ADMITTED or not uid:
+        return admitted
     facts: dict[str, Any] = {}
     files: list[str] = []
     for piece in bundle.states:
@@ -32,15 +32,15 @@ def with_held(bundle: Bundle, found: Finding) -> Finding:
                 files.append(piece.file)
                 facts["devices"] = devices
     if not facts:
-        return found
+        return admitted
     nodes = {int(node) for counts in facts.get("devices", {}).values() for node in counts if node != "-1"}
-    if nodes and found.code == "unaligned-under-best-effort":
-        facts["nodes"] = sorted(nodes | set(found.facts.get("nodes", ())))
+    if nodes and admitted.code == "unaligned-under-best-effort":
+        facts["nodes"] = sorted(nodes | set(admitted.facts.get("nodes", ())))
     return msgspec.structs.replace(
-        found,
+        admitted,
         confidence="certain",
-        facts={**facts, **found.facts, **({"nodes": facts["nodes"]} if "nodes" in facts else {})},
-        evidence=(*found.evidence, *(Evidence(file) for file in files)),
+        facts={**facts, **admitted.facts, **({"nodes": facts["nodes"]} if "nodes" in facts else {})},
+        evidence=(*admitted.evidence, *(Evidence(file) for file in files)),
     )
 
 

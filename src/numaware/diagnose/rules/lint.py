@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from numaware.diagnose.evidence.source_text import Written
+from numaware.diagnose.evidence.source_text import SourceText
 from numaware.diagnose.finding import Finding, Subject, finding, worst_first
-from numaware.diagnose.rules.config_check import Bench
+from numaware.diagnose.rules.config_check import ConfigCheck
 from numaware.diagnose.rules.kubelet_config import kubelet_findings
 from numaware.diagnose.rules.manifests import pod_findings, problem_findings
 from numaware.diagnose.rules.node_kinds import NodeKind, fitting_findings
@@ -78,23 +78,23 @@ def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
     marks = list(_marks(data, source))
     data = _without_marks(data, source) if marks else data
     try:
-        found = documents(data, source)
+        parsed = documents(data, source)
     except InputError:
         if not _FLAG.search(data):
             raise
-        found = []
-    if _FLAG.search(data) and not any(node.mapping for node in found):
+        parsed = []
+    if _FLAG.search(data) and not any(node.mapping for node in parsed):
         return Linted("kubelet flags", findings_of_kubelet_flags(data, source, world))
-    written = Written(data, source)
-    pods = manifest.scan_documents(found, source)
-    config, about = _config_findings(found, written, world)
+    source_text = SourceText(data, source)
+    pods = manifest.scan_documents(parsed, source)
+    config, about = _config_findings(parsed, source_text, world)
     has_config = config is not None or bool(about)
     findings = [*marks, *about]
     has_pods = bool(pods.workloads or pods.problems)
     if has_pods:
-        findings += _pod_findings(pods, written, world)
+        findings += _pod_findings(pods, source_text, world)
     if not has_config and not has_pods:
-        findings += islice(_misplaced(found, written), _MOST_MISPLACED)
+        findings += islice(_misplaced(parsed, source_text), _MOST_MISPLACED)
     kind: Kind = "other"
     if has_config:
         kind = "manifest and kubelet configuration" if has_pods else "kubelet configuration"
@@ -105,54 +105,55 @@ def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
 
 def findings_of_kubelet_flags(data: bytes, source: str, world: World = FILE_ALONE) -> list[Finding]:
     """All about the kubelet's flags in a text: kubelet.env, a systemd unit, a command line."""
-    written = Written(data, source)
+    source_text = SourceText(data, source)
     subject = Subject("Kubelet", name=source)
     try:
         settings = kubelet_flags.read(data.decode(errors="replace"), source)
     except InputError as error:
-        return [_refused(subject, written, error)]
+        return [_refused(subject, source_text, error)]
     file = kubelet_config.of_settings(settings, world.version)
     # Flags are laid over a file that may say the rest.
     file = msgspec.structs.replace(file, laid_over=True)
-    return worst_first(kubelet_findings(Bench(file, written, subject, world.hardware)))
+    return worst_first(kubelet_findings(ConfigCheck(file, source_text, subject, world.hardware)))
 
 
 # Kubelet configurations
 
 
 def _config_findings(
-    found: list[Node], written: Written, world: World
+    parsed: list[Node], source_text: SourceText, world: World
 ) -> tuple[KubeletConfigFile | None, list[Finding]]:
     """The configuration, unless the kubelet cannot even decode it, and what is wrong with it; neither if there is none."""
-    source = written.file
-    names = [node.get("metadata", "name").text or "" for node in found]
+    source = source_text.file
+    names = [node.get("metadata", "name").text or "" for node in parsed]
     subject = Subject("KubeletConfiguration", name=printable(next(filter(None, names), source), 160))
     try:
-        file = kubelet_config.of_documents(found, source, world.version)
+        file = kubelet_config.of_documents(parsed, source, world.version)
+    except kubelet_config.NoConfigurationError:
+        return None, []
     except InputError as error:
-        none = error.problem == kubelet_config.NO_CONFIGURATION
-        return None, [] if none else [_refused(subject, written, error)]
-    return file, kubelet_findings(Bench(file, written, subject, world.hardware))
+        return None, [_refused(subject, source_text, error)]
+    return file, kubelet_findings(ConfigCheck(file, source_text, subject, world.hardware))
 
 
-def _refused(subject: Subject, written: Written, error: InputError) -> Finding:
+def _refused(subject: Subject, source_text: SourceText, error: InputError) -> Finding:
     """A value that the kubelet's decoder does not take, at the line that the error names."""
     place = _PLACE.search(error.source)
     line = int(place["line"]) + int(place["block"] or 0) if place else 0
-    text = written.lines[line - 1].strip() if 0 < line <= len(written.lines) else ""
+    text = source_text.lines[line - 1].strip() if 0 < line <= len(source_text.lines) else ""
     field = text.partition(":")[0].strip("\"'- ")
     facts = {
         "path": printable(field, 80) or error.source,
         "message": printable(error.problem, 600),
         "fix": printable(error.hint, 200) or None,
     }
-    evidence = [written.at(line)] if line else [written.whole()]
+    evidence = [source_text.at(line)] if line else [source_text.whole()]
     return finding("kubelet-configuration-invalid", subject, facts, evidence)
 
 
-def _misplaced(found: list[Node], written: Written) -> Iterator[Finding]:
+def _misplaced(parsed: list[Node], source_text: SourceText) -> Iterator[Finding]:
     """Settings of the managers in a file that no kubelet reads."""
-    for node in found:
+    for node in parsed:
         if node.get("kind").value is not None or node.get("apiVersion").value is not None:
             continue
         for key, child in node.mapping.items():
@@ -160,16 +161,16 @@ def _misplaced(found: list[Node], written: Written) -> Iterator[Finding]:
             if settings:
                 values = {name: child.get(name) for name in settings}
                 facts = {
-                    "file": written.file,
+                    "file": source_text.file,
                     "under": printable(key, 80),
                     "settings": settings,
                     "yaml": "\n".join(
                         f"{name}: {printable(value.text, 80)}" for name, value in values.items() if value.text
                     ),
                 }
-                evidence = [written.field(key, name) for name in settings]
+                evidence = [source_text.field(key, name) for name in settings]
                 yield finding(
-                    "not-a-kubelet-configuration", Subject("File", name=written.file), facts, evidence
+                    "not-a-kubelet-configuration", Subject("File", name=source_text.file), facts, evidence
                 )
 
 
@@ -177,11 +178,11 @@ def _marks(data: bytes, source: str) -> Iterator[Finding]:
     """Marks of a manual, which are no part of the file."""
     if not any(name.encode() in data for name in (*_TELLING, "kubeletConfig", "containers")):
         return
-    written = Written(data, source)
-    found = {number: line.split()[-1] for number, line in enumerate(written.lines, 1) if _is_marked(line)}
-    if found:
-        evidence = [written.at(line, mark) for line, mark in islice(found.items(), 8)]
-        facts = {"lines": list(found)[:100], "marks": sorted({mark[:40] for mark in found.values()})[:5]}
+    source_text = SourceText(data, source)
+    marks = {number: line.split()[-1] for number, line in enumerate(source_text.lines, 1) if _is_marked(line)}
+    if marks:
+        evidence = [source_text.at(line, mark) for line, mark in islice(marks.items(), 8)]
+        facts = {"lines": list(marks)[:100], "marks": sorted({mark[:40] for mark in marks.values()})[:5]}
         yield finding("marks-of-a-manual", Subject("File", name=source), facts, evidence)
 
 
@@ -193,17 +194,17 @@ def _is_marked(line: str) -> bool:
 
 
 def _without_marks(data: bytes, source: str) -> bytes:
-    lines = Written(data, source).lines
+    lines = SourceText(data, source).lines
     return "\n".join(_MARK.sub("", line) if _is_marked(line) else line for line in lines).encode()
 
 
 # Manifests
 
 
-def _pod_findings(found: manifest.Manifest, written: Written, world: World) -> list[Finding]:
-    findings = [*problem_findings(found.problems, written)]
-    for workload in found.workloads:
-        findings += pod_findings(workload, written)
+def _pod_findings(pods: manifest.Manifest, source_text: SourceText, world: World) -> list[Finding]:
+    findings = [*problem_findings(pods.problems, source_text)]
+    for workload in pods.workloads:
+        findings += pod_findings(workload, source_text)
         if world.nodes:
-            findings += fitting_findings(workload, written, world.cluster, world.nodes)
+            findings += fitting_findings(workload, source_text, world.cluster, world.nodes)
     return findings

@@ -15,9 +15,8 @@ from numaware.diagnose.evidence.attempts import Attempt
 from numaware.diagnose.evidence.logs.journal import Arrivals, Case, NodeLog, stem
 from numaware.diagnose.evidence.logs.seen import PodName
 from numaware.diagnose.finding import Evidence, Finding, Message, Subject, finding
+from numaware.diagnose.rules import storms
 
-# As many pods of generated names may be one controller's replicas, each refused once.
-_FEWEST_GENERATED = 3
 _MOST_UIDS = 4_096
 _YEAR = 366 * 86_400
 _ORDINAL = re.compile(r"(.+)-\d{1,6}\Z")
@@ -134,9 +133,11 @@ def _witness(loop: Loop, seen: Arrivals, *, only_last: bool = False) -> None:
 
 
 def _is_loop(loop: Loop) -> bool:
-    if loop.replaced:
-        return True
-    return loop.count >= (_FEWEST_GENERATED if loop.generated else 2)
+    """A pod of the same name that came again proves a loop; fewer pods of generated names than make a storm do not.
+
+    They may be one controller's replicas, each refused once. Times do not count: a log may tell none.
+    """
+    return loop.replaced > 0 or loop.count >= (storms.LEAST if loop.generated else 2)
 
 
 def _finding(loop: Loop) -> Finding:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from numaware.diagnose.evidence.source_text import Written
+from numaware.diagnose.evidence.source_text import SourceText
 from numaware.diagnose.finding import Evidence, Finding, Message, Severity, Subject, finding
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
@@ -20,7 +20,6 @@ from numaware.workload.problem import Problem
 from numaware.workload.qos import qos_class
 from numaware.workload.requirements import is_extended
 
-_DID_YOU_MEAN = re.compile(r"did you mean (.+)\?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME = 253
 _NEAR = 300
@@ -34,46 +33,46 @@ def subject_of(workload: Workload) -> Subject:
     return Subject(workload.kind, workload.namespace, printable(name, 160))
 
 
-def problem_findings(problems: tuple[Problem, ...], written: Written) -> Iterator[Finding]:
+def problem_findings(problems: tuple[Problem, ...], source: SourceText) -> Iterator[Finding]:
     """What the API server refuses, and the fields that it drops without a word."""
-    subject = Subject("File", name=written.file)
+    subject = Subject("File", name=source.file)
     for problem in problems[:_MOST]:
-        if _is_filled_in_later(written, problem.line):
+        if _is_filled_in_later(source, problem.line):
             continue
         facts: dict[str, Any] = {"path": problem.path, "message": problem.text}
-        where = [written.at(problem.line)]
-        near = _DID_YOU_MEAN.search(problem.text)
-        if problem.severity == "error" or "is not a name the API server takes" in problem.text:
+        where = [source.at(problem.line)]
+        if problem.severity == "error" or problem.code == "bad-name":
             yield finding("manifest-invalid", subject, facts, where)
-        elif near:
-            yield finding("ignored-field", subject, {**facts, "near": near[1]}, where, variant="manifest")
-        elif "fractional byte value" in problem.text:
+        elif problem.near:
+            facts["near"] = problem.near
+            yield finding("ignored-field", subject, facts, where, variant="manifest")
+        elif problem.code == "fraction-of-a-byte":
             yield finding("memory-in-fractions-of-a-byte", subject, facts, where)
 
 
-def _is_filled_in_later(written: Written, line: int) -> bool:
+def _is_filled_in_later(source: SourceText, line: int) -> bool:
     """Whether the line is a template's: what stands there is not what the API server will see."""
-    text = written.lines[line - 1] if 0 < line <= len(written.lines) else ""
+    text = source.lines[line - 1] if 0 < line <= len(source.lines) else ""
     return "${" in text or "{{" in text
 
 
-def pod_findings(workload: Workload, written: Written) -> Iterator[Finding]:
+def pod_findings(workload: Workload, source: SourceText) -> Iterator[Finding]:
     """All about the pods of one template."""
-    yield from _name(workload, written)
+    yield from _name(workload, source)
     pod = workload.pod
     qos = qos_class(pod)
     if qos != "Guaranteed":
-        yield _not_guaranteed(workload, written, qos)
+        yield _not_guaranteed(workload, source, qos)
     elif pod.pod_level:
         subject = subject_of(workload)
-        place = [written.at(workload.line_of(f"{workload.spec_path}.resources"))]
+        place = [source.at(workload.line_of(f"{workload.spec_path}.resources"))]
         yield finding("pod-level-resources-not-pinned", subject, {"qos": qos}, place)
     else:
-        yield from _fractional(workload, written)
-    yield from _larger_init(workload, written)
+        yield from _fractional(workload, source)
+    yield from _larger_init(workload, source)
 
 
-def _name(workload: Workload, written: Written) -> Iterator[Finding]:
+def _name(workload: Workload, source: SourceText) -> Iterator[Finding]:
     if workload.name == "unnamed" or (
         len(workload.name) <= _LONGEST_NAME and _SUBDOMAIN.fullmatch(workload.name.rstrip("-"))
     ):
@@ -83,23 +82,23 @@ def _name(workload: Workload, written: Written) -> Iterator[Finding]:
         "message": f'Invalid value: "{printable(workload.name, 80)}": a lowercase RFC 1123 subdomain must consist of '
         "lower case letters, digits, '-' and '.', and start and end with a letter or digit",
     }
-    yield finding("manifest-invalid", subject_of(workload), facts, [_name_line(workload, written)])
+    yield finding("manifest-invalid", subject_of(workload), facts, [_name_line(workload, source)])
 
 
-def _name_line(workload: Workload, written: Written) -> Evidence:
+def _name_line(workload: Workload, source: SourceText) -> Evidence:
     """The line of the name, which stands near the spec, before or after it."""
     spec = workload.line_of(workload.spec_path)
-    for number in range(max(1, spec - _NEAR), min(len(written.lines), spec + _NEAR) + 1):
-        line = written.lines[number - 1]
+    for number in range(max(1, spec - _NEAR), min(len(source.lines), spec + _NEAR) + 1):
+        line = source.lines[number - 1]
         if workload.name in line and "ame" in line:
-            return written.at(number, workload.name)
-    return written.at(spec)
+            return source.at(number, workload.name)
+    return source.at(spec)
 
 
 # Guaranteed or not
 
 
-def _not_guaranteed(workload: Workload, written: Written, qos: str) -> Finding:
+def _not_guaranteed(workload: Workload, source: SourceText, qos: str) -> Finding:
     pod = workload.pod
     gaps = list(_gaps(workload))
     missing = [{"container": name, "missing": what} for name, what, _, _ in gaps[:_MOST]]
@@ -110,13 +109,13 @@ def _not_guaranteed(workload: Workload, written: Written, qos: str) -> Finding:
         "yaml": _guaranteed_yaml(pod),
     }
     evidence = [
-        written.at(line, key=resource, label=what)
+        source.at(line, key=resource, label=what)
         for _, what, line, resource in sorted(gaps[:4], key=lambda gap: gap[2])
         if line
     ]
     severity: Severity = "warning" if workload.topology_policy or _wants_its_own(pod) else "info"
     return finding(
-        "not-guaranteed", subject_of(workload), facts, evidence or [written.whole()], severity=severity
+        "not-guaranteed", subject_of(workload), facts, evidence or [source.whole()], severity=severity
     )
 
 
@@ -134,7 +133,10 @@ def _gaps(workload: Workload) -> Iterator[tuple[str, Message, int, str]]:
                     yield container.name, Message("gap-no-limit", {"resource": resource}), around, ""
                 elif request != limit:
                     line = workload.line_of(f"{path}.resources.requests[{resource}]") or around
-                    amounts = {"request": _told(resource, request), "limit": _told(resource, limit)}
+                    amounts = {
+                        "request": _quantity_text(resource, request),
+                        "limit": _quantity_text(resource, limit),
+                    }
                     what = Message("gap-below", {"resource": resource, **amounts})
                     yield container.name, what, line, resource
 
@@ -160,7 +162,7 @@ def _guaranteed_yaml(pod: Pod) -> str:
     container = next((one for one in pod.in_order if not _is_guaranteed(one)), pod.containers[0])
     cpu = max(amount(container.requests, "cpu"), amount(container.limits, "cpu"))
     memory = max(amount(container.requests, "memory"), amount(container.limits, "memory"))
-    lines = [f'cpu: "{units(cpu) or 1}"', f"memory: {_told('memory', memory) if memory else '1Gi'}"]
+    lines = [f'cpu: "{units(cpu) or 1}"', f"memory: {_quantity_text('memory', memory) if memory else '1Gi'}"]
     both = "\n".join(
         f"    {field}:\n" + "\n".join(f"      {line}" for line in lines) for field in ("requests", "limits")
     )
@@ -174,21 +176,21 @@ def _is_guaranteed(container: Container) -> bool:
     )
 
 
-def _fractional(workload: Workload, written: Written) -> Iterator[Finding]:
+def _fractional(workload: Workload, source: SourceText) -> Iterator[Finding]:
     """In a Guaranteed pod, the containers that run on the shared CPUs all the same."""
     pod = workload.pod
-    found = 0
+    count = 0
     for field, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
         for index, container in enumerate(containers):
             cpu = milli(amount(container.requests, "cpu"))
-            if cpu % 1000 == 0 or found == _MOST:
+            if cpu % 1000 == 0 or count == _MOST:
                 continue
-            found += 1
+            count += 1
             path = f"{workload.spec_path}.{field}[{index}].resources"
             line = workload.line_of(f"{path}.requests[cpu]") or workload.line_of(f"{path}.limits[cpu]")
             facts = {
                 "container": container.name,
-                "cpu": _told("cpu", amount(container.requests, "cpu")),
+                "cpu": _quantity_text("cpu", amount(container.requests, "cpu")),
                 "whole": -(-cpu // 1000),
                 "milliCpu": cpu,
             }
@@ -197,14 +199,14 @@ def _fractional(workload: Workload, written: Written) -> Iterator[Finding]:
                 "fractional-cpu-not-pinned",
                 subject_of(workload),
                 facts,
-                [written.at(line or workload.line_of(path), key="cpu", label=label)],
+                [source.at(line or workload.line_of(path), key="cpu", label=label)],
             )
 
 
 # Init containers
 
 
-def _larger_init(workload: Workload, written: Written) -> Iterator[Finding]:
+def _larger_init(workload: Workload, source: SourceText) -> Iterator[Finding]:
     """Init containers that ask for more than all that runs after them."""
     pod = workload.pod
     pinned = qos_class(pod) == "Guaranteed" and not pod.pod_level
@@ -223,18 +225,18 @@ def _larger_init(workload: Workload, written: Written) -> Iterator[Finding]:
             facts = {
                 "init": init.name,
                 "resource": resource,
-                "initAmount": _told(resource, nano),
-                "appAmount": _told(resource, later),
+                "initAmount": _quantity_text(resource, nano),
+                "appAmount": _quantity_text(resource, later),
             }
             yield finding(
                 "init-larger-than-app",
                 subject_of(workload),
                 facts,
-                [written.at(line or workload.line_of(path), key=resource)],
+                [source.at(line or workload.line_of(path), key=resource)],
                 variant="" if pinned else "shared",
             )
 
 
-def _told(resource: str, nano: int) -> str:
+def _quantity_text(resource: str, nano: int) -> str:
     """An amount as it would be written in a manifest."""
     return str(Quantity(nano, "binary" if is_memory(resource) else "decimal"))

@@ -32,16 +32,16 @@ def replay(
     `nodes` is how many NUMA nodes the machine has; with `more` there may be others, of which the log does not speak
     (memory without CPUs). `old` says whether the kubelet is older than 1.24, None if unknown.
     """
-    found = _replay(part, nodes, policy, old)
-    if more and found is not None and not found.confirmed:
+    replayed = _replay(part, nodes, policy, old)
+    if more and replayed is not None and not replayed.confirmed:
         # All that counts of others is that they are there: one stands for all.
         larger = _replay(part, nodes + 1, policy, old)
-        return larger if larger is not None and larger.confirmed else found
-    return found
+        return larger if larger is not None and larger.confirmed else replayed
+    return replayed
 
 
 def _replay(part: Part, nodes: int, policy: str, old: bool | None) -> Replay | None:
-    lists = [None if found is None else as_hints(found) for found in part.hints.values()]
+    lists = [None if listed is None else as_hints(listed) for listed in part.hints.values()]
     if part.merged is None or not lists or not 0 < nodes <= _MOST_NODES:
         return None
     full = (1 << nodes) - 1
@@ -79,13 +79,13 @@ def _single(lists: list[Hints | None], full: int, equal_masks: bool) -> Hint:
     ]
     if any(hints is not None and not hints.masks for hints in kept):
         return Hint(None, preferred=False)
-    found = merge(kept, full, narrower, equal_masks=equal_masks)
-    return Hint(None, found.preferred) if found.mask == full or not found.preferred else found
+    merged = merge(kept, full, narrower, equal_masks=equal_masks)
+    return Hint(None, merged.preferred) if merged.mask == full or not merged.preferred else merged
 
 
-def as_hints(found: list[Hint]) -> Hints:
+def as_hints(listed: list[Hint]) -> Hints:
     """A logged list as the twin keeps one; entries without nodes say nothing about nodes."""
-    masks = [one.mask for one in found if one.mask]
+    masks = [one.mask for one in listed if one.mask]
     order = sorted(set(masks), key=lambda mask: (mask.bit_count(), masks.index(mask)))
-    preferred = {one.mask for one in found if one.mask and one.preferred}
+    preferred = {one.mask for one in listed if one.mask and one.preferred}
     return Hints(order, [mask for mask in order if mask in preferred])

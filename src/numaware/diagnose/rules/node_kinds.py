@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from numaware.diagnose.evidence.source_text import Written
-from numaware.diagnose.explain.capacity import zones
+from numaware.diagnose.evidence.source_text import SourceText
 from numaware.diagnose.explain.caveats import beyond_the_node
 from numaware.diagnose.explain.change import Change
 from numaware.diagnose.explain.explanation import Explanation, explain
 from numaware.diagnose.finding import Finding, Message, finding
 from numaware.diagnose.rules.manifests import subject_of
 from numaware.diagnose.texts import Words
+from numaware.twin.account import account
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Merge, Node
 from numaware.workload.demand import demand, is_memory
@@ -39,15 +39,15 @@ class NodeKind(NamedTuple):
 
 def kinds_of(nodes: Sequence[tuple[str, Node]]) -> tuple[NodeKind, ...]:
     """Empty nodes sorted into kinds, in the order in which they first come."""
-    found: dict[int, NodeKind] = {}
+    kinds: dict[int, NodeKind] = {}
     for name, node in nodes:
-        known = found.get(id(node.kubelet))
-        found[id(node.kubelet)] = known._replace(number=known.number + 1) if known else NodeKind(name, node)
-    return tuple(found.values())
+        known = kinds.get(id(node.kubelet))
+        kinds[id(node.kubelet)] = known._replace(number=known.number + 1) if known else NodeKind(name, node)
+    return tuple(kinds.values())
 
 
 def fitting_findings(
-    workload: Workload, written: Written, cluster: str, kinds: Sequence[NodeKind]
+    workload: Workload, source: SourceText, cluster: str, kinds: Sequence[NodeKind]
 ) -> Iterator[Finding]:
     """Whether these pods can ever run, and how badly the memory they ask for sits."""
     refusals: list[_Refusal] = []
@@ -57,9 +57,9 @@ def fitting_findings(
             break
         refusals.append(refusal)
     else:
-        yield _never_fits(workload, written, cluster, refusals)
-    yield from _wide_memory(workload, written, kinds)
-    yield from _devices_without_topology(workload, written, kinds)
+        yield _never_fits(workload, source, cluster, refusals)
+    yield from _wide_memory(workload, source, kinds)
+    yield from _devices_without_topology(workload, source, kinds)
 
 
 class _Refusal(NamedTuple):
@@ -74,14 +74,16 @@ def _refusal(workload: Workload, kind: NodeKind) -> _Refusal | None:
     beyond = tuple(beyond_the_node(kind.node, workload.pod))
     if beyond:
         return _Refusal(kind, "beyond the node", beyond, ())
-    told: Explanation = explain(kind.name, kind.node, workload.pod)
-    if told.admitted:
+    explained: Explanation = explain(kind.name, kind.node, workload.pod)
+    if explained.admitted:
         return None
-    why: tuple[Words, ...] = tuple(cause.text for cause in told.why) or (told.message,)
-    return _Refusal(kind, told.reason, why, told.changes)
+    why: tuple[Words, ...] = tuple(cause.text for cause in explained.why) or (explained.message,)
+    return _Refusal(kind, explained.reason, why, explained.changes)
 
 
-def _never_fits(workload: Workload, written: Written, cluster: str, refusals: Sequence[_Refusal]) -> Finding:
+def _never_fits(
+    workload: Workload, source: SourceText, cluster: str, refusals: Sequence[_Refusal]
+) -> Finding:
     kinds = [
         {"node": one.kind.name, "count": one.kind.number, "reason": one.reason, "why": list(one.why)}
         for one in refusals[:_MOST]
@@ -104,26 +106,26 @@ def _never_fits(workload: Workload, written: Written, cluster: str, refusals: Se
         "remedy": remedies[0] if remedies else None,
         "others": Message("lines", {"lines": remedies[1:]}) if remedies[1:] else None,
     }
-    evidence = [written.at(line, key="cpu") for line in _request_lines(workload)]
-    return finding("never-fits", subject_of(workload), facts, evidence or [written.whole()])
+    evidence = [source.at(line, key="cpu") for line in _request_lines(workload)]
+    return finding("never-fits", subject_of(workload), facts, evidence or [source.whole()])
 
 
 def _request_lines(workload: Workload) -> list[int]:
     """Where the resources of the first containers stand."""
     paths = [f"{workload.spec_path}.containers[{index}].resources" for index in range(3)]
-    found = [
+    lines = [
         workload.line_of(f"{path}.limits[cpu]")
         or workload.line_of(f"{path}.limits")
         or workload.line_of(path)
         for path in paths
     ]
-    return [line for line in found if line]
+    return [line for line in lines if line]
 
 
 # Memory that no single NUMA node can hold
 
 
-def _wide_memory(workload: Workload, written: Written, kinds: Sequence[NodeKind]) -> Iterator[Finding]:
+def _wide_memory(workload: Workload, source: SourceText, kinds: Sequence[NodeKind]) -> Iterator[Finding]:
     """Told once per pod, for the first kind where it is so, if it is so on every kind that aligns memory."""
     strict = [
         kind
@@ -131,7 +133,7 @@ def _wide_memory(workload: Workload, written: Written, kinds: Sequence[NodeKind]
         if kind.node.kubelet.memory
         and kind.node.kubelet.config.topology_policy in ("restricted", "single-numa-node")
     ]
-    wide = [found for kind in strict if (found := _width(workload, kind))]
+    wide = [width for kind in strict if (width := _width(workload, kind))]
     if not wide or len(wide) < len(strict):
         return
     facts = wide[0]
@@ -143,7 +145,7 @@ def _wide_memory(workload: Workload, written: Written, kinds: Sequence[NodeKind]
         "memory-needs-two-nodes",
         subject_of(workload),
         facts,
-        [written.at(line or workload.line_of(path), key=str(resource))],
+        [source.at(line or workload.line_of(path), key=str(resource))],
         variant="spans" if facts["admitted"] else "refused",
         severity="warning" if facts["admitted"] else "error",
     )
@@ -174,7 +176,7 @@ def _width(workload: Workload, kind: NodeKind) -> dict[str, Any] | None:
                     continue
                 wanted = demand(workload.pod).containers
                 asked = sum(dict(one.memory).get(resource, 0) for one in wanted if one.name == container)
-                most = max((zone.most for zone in zones(node, resource)), default=0)
+                most = max((part.counted for part in account(node, resource)), default=0)
                 return {
                     "container": container,
                     "resource": resource,
@@ -198,7 +200,7 @@ def _largest(workload: Workload, resource: str) -> str:
 
 
 def _devices_without_topology(
-    workload: Workload, written: Written, kinds: Sequence[NodeKind]
+    workload: Workload, source: SourceText, kinds: Sequence[NodeKind]
 ) -> Iterator[Finding]:
     """Kinds of nodes whose device plugin does not say where its devices are, so that nothing is aligned with them."""
     asked = {name for name, _ in demand(workload.pod).devices if not is_memory(name) and name != "cpu"}
@@ -219,5 +221,5 @@ def _devices_without_topology(
             facts = {"resource": name, "nodes": [kind.name for kind in blind[:_MOST]]}
             ends = f".resources.limits[{name}]"
             line = next((line for path, line in workload.lines if path.endswith(ends)), 0)
-            evidence = [written.at(line, key=name) if line else written.whole()]
+            evidence = [source.at(line, key=name) if line else source.whole()]
             yield finding("devices-without-topology", subject_of(workload), facts, evidence)

@@ -30,29 +30,29 @@ _REASONS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionEr
 _MOST_CHANGES = 3
 
 
-def with_twin(bundle: Bundle, found: Finding) -> Finding:
+def with_twin(bundle: Bundle, refusal: Finding) -> Finding:
     """The finding with what the pod asks for, and what the twin says, where the evidence is enough for that."""
-    if found.subject.kind != "Pod" or not found.subject.name:
-        return found
-    piece = _workload(bundle, found)
+    if refusal.subject.kind != "Pod" or not refusal.subject.name:
+        return refusal
+    piece = _workload(bundle, refusal)
     if piece is None:
-        return found
-    facts: dict[str, Any] = {**found.facts, "requests": _requests(piece.content.pod)}
-    evidence = (*found.evidence, Evidence(piece.file))
-    if found.facts.get("reason") in _REASONS:
-        said = _ask(bundle, found.subject.node, piece.content)
+        return refusal
+    facts: dict[str, Any] = {**refusal.facts, "requests": _requests(piece.content.pod)}
+    evidence = (*refusal.evidence, Evidence(piece.file))
+    if refusal.facts.get("reason") in _REASONS:
+        said = _ask(bundle, refusal.subject.node, piece.content)
         if said is not None:
-            facts |= _compared(said, str(found.facts["reason"]))
-        found = with_report(bundle, found, piece.content.pod)
-        facts = {**facts, **found.facts}
-        evidence = (*found.evidence, Evidence(piece.file))
+            facts |= _compared(said, str(refusal.facts["reason"]))
+        refusal = with_report(bundle, refusal, piece.content.pod)
+        facts = {**facts, **refusal.facts}
+        evidence = (*refusal.evidence, Evidence(piece.file))
     known = {name: value for name, value in facts.items() if value is not None}
-    return msgspec.structs.replace(found, facts=known, evidence=evidence)
+    return msgspec.structs.replace(refusal, facts=known, evidence=evidence)
 
 
-def _workload(bundle: Bundle, found: Finding) -> Piece[Workload] | None:
+def _workload(bundle: Bundle, refusal: Finding) -> Piece[Workload] | None:
     """The manifest of the pod: of the pod itself, or of the controller whose name the pod's begins with."""
-    subject = found.subject
+    subject = refusal.subject
     for piece in bundle.workloads:
         workload = piece.content
         if subject.namespace and workload.namespace not in (subject.namespace, "default"):

@@ -7,19 +7,19 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
 from numaware.diagnose.finding import Finding, Message
-from numaware.diagnose.texts.template import MissingFactError, Specs, fill
-from numaware.diagnose.texts.text import Text
+from numaware.diagnose.reason import Reason
+from numaware.diagnose.texts.template import MissingFactError, Specs, Text, fill
 
 Lang = Literal["en", "zh"]
 LANGUAGES: tuple[Lang, ...] = get_args(Lang)
 
 # A sentence of ours, or a quote: what a kubelet or a scheduler said stays in its own words.
-Words = Message | str
+Words = Message | Reason | str
 
 _MODULES: dict[Lang, str] = {"en": "english", "zh": "chinese"}
 
 
-class Told(NamedTuple):
+class FindingText(NamedTuple):
     """A finding in words."""
 
     title: str
@@ -30,17 +30,18 @@ class Told(NamedTuple):
 class _Language(Protocol):
     TEXTS: Mapping[str, Text]  # code, or code/variant
     LABELS: Mapping[str, str]  # what stands beneath a marked line, and the fixed words of the renderers
+    REASONS: Mapping[str, str]  # by the code of a reason
     SPECS: Specs
 
 
-def told(finding: Finding, lang: Lang = "en") -> Told:
+def finding_text(finding: Finding, lang: Lang = "en") -> FindingText:
     """The finding in a language; what a language does not have yet is told in English."""
     variant = f"{finding.code}/{finding.variant}"
     key = variant if variant in _language("en").TEXTS else finding.code
     language = _language(lang) if key in _language(lang).TEXTS else _language("en")
     text = language.TEXTS[key]
     facts = {"who": label("a-pod", lang), **worded(_with_subject(finding), lang)}
-    return Told(
+    return FindingText(
         _filled(text.title, facts, language.SPECS),
         _filled(text.cause, facts, language.SPECS),
         tuple(_known(text.fix, facts, language.SPECS)),
@@ -58,15 +59,21 @@ def label(message: Message | str, lang: Lang = "en") -> str:
 
 
 def say(words: Words, lang: Lang = "en") -> str:
-    """A message in a language; what somebody else said is quoted as it is."""
-    return words if isinstance(words, str) else label(words, lang)
+    """A message or a reason in a language; what somebody else said is quoted as it is."""
+    match words:
+        case str():
+            return words
+        case Reason():
+            language = _language(lang)
+            return fill(language.REASONS[words.code], worded(words.named_facts, lang), language.SPECS)
+    return label(words, lang)
 
 
 def worded(value: Any, lang: Lang = "en") -> Any:
-    """Facts as plain JSON values: every message among them is told."""
+    """Facts as plain JSON values: every message and reason among them is told."""
     match value:
-        case Message():
-            return label(value, lang)
+        case Message() | Reason():
+            return say(value, lang)
         case dict():
             return {key: worded(one, lang) for key, one in value.items()}
         case list() | tuple():

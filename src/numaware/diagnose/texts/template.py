@@ -10,11 +10,27 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 Specs = Mapping[str, Callable[[Any], str]]
 
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
+
+
+class Text(NamedTuple):
+    """The templates of one code: a headline, the cause in plain words, and what to do, best first.
+
+    A fix that needs a fact the finding lacks is not shown.
+    """
+
+    title: str
+    cause: str
+    fix: tuple[str, ...] = ()
+
+
+def text(title: str, cause: str, *fix: str) -> Text:
+    """One row of a language's table."""
+    return Text(title, cause, fix)
 
 
 class MissingFactError(LookupError):

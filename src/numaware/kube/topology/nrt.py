@@ -1,58 +1,60 @@
-"""NodeResourceTopology objects (topology.node.k8s.io), as every publisher of them writes them.
+"""NodeResourceTopology objects of a live cluster, as every publisher of them writes them, into reports.
 
-An object holds zones with resources, and attributes; v1alpha1 had a list of policies instead of attributes, which newer
-objects keep for old readers. What is wrong with an object is told in the report and goes no further: publishers are
-programs of others, and one bad object is one node that is not placed by it.
+What is wrong with an object is told in the report and goes no further: publishers are programs of others, and one bad
+object is one node that is not placed by it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 import msgspec
 
 from numaware.kube.decoding import DecodeError, Metadata, Reader, Wire, node_owner
 from numaware.kube.topology import complete
 from numaware.kube.topology.fingerprint import Method
-from numaware.kube.topology.machine import MOST_NUMA
-from numaware.kube.topology.report import Publisher, Report, ZoneReport
+from numaware.kube.topology.report import Publisher, Report
+from numaware.machine.node_topology import (
+    MOST_NUMA,
+    NUMA_ZONE,
+    OLD_POLICIES,
+    POLICIES,
+    POLICY,
+    SCOPE,
+    SCOPES,
+    Amount,
+    Attribute,
+    Cost,
+    NodeTopology,
+    Zone,
+    ZoneCounts,
+    read,
+    zone_name,
+)
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
-from numaware.workload.demand import Amounts, is_memory
+from numaware.workload.demand import is_memory
 
-POLICY, SCOPE = "topologyManagerPolicy", "topologyManagerScope"
 FINGERPRINT, METHOD = "nodeTopologyPodsFingerprint", "nodeTopologyPodsFingerprintMethod"
 _OLD_FINGERPRINT = "topology.node.k8s.io/fingerprint"
-# The kind of zone that is a NUMA node; publishers may add others (sockets, groups of CPUs), which are not looked at.
-NUMA_ZONE = "Node"
-ZONE_NAME = "node-"
-# Far more zones and resources than any publisher writes.
-_MOST_ZONES = 1024
-_MOST_RESOURCES = 256
 # CPUs and devices are looked at one by one.
 _MOST_THINGS = 1 << 16
 _LARGEST_DISTANCE = 1 << 31
 
-_SCOPES = ("container", "pod")
-_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
-# What `topologyPolicies` may say, and what that is in the kubelet's words: policy, and scope where it tells.
-OLD_POLICIES: dict[str, tuple[str, str | None]] = {
-    "None": ("none", None),
-    "BestEffort": ("best-effort", None),
-    "BestEffortContainerLevel": ("best-effort", "container"),
-    "BestEffortPodLevel": ("best-effort", "pod"),
-    "Restricted": ("restricted", None),
-    "RestrictedContainerLevel": ("restricted", "container"),
-    "RestrictedPodLevel": ("restricted", "pod"),
-    "SingleNUMANode": ("single-numa-node", None),
-    "SingleNUMANodeContainerLevel": ("single-numa-node", "container"),
-    "SingleNUMANodePodLevel": ("single-numa-node", "pod"),
-}
 _METHODS: tuple[Method, ...] = get_args(Method)
 _FINGERPRINT_FORM = re.compile(r"pfp0v001[0-9a-f]{16}")
-_ZONE_FORM = re.compile(rf"{ZONE_NAME}(0|[1-9][0-9]{{0,4}})")
+
+
+class _Object(Wire):
+    metadata: Metadata
+    zones: Any = None
+    topology_policies: Any = None
+    attributes: Any = None
+
+
+_NRT = Reader("NodeResourceTopology", _Object)
 
 
 def decode(raw: bytes | msgspec.Raw) -> Report:
@@ -62,119 +64,110 @@ def decode(raw: bytes | msgspec.Raw) -> Report:
         wire = _NRT.read(raw)
     except DecodeError as error:
         return Report(name, "", "unknown", problem=error.message)
-    publisher = _publisher(wire)
+    metadata = wire.metadata
+    document = {"topologyPolicies": wire.topology_policies, "attributes": wire.attributes}
+    reading = read(document)
+    if reading.topology.attribute(complete.FORMAT) is None:
+        # Our own attributes say all that the zones do.
+        reading = read({**document, "zones": wire.zones})
+    publisher = _publisher(metadata, reading.topology)
     try:
-        return _report(wire, publisher)
+        return _report(metadata, reading.sound(), publisher)
     except ValueError as error:
-        return Report(
-            name,
-            wire.metadata.resource_version,
-            publisher,
-            problem=printable(" ".join(str(error).split()), 400),
-        )
+        problem = printable(" ".join(str(error).split()), 400)
+        return Report(name, metadata.resource_version, publisher, problem=problem)
 
 
-def _report(wire: _Topology, publisher: Publisher) -> Report:
-    attributes = _named_values(wire.attributes or ())
-    policy, scope = _policy(attributes, wire.topology_policies or ())
+def _report(metadata: Metadata, topology: NodeTopology, publisher: Publisher) -> Report:
+    attributes = _named_values(topology.attributes)
+    _check_policy(topology)
     ours = complete.decode(attributes)
-    signature = attributes.get(FINGERPRINT) or (wire.metadata.annotations or {}).get(_OLD_FINGERPRINT, "")
+    signature = attributes.get(FINGERPRINT) or (metadata.annotations or {}).get(_OLD_FINGERPRINT, "")
     method = next((known for known in _METHODS if attributes.get(METHOD, "all") == known), None)
     return Report(
-        node=wire.metadata.name,
-        version=wire.metadata.resource_version,
+        node=metadata.name,
+        version=metadata.resource_version,
         publisher=publisher,
-        zones=() if ours else _zones(wire.zones),
-        policy=policy,
-        scope=scope,
+        zones=() if ours else _counts(topology),
+        policy=topology.policy,
+        scope=topology.scope,
         # A fingerprint of a kind that is not known says nothing.
         fingerprint=signature if method and _FINGERPRINT_FORM.fullmatch(signature) else "",
         method=method or "all",
         complete=ours,
-        owner=node_owner(wire.metadata),
+        owner=node_owner(metadata),
     )
 
 
-def _named_values(attributes: Iterable[_Attribute]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _named_values(attributes: Sequence[Attribute]) -> dict[str, str]:
+    values: dict[str, str] = {}
     for attribute in attributes:
-        if found.setdefault(attribute.name, attribute.value) != attribute.value:
+        if values.setdefault(attribute.name, attribute.value) != attribute.value:
             raise ValueError(f"attribute {printable(attribute.name, 80)} has two values")
-    return found
+    return values
 
 
-def _policy(attributes: Mapping[str, str], old: Sequence[str]) -> tuple[str | None, str | None]:
-    """Policy and scope of the Topology Manager; attributes win over the list of old."""
-    policy, scope = None, None
-    if old:
-        if old[0] not in OLD_POLICIES:
-            raise ValueError(f"unknown policy {printable(old[0], 80)!r} in topologyPolicies")
-        policy, scope = OLD_POLICIES[old[0]]
-    policy, scope = attributes.get(POLICY, policy), attributes.get(SCOPE, scope)
-    for what, value, known in ((POLICY, policy, _POLICIES), (SCOPE, scope, _SCOPES)):
+def _check_policy(topology: NodeTopology) -> None:
+    old = topology.topology_policies
+    if old and old[0] not in OLD_POLICIES:
+        raise ValueError(f"unknown policy {printable(old[0], 80)!r} in topologyPolicies")
+    for what, value, known in ((POLICY, topology.policy, POLICIES), (SCOPE, topology.scope, SCOPES)):
         if value is not None and value not in known:
             raise ValueError(f"unknown {what} {printable(value, 80)!r} (known: {', '.join(known)})")
-    return policy, scope
 
 
-def _zones(wire: Sequence[_ZoneWire]) -> tuple[ZoneReport, ...]:
-    if len(wire) > _MOST_ZONES:
-        raise ValueError(f"lists {len(wire)} zones, which no machine has")
-    found: dict[int, _ZoneWire] = {}
-    for zone in wire:
+def _counts(topology: NodeTopology) -> tuple[ZoneCounts, ...]:
+    """What each NUMA node has; `ValueError` for zones that no kubelet could be behind."""
+    zones: dict[int, Zone] = {}
+    for zone in topology.zones:
         if zone.type != NUMA_ZONE:
             continue
-        match = _ZONE_FORM.fullmatch(zone.name)
-        if match is None:
+        if zone.numa is None:
             raise ValueError(
                 f"zone {printable(zone.name, 80)!r} is no NUMA node (expected a name such as node-0)"
             )
-        if int(match[1]) in found:
+        if zones.setdefault(zone.numa, zone) is not zone:
             raise ValueError(f"zone {zone.name} is listed twice")
-        found[int(match[1])] = zone
-    if not found:
+    if not zones:
         raise ValueError("lists no zone of type Node")
-    if len(found) > MOST_NUMA:
-        raise ValueError(f"has {len(found)} NUMA nodes; at most {MOST_NUMA} can be placed by")
-    ids = sorted(found)
+    if len(zones) > MOST_NUMA:
+        raise ValueError(f"has {len(zones)} NUMA nodes; at most {MOST_NUMA} can be placed by")
+    ids = sorted(zones)
     if ids != list(range(len(ids))):
         # Publishers count distances without gaps, and where ids have some nobody can tell what they belong to.
         raise ValueError(f"NUMA ids have gaps ({', '.join(map(str, ids[:8]))})")
-    zones = tuple(_zone(number, found[number], ids) for number in ids)
-    if not any(name == "cpu" for zone in zones for name, _ in zone.capacity):
+    counts = tuple(_zone_counts(number, zones[number], ids) for number in ids)
+    if not any(name == "cpu" for zone in counts for name, _ in zone.capacity):
         raise ValueError("no zone lists cpu")
-    return zones
+    return counts
 
 
-def _zone(number: int, wire: _ZoneWire, ids: Sequence[int]) -> ZoneReport:
-    if not wire.resources:
-        raise ValueError(f"zone {wire.name} lists no resources")
-    if len(wire.resources) > _MOST_RESOURCES:
-        raise ValueError(f"zone {wire.name} lists {len(wire.resources)} resources, which no node has")
-    capacity: dict[str, int] = {}
-    allocatable: dict[str, int] = {}
-    available: dict[str, int] = {}
-    for resource in wire.resources:
+def _zone_counts(number: int, zone: Zone, ids: Sequence[int]) -> ZoneCounts:
+    if not zone.resources:
+        raise ValueError(f"zone {zone.name} lists no resources")
+    counts: dict[str, tuple[int, int, int]] = {}
+    for resource in zone.resources:
         name = resource.name
-        if name in capacity:
-            raise ValueError(f"zone {wire.name} lists {printable(name, 80)} twice")
-        where = f"{printable(name, 80)} of {wire.name}"
-        capacity[name] = _whole(resource.capacity, f"capacity of {where}")
-        allocatable[name] = _whole(resource.allocatable, f"allocatable of {where}")
-        available[name] = _whole(resource.available, f"available of {where}")
-        if capacity[name] > _MOST_THINGS and not is_memory(name):
-            raise ValueError(f"{where}: {capacity[name]} are more than any machine has")
-        if not available[name] <= allocatable[name] <= capacity[name]:
+        if name in counts:
+            raise ValueError(f"zone {zone.name} lists {printable(name, 80)} twice")
+        where = f"{printable(name, 80)} of {zone.name}"
+        capacity = _whole(resource.capacity, f"capacity of {where}")
+        allocatable = _whole(resource.allocatable, f"allocatable of {where}")
+        available = _whole(resource.available, f"available of {where}")
+        if capacity > _MOST_THINGS and not is_memory(name):
+            raise ValueError(f"{where}: {capacity} are more than any machine has")
+        if not available <= allocatable <= capacity:
             raise ValueError(
-                f"{where}: available {available[name]}, allocatable {allocatable[name]} and capacity {capacity[name]} "
-                "do not ascend"
+                f"{where}: available {available}, allocatable {allocatable} and capacity {capacity} do not ascend"
             )
-    return ZoneReport(
-        number, _sorted(capacity), _sorted(allocatable), _sorted(available), _distances(wire.costs or (), ids)
+        counts[name] = capacity, allocatable, available
+    capacities, allocatables, availables = (
+        tuple((name, parts[part]) for name, parts in sorted(counts.items())) for part in range(3)
     )
+    return ZoneCounts(number, capacities, allocatables, availables, _distances(zone.costs, ids))
 
 
-def _whole(text: str | int, what: str) -> int:
+def _whole(text: Amount, what: str) -> int:
     try:
         quantity = Quantity.parse(text)
     except ValueError as error:
@@ -186,19 +179,18 @@ def _whole(text: str | int, what: str) -> int:
     return quantity.value
 
 
-def _distances(costs: Sequence[_Cost], ids: Sequence[int]) -> tuple[int, ...]:
+def _distances(costs: Sequence[Cost], ids: Sequence[int]) -> tuple[int, ...]:
     """The distances to all zones, or nothing where some are not told."""
-    found = {cost.name: cost.value for cost in costs}
     for cost in costs:
         if not 0 <= cost.value <= _LARGEST_DISTANCE:
             raise ValueError(f"the cost to {printable(cost.name, 80)} is {cost.value}, which is no distance")
-    names = [f"{ZONE_NAME}{number}" for number in ids]
-    return tuple(found[name] for name in names) if found.keys() >= set(names) else ()
+    values: Mapping[str, int] = {cost.name: cost.value for cost in costs}
+    names = [zone_name(number) for number in ids]
+    return tuple(values[name] for name in names) if values.keys() >= set(names) else ()
 
 
-def _publisher(wire: _Topology) -> Publisher:
-    metadata = wire.metadata
-    if any(attribute.name == complete.FORMAT for attribute in wire.attributes or ()):
+def _publisher(metadata: Metadata, topology: NodeTopology) -> Publisher:
+    if topology.attribute(complete.FORMAT) is not None:
         return "numaware"
     if any(name.startswith("k8stopoawareschedwg/") for name in metadata.annotations or {}):
         return "rte"
@@ -208,41 +200,3 @@ def _publisher(wire: _Topology) -> Publisher:
     if any(owner.kind == "Namespace" for owner in metadata.owner_references or ()):
         return "nfd"
     return "unknown"
-
-
-def _sorted(amounts: Mapping[str, int]) -> Amounts:
-    return tuple(sorted(amounts.items()))
-
-
-class _Attribute(Wire):
-    name: str
-    value: str
-
-
-class _Cost(Wire):
-    name: str
-    value: int
-
-
-class _Resource(Wire):
-    name: str
-    capacity: str | int
-    allocatable: str | int
-    available: str | int
-
-
-class _ZoneWire(Wire):
-    name: str
-    type: str
-    costs: tuple[_Cost, ...] | None = None
-    resources: tuple[_Resource, ...] | None = None
-
-
-class _Topology(Wire):
-    metadata: Metadata
-    zones: tuple[_ZoneWire, ...]
-    topology_policies: tuple[str, ...] | None = None
-    attributes: tuple[_Attribute, ...] | None = None
-
-
-_NRT = Reader("NodeResourceTopology", _Topology)

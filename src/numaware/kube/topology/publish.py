@@ -12,8 +12,21 @@ import msgspec
 from numaware.kube.decoding import OwnerReference
 from numaware.kube.topology import complete
 from numaware.kube.topology.fingerprint import Method, fingerprint
-from numaware.kube.topology.nrt import FINGERPRINT, METHOD, NUMA_ZONE, OLD_POLICIES, POLICY, SCOPE, ZONE_NAME
+from numaware.kube.topology.nrt import FINGERPRINT, METHOD
 from numaware.machine.cpuset import list_form
+from numaware.machine.node_topology import (
+    NUMA_ZONE,
+    OLD_POLICIES,
+    POLICY,
+    SCOPE,
+    Attribute,
+    Cost,
+    NodeTopology,
+    Zone,
+    ZoneResource,
+    zone_name,
+)
+from numaware.twin.account import account, free_cpus, resources
 from numaware.twin.node import Node
 from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
@@ -56,9 +69,13 @@ def encode(
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": metadata,
-        "topologyPolicies": [_OLD_NAMES[policy, None if policy == "none" else config.topology_scope]],
-        "attributes": _listed(attributes),
-        "zones": [_zone(node, position) for position in range(len(node.kubelet.layout.ids))],
+        **msgspec.to_builtins(
+            NodeTopology(
+                tuple(_zone(node, position, amounts) for position, amounts in enumerate(_amounts(node))),
+                (_OLD_NAMES[policy, None if policy == "none" else config.topology_scope],),
+                _listed(attributes),
+            )
+        ),
     }
 
 
@@ -75,58 +92,38 @@ def _is_exclusive(node: Node, pod: Pod) -> bool:
     return bool({*cpu.owned.get(pod.uid, {}), *memory.blocks.get(pod.uid, {}), *placed} - ended)
 
 
-def _zone(node: Node, position: int) -> dict[str, Any]:
+def _zone(node: Node, position: int, resource_amounts: dict[str, tuple[int, int, int]]) -> Zone:
     kubelet = node.kubelet
     hardware = kubelet.hardware.numa[position]
     cpus = kubelet.layout.node_cpus[position]
     attributes = {}
     if kubelet.cpus:
-        attributes[FREE_CPUS] = list_form(cpus & node.effective_shared() & ~kubelet.cpus.reserved)
+        attributes[FREE_CPUS] = list_form(cpus & free_cpus(node))
         attributes[RESERVED_CPUS] = list_form(cpus & kubelet.cpus.reserved)
-    zone: dict[str, Any] = {
-        "name": f"{ZONE_NAME}{hardware.id}",
-        "type": NUMA_ZONE,
-        "costs": [
-            {"name": f"{ZONE_NAME}{other}", "value": distance}
-            for other, distance in zip(kubelet.layout.ids, hardware.distances, strict=False)
-        ],
-        "attributes": _listed(attributes),
-        "resources": [
-            {
-                "name": resource,
-                **{part: str(min(amount, _LARGEST)) for part, amount in zip(_PARTS, amounts, strict=True)},
-            }
-            for resource, amounts in sorted(_amounts(node, position).items())
-        ],
-    }
-    return {key: value for key, value in zone.items() if value != []}
+    costs = zip(kubelet.layout.ids, hardware.distances, strict=False)
+    return Zone(
+        zone_name(hardware.id),
+        NUMA_ZONE,
+        tuple(Cost(zone_name(other), distance) for other, distance in costs),
+        _listed(attributes),
+        tuple(
+            ZoneResource(resource, *(str(min(amount, _LARGEST)) for amount in reversed(amounts)))
+            for resource, amounts in sorted(resource_amounts.items())
+        ),
+    )
 
 
-_PARTS = ("capacity", "allocatable", "available")
+def _amounts(node: Node) -> list[dict[str, tuple[int, int, int]]]:
+    """Resource -> capacity, allocatable and available of each NUMA node, as the managers could give them."""
+    kubelet = node.kubelet
+    amounts = [{"cpu": (cpus.bit_count(), 0, 0)} for cpus in kubelet.layout.node_cpus]
+    for name in resources(node):
+        for position, part in enumerate(account(node, name)):
+            # A pool of huge pages may be there and empty.
+            if part.total or name == "cpu" or (kubelet.memory and name in kubelet.memory.totals[position]):
+                amounts[position][name] = part.total, part.allocatable, part.free
+    return amounts
 
 
-def _amounts(node: Node, position: int) -> dict[str, tuple[int, int, int]]:
-    """Resource -> capacity, allocatable and available of one NUMA node, as the managers could give them."""
-    kubelet, state = node.kubelet, node.state
-    cpus = kubelet.layout.node_cpus[position]
-    found = {"cpu": (cpus.bit_count(), 0, 0)}
-    if kubelet.cpus:
-        could = cpus & ~kubelet.cpus.reserved
-        found["cpu"] = cpus.bit_count(), could.bit_count(), (could & node.effective_shared()).bit_count()
-    if kubelet.memory:
-        totals = kubelet.memory.totals[position]
-        for index, kind in enumerate(kubelet.memory.kinds):
-            if kind in totals:
-                could = kubelet.memory.allocatable[position][index]
-                found[kind] = totals[kind], could, state.memory.nodes[position].free[index]
-    for name, inventory in kubelet.devices.inventories.items():
-        on = inventory.on_node[position]
-        healthy = (on & inventory.healthy).bit_count()
-        if on:
-            free = (on & kubelet.devices.free(state.device, name)).bit_count()
-            found[name] = on.bit_count(), healthy, free
-    return found
-
-
-def _listed(attributes: dict[str, str]) -> list[dict[str, str]]:
-    return [{"name": name, "value": value} for name, value in sorted(attributes.items())]
+def _listed(attributes: dict[str, str]) -> tuple[Attribute, ...]:
+    return tuple(Attribute(name, value) for name, value in sorted(attributes.items()))

@@ -12,20 +12,10 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from numaware.kube.topology.fingerprint import Method
+from numaware.machine.node_topology import ZoneCounts
 from numaware.twin.node import Node
-from numaware.workload.demand import Amounts
 
 Publisher = Literal["numaware", "nfd", "rte", "koordinator", "volcano", "unknown"]
-
-
-class ZoneReport(msgspec.Struct, frozen=True):
-    """One NUMA node as published, in whole CPUs, bytes and devices; `distances` to all zones in order of id."""
-
-    id: int
-    capacity: Amounts
-    allocatable: Amounts
-    available: Amounts
-    distances: tuple[int, ...] = ()
 
 
 class Complete(NamedTuple):
@@ -45,7 +35,7 @@ class Report(msgspec.Struct, frozen=True):
     node: str
     version: str
     publisher: Publisher
-    zones: tuple[ZoneReport, ...] = ()
+    zones: tuple[ZoneCounts, ...] = ()
     policy: str | None = None
     scope: str | None = None
     cpu_policy: str | None = None

@@ -13,11 +13,21 @@ from typing import Any
 import msgspec
 
 from numaware.kube.decoding import DecodeError, Metadata, OwnerReference, Reader, Wire, node_owner
-from numaware.kube.topology.machine import MOST_NUMA
-from numaware.kube.topology.report import Report, ZoneReport
+from numaware.kube.topology.report import Report
 from numaware.machine.cpuset import MAX_ID, CpuSet, list_form
+from numaware.machine.node_topology import (
+    CPU_MANAGER_POLICY,
+    MOST_NUMA,
+    POLICIES,
+    TOPOLOGY_MANAGER_POLICY,
+    CpuDetail,
+    Numatopology,
+    ZoneCounts,
+    read_numatopology,
+)
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
+from numaware.twin.account import cpu_owners
 from numaware.twin.config import KubeletConfig
 from numaware.twin.errors import StartError
 from numaware.twin.hardware import CpuPlace, Hardware, Layout, NumaHardware, layout
@@ -26,10 +36,9 @@ from numaware.twin.node import Node
 
 API_VERSION, KIND = "nodeinfo.volcano.sh/v1alpha1", "Numatopology"
 TIMESTAMP = "timestamp"
-_CPU_POLICY, _TOPOLOGY_POLICY = "CPUManagerPolicy", "TopologyManagerPolicy"
 _POLICIES = {
-    _CPU_POLICY: ("none", "static"),
-    _TOPOLOGY_POLICY: ("none", "best-effort", "restricted", "single-numa-node"),
+    CPU_MANAGER_POLICY: ("none", "static"),
+    TOPOLOGY_MANAGER_POLICY: POLICIES,
 }
 
 
@@ -41,7 +50,7 @@ def decode(raw: bytes | msgspec.Raw) -> Report:
     except DecodeError as error:
         return Report(name, "", "volcano", problem=error.message)
     try:
-        return _report(wire)
+        return _report(wire.metadata, read_numatopology({"spec": wire.spec}).sound())
     except ValueError as error:
         problem = printable(" ".join(str(error).split()), 400)
         return Report(name, wire.metadata.resource_version, "volcano", problem=problem)
@@ -59,7 +68,7 @@ def encode(
         metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
     owned = 0
     allocations = []
-    for uid, containers in state.cpu.owned.items():
+    for uid, containers in cpu_owners(node).items():
         pod = state.pods.get(uid)
         for cpus in containers.values():
             owned |= cpus
@@ -82,8 +91,8 @@ def encode(
         "metadata": metadata,
         "spec": {
             "policies": {
-                _CPU_POLICY: kubelet.config.cpu_policy,
-                _TOPOLOGY_POLICY: kubelet.config.topology_policy,
+                CPU_MANAGER_POLICY: kubelet.config.cpu_policy,
+                TOPOLOGY_MANAGER_POLICY: kubelet.config.topology_policy,
             },
             "resReserved": {"cpu": str(reserved)},
             "numares": {
@@ -110,8 +119,7 @@ def _details(hardware: Hardware, places: Layout) -> dict[str, dict[str, int]]:
     }
 
 
-def _report(wire: _Numatopology) -> Report:
-    spec = wire.spec
+def _report(metadata: Metadata, spec: Numatopology) -> Report:
     policies: dict[str, str | None] = {}
     for name, known in _POLICIES.items():
         policies[name] = spec.policies.get(name)
@@ -127,9 +135,9 @@ def _report(wire: _Numatopology) -> Report:
     if free & ~places.all_cpus:
         raise ValueError(f"CPUs {list_form(free & ~places.all_cpus)} are in numares and not in cpuDetail")
     reserved = _reserved(hardware, spec.res_reserved.get("cpu", "0"))
-    manager = policies[_CPU_POLICY] != "none"
+    manager = policies[CPU_MANAGER_POLICY] != "none"
     zones = tuple(
-        ZoneReport(
+        ZoneCounts(
             numa.id,
             (("cpu", cpus.bit_count()),),
             (("cpu", (cpus & ~reserved).bit_count() if manager else 0),),
@@ -139,18 +147,18 @@ def _report(wire: _Numatopology) -> Report:
     )
     sizes = {core.bit_count() for core in places.cores}
     return Report(
-        node=wire.metadata.name,
-        version=wire.metadata.resource_version,
+        node=metadata.name,
+        version=metadata.resource_version,
         publisher="volcano",
         zones=zones,
-        policy=policies[_TOPOLOGY_POLICY],
-        cpu_policy=policies[_CPU_POLICY],
+        policy=policies[TOPOLOGY_MANAGER_POLICY],
+        cpu_policy=policies[CPU_MANAGER_POLICY],
         threads=sizes.pop() if len(sizes) == 1 else None,
-        owner=node_owner(wire.metadata),
+        owner=node_owner(metadata),
     )
 
 
-def _hardware(details: Mapping[str, _Detail]) -> Hardware:
+def _hardware(details: Mapping[str, CpuDetail]) -> Hardware:
     numa: dict[int, list[CpuPlace]] = {}
     for text, detail in details.items():
         if not (text.isascii() and text.isdigit()) or len(text) > 5 or int(text) > MAX_ID:
@@ -185,27 +193,9 @@ def _reserved(hardware: Hardware, text: str) -> int:
     return manager.reserved if manager else 0
 
 
-class _Detail(Wire):
-    numa: int = 0
-    socket: int = 0
-    core: int = 0
-
-
-class _Resource(Wire):
-    allocatable: str = ""
-    capacity: int = 0
-
-
-class _Spec(Wire):
-    policies: dict[str, str] = msgspec.field(default_factory=dict)
-    res_reserved: dict[str, str] = msgspec.field(default_factory=dict)
-    numares: dict[str, _Resource] = msgspec.field(default_factory=dict)
-    cpu_detail: dict[str, _Detail] = msgspec.field(default_factory=dict)
-
-
-class _Numatopology(Wire):
+class _Object(Wire):
     metadata: Metadata
-    spec: _Spec
+    spec: Any
 
 
-_NUMATOPOLOGY = Reader(KIND, _Numatopology)
+_NUMATOPOLOGY = Reader(KIND, _Object)

@@ -39,7 +39,7 @@ class Core(msgspec.Struct, frozen=True):
 class Box(msgspec.Struct, frozen=True):
     """A named part of the machine.
 
-    `told` says the cores in words, for renderers that do not draw every one of them; `hue` is the NUMA node that
+    `sentences` say the cores in words, for renderers that do not draw every one of them; `hue` is the NUMA node that
     gives the box its colour; `copies` is how many alike parts are folded into it.
     """
 
@@ -49,9 +49,13 @@ class Box(msgspec.Struct, frozen=True):
     facts: tuple[str, ...] = ()
     hue: int | None = None
     cores: tuple[Core, ...] = ()
-    told: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     children: tuple[Box, ...] = ()
     copies: int = 1
+
+    def all_cores(self) -> list[Core]:
+        """Its own cores and those of all boxes inside it."""
+        return [*self.cores, *(core for child in self.children for core in child.all_cores())]
 
 
 class Cell(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from itertools import groupby
 import msgspec
 
 from numaware.machine.drawing.box import Box
-from numaware.machine.topology import Device, DeviceKind, Machine, PciDevice
+from numaware.machine.topology import MANAGEMENT_VENDORS, Device, DeviceKind, Machine, PciDevice
 from numaware.machine.words import DEVICE_KINDS, TIMES, count, printable, vendor
 
 # PCI classes worth showing without a name: what pods are placed by. Prefix of the six digits, longest first.
@@ -22,8 +22,6 @@ _CLASSES: tuple[tuple[str, DeviceKind], ...] = (
     ("03", "gpu"),
     ("12", "other"),
 )
-# Screens of management controllers: ASPEED and Matrox.
-_SCREENS = ("1a03", "102b")
 _ORDER: tuple[DeviceKind, ...] = ("gpu", "nic", "nvme", "other")
 # More alike devices than this under one node become one line: a storage server has 24 equal drives.
 _FOLD_FROM = 5
@@ -63,22 +61,22 @@ def hardware(machine: Machine) -> tuple[Hardware, ...]:
         if address in pci and pci[address].virtual_function_of in pci:
             continue
         named.setdefault(address or f"name {named_device.name}", []).append(named_device)
-    found = [_named(group, pci, virtual) for group in named.values()]
-    found += [
+    items = [_named(group, pci, virtual) for group in named.values()]
+    items += [
         Hardware(kind, (), device, device.numa, virtual.get(device.address, 0))
         for device in machine.pci
         if device.address not in named
         and device.virtual_function_of not in pci
         and (kind := _class_kind(device)) is not None
     ]
-    return tuple(sorted(found, key=_order))
+    return tuple(sorted(items, key=_order))
 
 
-def boxes(found: tuple[Hardware, ...], machine: Machine, hue: int | None) -> tuple[Box, ...]:
+def boxes(placed: tuple[Hardware, ...], machine: Machine, hue: int | None) -> tuple[Box, ...]:
     """The hardware of one place as boxes: a box for each switch that several share, then the rest."""
     bridges = {device.address: device for device in machine.pci}
     shared: dict[str, list[Hardware]] = {}
-    for item in found:
+    for item in placed:
         root = _root_port(item.pci, bridges)
         shared.setdefault(root or "", []).append(item)
     switches: list[Box] = []
@@ -110,8 +108,8 @@ def _devices(items: list[Hardware], hue: int | None) -> tuple[Box, ...]:
 
 def _box(item: Hardware, hue: int | None) -> Box:
     kind = DEVICE_KINDS[item.kind]
-    told = item.kind == "other" or item.title.upper().startswith(kind.upper())
-    facts = [] if told else [kind]
+    named_by_title = item.kind == "other" or item.title.upper().startswith(kind.upper())
+    facts = [] if named_by_title else [kind]
     facts += [item.make] if item.make else []
     facts += [printable(name, 40) for name in item.names[1:]]
     if item.functions:
@@ -151,8 +149,8 @@ def _named(group: list[Device], pci: dict[str, PciDevice], virtual: dict[str, in
     function = pci.get(first.pci) if first.pci else None
     if function is None and first.pci:
         function = PciDevice(first.pci, "", "", "")
-    told = (device.numa for device in group if device.numa is not None)
-    numa = next(told, function.numa if function else None)
+    nodes = (device.numa for device in group if device.numa is not None)
+    numa = next(nodes, function.numa if function else None)
     # A GPU that nobody has named goes by its address, which is shown anyway.
     own = tuple(dict.fromkeys(name for name in names if name != first.pci))
     return Hardware(first.kind, own, function, numa, virtual.get(first.pci or "", 0))
@@ -160,7 +158,7 @@ def _named(group: list[Device], pci: dict[str, PciDevice], virtual: dict[str, in
 
 def _class_kind(device: PciDevice) -> DeviceKind | None:
     kind = next((kind for prefix, kind in _CLASSES if device.class_code.startswith(prefix)), None)
-    return None if kind == "gpu" and device.vendor in _SCREENS else kind
+    return None if kind == "gpu" and device.vendor in MANAGEMENT_VENDORS else kind
 
 
 def _root_port(device: PciDevice | None, bridges: dict[str, PciDevice]) -> str | None:

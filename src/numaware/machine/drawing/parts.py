@@ -67,7 +67,7 @@ def _merge(parts: list[Part]) -> Part:
         ids=tuple(number for part in parts for number in part.ids),
         cpus=tuple(cpus for part in parts for cpus in part.cpus),
         nodes=tuple(node for part in parts for node in part.nodes),
-        hardware=tuple(found for part in parts for found in part.hardware),
+        hardware=tuple(devices for part in parts for devices in part.hardware),
         children=tuple(
             _merge(list(column)) for column in zip(*(part.children for part in parts), strict=True)
         ),
@@ -77,13 +77,13 @@ def _merge(parts: list[Part]) -> Part:
 class Survey:
     """A machine indexed once, and its parts built from it."""
 
-    def __init__(self, machine: Machine, found: tuple[Hardware, ...], *, fold_caches: bool) -> None:
+    def __init__(self, machine: Machine, hardware: tuple[Hardware, ...], *, fold_caches: bool) -> None:
         self.machine = machine
         self.fold_caches = fold_caches
         self.cpus = {cpu.id: cpu for cpu in machine.cpus}
         self.nodes = {node.id: node for node in machine.numa}
         self.hardware: dict[int | None, list[Hardware]] = {}
-        for item in found:
+        for item in hardware:
             self.hardware.setdefault(item.numa, []).append(item)
         self.members: dict[int | None, list[Cpu]] = {}
         self.in_package: dict[int | None, list[int]] = {}
@@ -118,7 +118,7 @@ class Survey:
         known = self.nodes.get(number, NumaNode(number))
         members = self.members.get(number, [])
         children = self.groups(members)
-        found = tuple(self.hardware.get(number, ()))
+        hardware = tuple(self.hardware.get(number, ()))
         shape = (
             "numa",
             number in self.nodes,
@@ -128,7 +128,7 @@ class Survey:
             tuple((pool.size_bytes, pool.total) for pool in known.hugepages),
             len(known.cpus),
             tuple(child.shape for child in children),
-            tuple((item.kind, item.make) for item in found),
+            tuple((item.kind, item.make) for item in hardware),
         )
         return Part(
             "numa",
@@ -136,7 +136,7 @@ class Survey:
             ids=(number,),
             cpus=(known.cpus or CpuSet(cpu.id for cpu in members),),
             nodes=(known,),
-            hardware=(found,),
+            hardware=(hardware,),
             children=fold(children) if self.fold_caches else children,
         )
 
@@ -158,8 +158,8 @@ class Survey:
     def packages_of(self, node: Part) -> list[int]:
         """The packages of the node's CPUs, or for memory without CPUs of the CPUs it is nearest to."""
         near = node.cpus[0] or node.nodes[0].nearest_cpus
-        found = {self.cpus[number].package for number in near if number in self.cpus}
-        return sorted(package for package in found if package is not None)
+        packages = {self.cpus[number].package for number in near if number in self.cpus}
+        return sorted(package for package in packages if package is not None)
 
     def groups(self, members: list[Cpu]) -> tuple[Part, ...]:
         """The cores of one place, by the last cache they share."""

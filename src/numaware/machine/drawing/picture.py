@@ -23,8 +23,8 @@ UNFOLDED_NODES = 8
 
 def draw(machine: Machine, *, cells: bool = False) -> Picture:
     """The picture of a machine; with `cells` every cache keeps its own box, so that single cores can be drawn."""
-    found = devices.hardware(machine)
-    survey = Survey(machine, found, fold_caches=not cells)
+    hardware = devices.hardware(machine)
+    survey = Survey(machine, hardware, fold_caches=not cells)
     parts = survey.top()
     if len(machine.numa) > UNFOLDED_NODES:
         parts = fold([_with_folded_nodes(part) for part in parts])
@@ -32,7 +32,7 @@ def draw(machine: Machine, *, cells: bool = False) -> Picture:
         title=_title(machine),
         summary=_summary(machine),
         boxes=tuple(_box(part, machine) for part in parts),
-        unplaced=devices.boxes(tuple(item for item in found if item.numa is None), machine, None),
+        unplaced=devices.boxes(tuple(item for item in hardware if item.numa is None), machine, None),
         distances=matrices.distances(machine),
         links=matrices.links(machine),
         notes=_notes(machine),
@@ -141,10 +141,10 @@ def _group(part: Part, node_copies: int = 1) -> Box:
             facts.append(f"shared with {_cpus(part.cache.cpus - part.cpus[0])}")
     lines = core_lines(part.cores, per_node)
     if copies > 1:
-        told = (*(words for words, _ in lines), f"CPUs {_cpu_lists(part.cpus)}")
+        sentences = (*(words for words, _ in lines), f"CPUs {_cpu_lists(part.cpus)}")
     else:
-        told = tuple(f"{words}: {_cpus(cpus)}" for words, cpus in lines)
-    return Box(part.role, title, facts=tuple(facts), cores=part.cores, told=told, copies=per_node)
+        sentences = tuple(f"{words}: {_cpus(cpus)}" for words, cpus in lines)
+    return Box(part.role, title, facts=tuple(facts), cores=part.cores, sentences=sentences, copies=per_node)
 
 
 def _hung_on_each(part: Part) -> tuple[Box, ...]:

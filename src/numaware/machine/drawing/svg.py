@@ -125,8 +125,8 @@ def _natural_node(box: Box) -> int:
     head = text_width(box.title, STRONG) + text_width(box.aside, BODY) + 4 * _PAD
     devices = [child for child in box.children if child.role in ("device", "switch")]
     hung = min(max((len(d.children) or 1 for d in devices), default=0), 2) * (_DEVICE + _GAP) + 4 * _PAD
-    told = 300 if box.children and not cells else 0
-    return max(220, cells, head, hung if devices else 0, told)
+    worded = 300 if box.children and not cells else 0
+    return max(220, cells, head, hung if devices else 0, worded)
 
 
 def _boxes(boxes: Sequence[Box], room: int, across: int) -> Block:
@@ -229,7 +229,7 @@ def _group(box: Box, room: int, height: int, *, cells: bool) -> Block:
         wide = min((inner + _CELL_GAP) // across - _CELL_GAP, 56)
         drawn = grid([_core(core, wide) for core in box.cores], across, _CELL_GAP)
     else:
-        parts.append(paragraph(box.told, LABEL, inner, "q"))
+        parts.append(paragraph(box.sentences, LABEL, inner, "q"))
         drawn = Block(0, 0)
     parts.append(paragraph(box.facts, LABEL, inner, "q"))
     content = column([column(parts, 1), drawn], 6)
@@ -281,7 +281,7 @@ def _level(
 
 def _legend(boxes: Sequence[Box]) -> Block:
     """What the shapes of cores mean, for those that occur."""
-    cores = [core for box in boxes for core in _cores_within(box)]
+    cores = [core for box in boxes for core in box.all_cores()]
     one = CpuSet([0])
     samples = (
         ("E-core", Core(one, "E"), any(core.kind == "E" for core in cores)),
@@ -297,10 +297,6 @@ def _legend(boxes: Sequence[Box]) -> Block:
         ],
         _MARGIN,
     )
-
-
-def _cores_within(box: Box) -> list[Core]:
-    return [*box.cores, *(core for child in box.children for core in _cores_within(child))]
 
 
 # Devices
@@ -409,5 +405,5 @@ def _spoken(picture: Picture) -> str:
 
 
 def _sentence(box: Box) -> str:
-    said = ", ".join(part for part in (box.title, box.aside, *box.told, *box.facts) if part)
+    said = ", ".join(part for part in (box.title, box.aside, *box.sentences, *box.facts) if part)
     return " ".join((f"{said}." if said else "", *(_sentence(child) for child in box.children))).strip()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Width of a picture that goes to a file or a pipe.
 PAGE = 100
+_WIDEST = 120
 
 STYLES = {
     "bold": "bold",
@@ -48,6 +49,11 @@ def width_of(stream: TextIO) -> int:
     return (
         shutil.get_terminal_size((PAGE, 24)).columns if stream.isatty() or "COLUMNS" in os.environ else PAGE
     )
+
+
+def reading_width(stream: TextIO) -> int:
+    """The width for sentences, which are hard to follow on long lines."""
+    return min(width_of(stream), _WIDEST)
 
 
 def wants_colour(stream: TextIO) -> bool:

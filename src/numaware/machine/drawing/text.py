@@ -34,19 +34,15 @@ _BORDERS: dict[str, Border] = {"package": ROUND, "numa": HEAVY, "cache": LIGHT, 
 def render(picture: Picture, room: int) -> list[Line]:
     """The whole picture, no line wider than `room` (but at least 40 columns)."""
     room = max(NARROWEST, min(room, WIDEST))
-    blocks = [
+    blocks: list[list[Line]] = [
         _head(picture, room),
         _grid(picture.boxes, room, _columns_of_packages(picture.boxes, room), top=True),
         _section("NUMA node not known", _devices(picture.unplaced, room - 2)),
         _first_that_fits(picture.distances, room),
         _first_that_fits(picture.links, room),
         _legend(picture, room),
-        [_indented(text, "") for note in picture.notes for text in wrap(note, room)],
-        [
-            _indented(text, "warning")
-            for warning in picture.warnings
-            for text in wrap(f"⚠ {warning}", room, 2)
-        ],
+        [(Span(text),) for note in picture.notes for text in wrap(note, room)],
+        [(Span(text, "warning"),) for note in picture.warnings for text in wrap(f"⚠ {note}", room, 2)],
     ]
     lines: list[Line] = []
     for block in blocks:
@@ -66,10 +62,6 @@ def _head(picture: Picture, room: int) -> list[Line]:
 
 def _section(title: str, body: list[Line]) -> list[Line]:
     return [(Span(title, "bold"),), *((Span("  "), *line) for line in body)] if body else []
-
-
-def _indented(text: str, style: str) -> Line:
-    return (Span(text, style),)
 
 
 def _columns_of_packages(boxes: Sequence[Box], room: int) -> int:
@@ -116,8 +108,10 @@ def _box(box: Box, room: int, height: int) -> list[Line]:
 
 
 def _words(box: Box, room: int) -> list[Line]:
-    told: list[Line] = [(Span(text),) for fact in (*box.told, *box.facts) for text in wrap(fact, room, 2)]
-    return _strip(box, room) + told
+    sentences: list[Line] = [
+        (Span(text),) for fact in (*box.sentences, *box.facts) for text in wrap(fact, room, 2)
+    ]
+    return _strip(box, room) + sentences
 
 
 def _strip(box: Box, room: int) -> list[Line]:
@@ -136,16 +130,12 @@ def _glyph(core: Core) -> str:
 
 def _legend(picture: Picture, room: int) -> list[Line]:
     """The shapes used for single cores, only if there is one to explain."""
-    seen = {_glyph(core) for box in picture.boxes for core in _cores_within(box)}
+    seen = {_glyph(core) for box in picture.boxes for core in box.all_cores()}
     words = [("■", "core"), ("▪", "E-core"), ("◆", "isolated"), ("□", "offline"), ("▨", "not allowed")]
     if not seen - {"■"}:
         return []
     text = "   ".join(f"{glyph} {word}" for glyph, word in words if glyph in seen)
     return [(Span(part, "quiet"),) for part in wrap(text, room)]
-
-
-def _cores_within(box: Box) -> list[Core]:
-    return [*box.cores, *(core for child in box.children for core in _cores_within(child))]
 
 
 def _devices(boxes: Sequence[Box], room: int) -> list[Line]:

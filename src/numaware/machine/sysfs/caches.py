@@ -5,7 +5,7 @@ from __future__ import annotations
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.cpus import CPU
 from numaware.machine.sysfs.source import Source, numbered
-from numaware.machine.topology import Cache, CacheType, Cpu
+from numaware.machine.topology import Cache, CacheType, Cpu, ordered_caches
 
 _TYPES: dict[bytes, CacheType] = {b"Data": "Data", b"Instruction": "Instruction"}
 _MAX_LEVEL = 9
@@ -14,7 +14,7 @@ _MAX_LEVEL = 9
 def read_caches(source: Source, cpus: list[Cpu]) -> tuple[Cache, ...]:
     """Each cache once, by level, type and first CPU; parts of a cache that belong to off-line CPUs are gone."""
     online = CpuSet(cpu.id for cpu in cpus if cpu.online).mask
-    found: dict[tuple[int, CacheType, int], int | None] = {}
+    sizes: dict[tuple[int, CacheType, int], int | None] = {}
     # By index, the CPUs whose cache there was seen from an earlier one: most directories need no reading.
     covered: dict[int, int] = {}
     # Caches of one size at one place in like lists are of one level and type: these need not be read again.
@@ -39,16 +39,10 @@ def read_caches(source: Source, cpus: list[Cpu]) -> tuple[Cache, ...]:
             # Some ia64 kernels leave the map empty: such a cache belongs to the core.
             members = (shared or cpu.siblings.mask) & online | 1 << cpu.id
             covered[index] = covered.get(index, 0) | members
-            found.setdefault((*what, members), size)
-    return tuple(
-        Cache(level, kind, CpuSet.from_mask(members), size)
-        for (level, kind, members), size in sorted(found.items(), key=_order)
+            sizes.setdefault((*what, members), size)
+    return ordered_caches(
+        Cache(level, kind, CpuSet.from_mask(members), size) for (level, kind, members), size in sizes.items()
     )
-
-
-def _order(item: tuple[tuple[int, CacheType, int], int | None]) -> tuple[int, str, int, int]:
-    (level, kind, members), _ = item
-    return level, kind, members & -members, members
 
 
 def _level_and_type(source: Source, cache: str) -> tuple[int, CacheType] | None:

@@ -72,7 +72,7 @@ def read_cpuinfo(source: Source) -> CpuInfo:
     common: Block = {}
     text = (source.raw("proc/cpuinfo") or b"").decode("utf-8", "replace")
     for block in text.split("\n\n"):
-        numbers = [int(found) for pair in _PROCESSOR.findall(block) for found in pair if found]
+        numbers = [int(digits) for pair in _PROCESSOR.findall(block) for digits in pair if digits]
         if numbers:
             blocks |= dict.fromkeys((number for number in numbers if number <= MAX_ID), block)
         if len(numbers) != 1:

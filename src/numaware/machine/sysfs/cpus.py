@@ -32,8 +32,8 @@ def read_cpus(source: Source, info: CpuInfo) -> list[Cpu]:
     else:
         online = [cpu for cpu in ids if known >> cpu & 1]
     cores = _Cores(source, info, CpuSet(online).mask)
-    found = _number_packages(source, cores, {cpu: cores.describe(cpu) for cpu in online})
-    return [found[cpu] if cpu in found else Cpu(id=cpu, online=False) for cpu in ids]
+    described = _number_packages(source, cores, {cpu: cores.describe(cpu) for cpu in online})
+    return [described[cpu] if cpu in described else Cpu(id=cpu, online=False) for cpu in ids]
 
 
 class _Cores:
@@ -73,11 +73,11 @@ class _Cores:
 
     def _shared(self, folder: str, *names: str) -> int | None:
         for name in names:
-            if name in self._files and (found := self._source.mask(f"{folder}/{name}")) is not None:
-                return found
+            if name in self._files and (cpus := self._source.mask(f"{folder}/{name}")) is not None:
+                return cpus
             listed = f"{name}_list"
-            if listed in self._files and (found := self._source.cpu_list(f"{folder}/{listed}")) is not None:
-                return found
+            if listed in self._files and (cpus := self._source.cpu_list(f"{folder}/{listed}")) is not None:
+                return cpus
         return None
 
     def _from_cpuinfo(self, cpu: int) -> Cpu:

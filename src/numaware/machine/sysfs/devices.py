@@ -6,7 +6,7 @@ import re
 
 from numaware.machine.sysfs.pci import PRINTABLE, address_on
 from numaware.machine.sysfs.source import Source
-from numaware.machine.topology import Device, DeviceKind, PciDevice
+from numaware.machine.topology import MANAGEMENT_VENDORS, Device, DeviceKind, PciDevice
 
 _CLASS = "sys/class"
 _CARD = re.compile(r"card\d+\Z")
@@ -16,19 +16,17 @@ _KINDS: tuple[tuple[DeviceKind, str, re.Pattern[str]], ...] = (
     ("nvme", "block", re.compile(r"nvme\d+n\d+\Z")),
 )
 _NVIDIA = "10de"
-# Display controllers of management chips (ASPEED, Matrox): a screen for the operator, not a GPU.
-_MANAGEMENT_VENDORS = ("1a03", "102b")
 
 
 def read_devices(source: Source, pci: tuple[PciDevice, ...]) -> tuple[Device, ...]:
     """Named devices that sit behind a PCI function, by kind and then in the order of the bus."""
     functions = {function.address: function for function in pci}
-    found = _gpus(source, pci)
+    devices = _gpus(source, pci)
     for kind, folder, names in _KINDS:
         for name, address in _class_members(source, folder, names):
             if address in functions:
-                found.append(_device(name, kind, functions[address]))
-    return tuple(found)
+                devices.append(_device(name, kind, functions[address]))
+    return tuple(devices)
 
 
 def _class_members(source: Source, folder: str, names: re.Pattern[str]) -> list[tuple[str, str]]:
@@ -54,7 +52,7 @@ def _gpus(source: Source, pci: tuple[PciDevice, ...]) -> list[Device]:
         if function.vendor == _NVIDIA:
             gpus.append(_device(f"GPU{numbered}", "gpu", function, card))
             numbered += 1
-        elif function.vendor not in _MANAGEMENT_VENDORS:
+        elif function.vendor not in MANAGEMENT_VENDORS:
             gpus.append(_device(card or function.address, "gpu", function))
     return gpus
 

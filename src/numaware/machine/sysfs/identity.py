@@ -33,9 +33,9 @@ def read_identity(source: Source, info: CpuInfo) -> Identity:
 
 def _architecture(source: Source, info: CpuInfo) -> str | None:
     """What `uname -m` says: in /proc since Linux 6.1, and in a note that hwloc leaves in its captures."""
-    told = source.text("proc/sys/kernel/arch")
-    if told is not None:
-        return told
+    architecture = source.text("proc/sys/kernel/arch")
+    if architecture is not None:
+        return architecture
     for line in (source.text("proc/hwloc-nofile-info") or "").splitlines():
         key, _, value = line.partition(":")
         if key == "Architecture" and value.strip():
@@ -44,4 +44,4 @@ def _architecture(source: Source, info: CpuInfo) -> str | None:
 
 
 def _first(source: Source, *paths: str) -> str | None:
-    return next((found for path in paths if (found := source.text(path)) is not None), None)
+    return next((text for path in paths if (text := source.text(path)) is not None), None)

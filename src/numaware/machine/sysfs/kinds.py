@@ -56,12 +56,12 @@ def _by_frequency(source: Source, cpus: list[Cpu]) -> dict[int, CoreKind]:
 
 def _per_core(source: Source, cpus: list[Cpu], name: str) -> dict[int, int]:
     """A number of each CPU, read once for each core; empty unless every core has it."""
-    found: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     for cpu in cpus:
-        if cpu.id in found:
+        if cpu.id in numbers:
             continue
         number = source.known(f"{CPU}/cpu{cpu.id}/{name}")
         if not number:
             return {}
-        found |= dict.fromkeys((cpu.id, *cpu.siblings), number)
-    return found
+        numbers |= dict.fromkeys((cpu.id, *cpu.siblings), number)
+    return numbers

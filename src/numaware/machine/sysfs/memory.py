@@ -24,12 +24,12 @@ _GPU_NODE = re.compile(r"Node:\s*(\d{1,5})\b")
 
 def gpu_nodes(source: Source) -> dict[int, str]:
     """Nodes that are the memory of an NVIDIA GPU, with the GPU's PCI address."""
-    found = {}
+    addresses = {}
     for address in source.names(_NVIDIA):
         node = _GPU_NODE.search(source.text(f"{_NVIDIA}/{address}/numa_status") or "")
         if node:
-            found[int(node[1])] = address.lower()
-    return found
+            addresses[int(node[1])] = address.lower()
+    return addresses
 
 
 def memory_kinds(
@@ -68,7 +68,7 @@ def _dax_kinds(source: Source) -> dict[int, MemoryKind]:
 
 def _faster(source: Source, ordinary: list[int], special: list[int]) -> set[int]:
     """Nodes that are much faster than the memory beside the CPUs, by firmware's tables or the kernel's tiers."""
-    bandwidths = [found for node in ordinary if (found := _bandwidth(source, node))]
+    bandwidths = [speed for node in ordinary if (speed := _bandwidth(source, node))]
     tiers = _tiers(source)
     ordinary_tiers = [tiers[node] for node in ordinary if node in tiers]
     faster = set()

@@ -46,7 +46,7 @@ def read_nodes(
             id=node,
             cpus=CpuSet.from_mask(cpus[node]),
             memory_bytes=memory[node],
-            hugepages=_huge_pages(source, f"{NODE}/node{node}/hugepages"),
+            hugepages=read_huge_pages(source, f"{NODE}/node{node}/hugepages"),
             distances=distances.get(node, ()),
             kind="gpu" if node in gpus else kinds.get(node),
             nearest_cpus=CpuSet.from_mask(
@@ -60,14 +60,14 @@ def read_nodes(
 
 def memory_total(source: Source, path: str) -> int | None:
     """The total of a meminfo file, in bytes."""
-    found = _MEM_TOTAL.search(source.raw(path) or b"")
-    return int(found[1]) * 1024 if found else None
+    match = _MEM_TOTAL.search(source.raw(path) or b"")
+    return int(match[1]) * 1024 if match else None
 
 
 def _whole_machine(source: Source, cpus: CpuSet) -> NumaNode:
     memory = memory_total(source, "proc/meminfo")
     kind: MemoryKind | None = "dram" if memory else None
-    pages = _huge_pages(source, "sys/kernel/mm/hugepages")
+    pages = read_huge_pages(source, "sys/kernel/mm/hugepages")
     return NumaNode(id=0, cpus=cpus, memory_bytes=memory, hugepages=pages, kind=kind, nearest_cpus=cpus)
 
 
@@ -84,10 +84,9 @@ def _warn_of_overlap(source: Source, cpus: dict[int, int]) -> None:
         seen |= members
 
 
-def _huge_pages(source: Source, folder: str) -> tuple[HugePages, ...]:
-    sizes = sorted(
-        int(found[1]) * 1024 for name in source.names(folder) if (found := _HUGE.match(name)) is not None
-    )
+def read_huge_pages(source: Source, folder: str) -> tuple[HugePages, ...]:
+    """The pools in a folder of the kernel, by page size."""
+    sizes = sorted(int(match[1]) * 1024 for name in source.names(folder) if (match := _HUGE.match(name)))
     pools = []
     for size in sizes:
         pool = f"{folder}/hugepages-{size >> 10}kB"
@@ -132,9 +131,8 @@ def _nearest(
         return source.mask(f"sys/bus/pci/devices/{gpus[node]}/local_cpus") or 0
     for access in ("access1", "access0"):
         initiators = numbered(source.names(f"{NODE}/node{node}/{access}/initiators"), "node")
-        found = _union(cpus, initiators)
-        if found:
-            return found
+        if near := _union(cpus, initiators):
+            return near
     row = dict(distances.get(node, ()))
     others = {other: distance for other, distance in row.items() if other != node and other not in gpus}
     if not others or min(others.values()) <= row.get(node, 0):

@@ -6,14 +6,12 @@ import re
 
 from numaware.machine.cpuset import MAX_ID, CpuSet
 from numaware.machine.sysfs.source import Source
-from numaware.machine.topology import PciDevice
+from numaware.machine.topology import PCI_ADDRESS, PciDevice
 
 PCI = "sys/bus/pci/devices"
 
-# Domains have four digits, or eight behind some virtual host bridges (Intel VMD, Hyper-V).
-_ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
-ADDRESS = re.compile(_ADDRESS + r"\Z")
-_ON_PATH = re.compile(rf"(?<=/){_ADDRESS}(?=/|\Z)")
+ADDRESS = re.compile(PCI_ADDRESS + r"\Z")
+_ON_PATH = re.compile(rf"(?<=/){PCI_ADDRESS}(?=/|\Z)")
 # Names of drivers and interfaces, as the kernel allows them.
 PRINTABLE = re.compile(r"[!-~]{1,64}\Z")
 _HEX = re.compile(rb"0x([0-9a-fA-F]{1,6})\s*\Z")
@@ -23,14 +21,14 @@ def read_pci(source: Source) -> tuple[PciDevice, ...]:
     """Every PCI function, by address."""
     names = [name for name in source.names(PCI) if ADDRESS.match(name)]
     listed = {name.lower() for name in names}
-    found = (_function(source, name, listed) for name in names)
-    return tuple(sorted(found, key=lambda function: function.address))
+    functions = (_function(source, name, listed) for name in names)
+    return tuple(sorted(functions, key=lambda function: function.address))
 
 
 def address_on(path: str | None) -> str | None:
     """The last PCI address on a path of /sys/devices: the function that the thing at its end belongs to."""
-    found = _ON_PATH.findall(path or "")
-    return found[-1].lower() if found else None
+    addresses = _ON_PATH.findall(path or "")
+    return addresses[-1].lower() if addresses else None
 
 
 def _function(source: Source, name: str, listed: set[str]) -> PciDevice:
@@ -61,11 +59,11 @@ def _hex(source: Source, path: str, digits: int) -> str | None:
     data = source.raw(path)
     if data is None:
         return None
-    found = _HEX.match(data.strip(b"\x00 \t\n\r"))
-    if found is None:
+    match = _HEX.match(data.strip(b"\x00 \t\n\r"))
+    if match is None:
         source.warn(path, "not a number of the form 0x8086")
         return None
-    return found[1].decode().lower().zfill(digits)
+    return match[1].decode().lower().zfill(digits)
 
 
 def _basename(target: str | None) -> str | None:

@@ -78,8 +78,8 @@ class Source:
 
     def known(self, path: str) -> int | None:
         """An id, with the kernel's -1 for an unknown one as None."""
-        found = self.number(path)
-        return found if found is not None and found >= 0 else None
+        number = self.number(path)
+        return number if number is not None and number >= 0 else None
 
     def mask(self, path: str) -> int | None:
         """A set in the kernel's form of hexadecimal words."""
@@ -91,20 +91,20 @@ class Source:
 
     def either(self, mask_path: str, list_path: str) -> int | None:
         """A set that the kernel shows in both forms; the mask is older and present in more captures."""
-        found = self.mask(mask_path)
-        return self.cpu_list(list_path) if found is None else found
+        mask = self.mask(mask_path)
+        return self.cpu_list(list_path) if mask is None else mask
 
     def _set(self, path: str, known: dict[bytes, int], parse: Callable[[bytes], int]) -> int | None:
         data = self.raw(path)
         if data is None:
             return None
-        found = known.get(data)
-        if found is None:
+        mask = known.get(data)
+        if mask is None:
             try:
-                found = known[data] = parse(data.strip(_PADDING))
+                mask = known[data] = parse(data.strip(_PADDING))
             except ValueError as error:
                 self.warn(path, str(error))
-        return found
+        return mask
 
 
 def _mask(data: bytes) -> int:
@@ -120,9 +120,9 @@ def _list(data: bytes) -> int:
 def numbered(names: list[str], prefix: str) -> list[int]:
     """The numbers of entries such as `cpu12` or `node3`, ascending."""
     start = len(prefix)
-    found = (name[start:] for name in names if name.startswith(prefix))
+    suffixes = (name[start:] for name in names if name.startswith(prefix))
     # The kernel pads no number, so every entry has its own.
-    return sorted(int(text) for text in found if _NUMBER.match(text) and int(text) <= MAX_ID)
+    return sorted(int(text) for text in suffixes if _NUMBER.match(text) and int(text) <= MAX_ID)
 
 
 def _shown(data: bytes) -> str:

@@ -27,13 +27,13 @@ Memory = dict[str, dict[int, int]]
 
 def pod_groups(source: Source, most: int) -> dict[str, str]:
     """Pod uid -> path of its group, at most so many."""
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for root in _ROOTS:
         for uid, path in _groups(source, root, 0):
-            found.setdefault(uid, path)
-            if len(found) >= most:
-                return found
-    return found
+            paths.setdefault(uid, path)
+            if len(paths) >= most:
+                return paths
+    return paths
 
 
 def _groups(source: Source, folder: str, depth: int) -> Iterator[tuple[str, str]]:

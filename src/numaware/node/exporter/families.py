@@ -26,10 +26,10 @@ class Family(NamedTuple):
     def metric(self) -> Metric:
         """The same for the client library."""
         if self.kind == "info":
-            told = InfoMetricFamily(self.name, self.text, labels=self.labels)
+            infos = InfoMetricFamily(self.name, self.text, labels=self.labels)
             for values, _ in self.samples:
-                told.add_metric(values, {})
-            return told
+                infos.add_metric(values, {})
+            return infos
         counted = (CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily)(
             self.name, self.text, labels=self.labels
         )

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from numaware.machine import sysfs
 from numaware.machine.codec import page_size_name
 from numaware.machine.cpuset import iter_bits
+from numaware.machine.sysfs.memory import NODE
+from numaware.machine.sysfs.numa import read_huge_pages
 from numaware.machine.sysfs.source import Source
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
@@ -137,10 +139,11 @@ class MachineMetrics:
         for numa in machine.numa:
             for name, size in kernel.memory(source, numa.id).items():
                 values.setdefault(name, []).append(((self._node, str(numa.id)), size))
-            for pool in kernel.huge_pages(source, numa.id):
-                labels = (self._node, str(numa.id), page_size_name(pool.size))
-                total.append((labels, pool.total))
-                free.append((labels, pool.free))
+            for pool in read_huge_pages(source, f"{NODE}/node{numa.id}/hugepages"):
+                if pool.free is not None:
+                    labels = (self._node, str(numa.id), page_size_name(pool.size_bytes))
+                    total.append((labels, pool.total))
+                    free.append((labels, pool.free))
         for name, what in (
             ("total", "Memory"),
             ("free", "Memory that nobody uses"),

@@ -36,9 +36,9 @@ class PodMetrics:
         groups = pod_groups(source, 4 * self._most)
         names = pod_names(source) if groups else {}
         memory = {
-            names[uid]: found
+            names[uid]: counted
             for uid, group in sorted(groups.items())
-            if uid in names and (found := pod_memory(source, group)) is not None
+            if uid in names and (counted := pod_memory(source, group)) is not None
         }
         listed = [
             pod for pod in held or () if any(one.cpus or one.memory or one.devices for one in pod.containers)

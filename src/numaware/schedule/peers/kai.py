@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from numaware.schedule.peers.placement import REFUSED, UNJUDGED, Placement, gathered, subsets
+from numaware.schedule.peers.placement import REFUSED, UNJUDGED, PeerPlacement, gathered, subsets
 from numaware.schedule.peers.requests import pod_request
-from numaware.schedule.peers.zones import Policy, Topology, Zone
+from numaware.schedule.peers.zones import PeerZone, Policy, Topology
 from numaware.workload.pod import NANO, Pod, Resources, amount
 from numaware.workload.qos import qos_class
 from numaware.workload.requirements import is_native
@@ -21,7 +21,7 @@ class _Books(NamedTuple):
     """The zones, what is left in each while containers are placed, and which resources count."""
 
     policy: Policy
-    zones: tuple[Zone, ...]
+    zones: tuple[PeerZone, ...]
     left: list[dict[str, int]]
     judged: frozenset[str]
 
@@ -33,7 +33,7 @@ class _Books(NamedTuple):
         )
 
 
-def place(topology: Topology, pod: Pod, *, ignored: frozenset[str] = frozenset()) -> Placement:
+def place(topology: Topology, pod: Pod, *, ignored: frozenset[str] = frozenset()) -> PeerPlacement:
     """Whether KAI would send the pod there, and which zones it would expect the kubelet to use.
 
     `ignored` is the administrator's `ignoreList`: resources whose kubelet manager is switched off.
@@ -56,10 +56,10 @@ def place(topology: Topology, pod: Pod, *, ignored: frozenset[str] = frozenset()
             return UNJUDGED if policy == "best-effort" else REFUSED
         if stays:
             _take(books, chosen, wanted, taken)
-    return Placement(admitted=True, zones=gathered(taken))
+    return PeerPlacement(admitted=True, zones=gathered(taken))
 
 
-def score(placement: Placement) -> int:
+def score(placement: PeerPlacement) -> int:
     """100 for one zone, 50 for two, and so on; 0 where the pod fits no zones or the rule has no say."""
     return 100 // placement.span if placement.span else 0
 
@@ -95,7 +95,7 @@ def _choose(books: _Books, wanted: Resources) -> tuple[int, ...] | None:
     return None
 
 
-def _narrowest(zones: tuple[Zone, ...], name: str, wanted: int) -> int | None:
+def _narrowest(zones: tuple[PeerZone, ...], name: str, wanted: int) -> int | None:
     """The fewest zones that could hold it when empty."""
     total = 0
     for width, there in enumerate(

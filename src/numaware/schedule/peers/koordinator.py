@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from numaware.machine.cpuset import iter_bits
-from numaware.schedule.peers.placement import REFUSED, UNJUDGED, Placement, gathered
+from numaware.schedule.peers.placement import REFUSED, UNJUDGED, PeerPlacement, gathered
 from numaware.schedule.peers.requests import pod_request
-from numaware.schedule.peers.zones import Policy, Topology, Zone
+from numaware.schedule.peers.zones import PeerZone, Policy, Topology
 from numaware.twin.hardware import mask_order, sums
 from numaware.twin.topology.hints import Hints
 from numaware.twin.topology.merge import merge, narrower
@@ -31,7 +31,7 @@ class _Hinted(NamedTuple):
     hints: Hints
 
 
-def place(topology: Topology, pod: Pod) -> Placement:
+def place(topology: Topology, pod: Pod) -> PeerPlacement:
     """Whether Koordinator would send the pod there, and how it would split it over the zones."""
     zones, policy = tuple(sorted(topology.zones, key=lambda zone: zone.id)), topology.manager.policy
     if policy == "none" or not zones:
@@ -52,10 +52,10 @@ def place(topology: Topology, pod: Pod) -> Placement:
     for one in hinted:
         if not _split(chosen, one.name, one.wanted, taken):
             return REFUSED
-    return Placement(admitted=True, zones=gathered(taken))
+    return PeerPlacement(admitted=True, zones=gathered(taken))
 
 
-def score(topology: Topology, placement: Placement) -> int:
+def score(topology: Topology, placement: PeerPlacement) -> int:
     """How empty the zones used would be left (LeastAllocated, equal weights): their true load after placement."""
     given = dict(placement.zones)
     used = [zone for zone in topology.zones if zone.id in given]
@@ -68,7 +68,7 @@ def score(topology: Topology, placement: Placement) -> int:
     return sum(marks) // len(marks) if marks else 0
 
 
-def _hinted(zones: tuple[Zone, ...], request: Resources, policy: Policy) -> list[_Hinted]:
+def _hinted(zones: tuple[PeerZone, ...], request: Resources, policy: Policy) -> list[_Hinted]:
     """The hints of each resource: masks on which the *whole pod* fits and where no zone has run out of the resource."""
     wanted = [
         (name, nano, [amount(zone.available, name) for zone in zones])
@@ -95,7 +95,7 @@ def _single_nodes(hints: Hints) -> Hints:
     return Hints(alone, alone)
 
 
-def _split(chosen: list[Zone], name: str, wanted: int, taken: dict[int, dict[str, int]]) -> bool:
+def _split(chosen: list[PeerZone], name: str, wanted: int, taken: dict[int, dict[str, int]]) -> bool:
     """Spread a request evenly over the zones, those with least left first so that the others make up for them."""
     grain = _NANO_PER_MILLI if name == "cpu" else NANO
     zones = sorted(chosen, key=lambda zone: (amount(zone.available, name), zone.id))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from numaware.schedule.peers.crash import CrashError
 from numaware.schedule.peers.placement import subsets
-from numaware.schedule.peers.zones import Topology, Zone
+from numaware.schedule.peers.zones import PeerZone, Topology
 from numaware.workload.pod import Resources
 
 # The SLIT's word for "unknown"; also the most that counts as a distance worth having.
@@ -52,7 +52,7 @@ def least_numa_nodes(topology: Topology, requests: Sequence[Resources]) -> int:
     return 100 - widest * step + (step // 2 if optimal else 0)
 
 
-def _fewest(zones: Sequence[Zone], left: Sequence[dict[str, int]], request: Resources) -> _Found | None:
+def _fewest(zones: Sequence[PeerZone], left: Sequence[dict[str, int]], request: Resources) -> _Found | None:
     names = [name for name, _ in request]
     # Every zone of a combination has to list every resource, even one that belongs to the machine as a whole.
     listing = [
@@ -71,7 +71,7 @@ def _fewest(zones: Sequence[Zone], left: Sequence[dict[str, int]], request: Reso
 
 
 def _closest(
-    zones: Sequence[Zone],
+    zones: Sequence[PeerZone],
     left: Sequence[dict[str, int]],
     request: Resources,
     listing: Sequence[int],

@@ -1,4 +1,4 @@
-"""A NodeResourceTopology object as it is published, and what scheduler-plugins reads in it.
+"""What scheduler-plugins reads in a NodeResourceTopology object.
 
 Mirrors `nodeconfig/topologymanager.go` and createNUMANodeList of scheduler-plugins (`pkg/noderesourcetopology`,
 August 2026). Reading never fails: what it cannot use it passes over without a word.
@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, get_args
+from typing import cast, get_args
 
-import msgspec
-
+from numaware.machine import node_topology as published
+from numaware.machine.node_topology import OLD_POLICIES, Amount, Attribute, Cost, NodeTopology
 from numaware.machine.quantity import Quantity
-from numaware.schedule.peers.zones import DEFAULT_MAX_NODES, Policy, Scope, Topology, TopologyManager, Zone
+from numaware.schedule.peers.zones import (
+    DEFAULT_MAX_NODES,
+    PeerZone,
+    Policy,
+    Scope,
+    Topology,
+    TopologyManager,
+)
 from numaware.workload.pod import Resources
-
-# An amount as JSON carries it.
-Amount = str | int | float
 
 _POLICIES: tuple[Policy, ...] = get_args(Policy)
 _SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -26,81 +30,38 @@ _HIGHEST_ID = 64
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _LONGEST_INTEGER = 1000
 
-# The deprecated field names policy and scope in one word.
-_OLD_NAMES: dict[str, tuple[Policy, Scope]] = {
-    "SingleNUMANodePodLevel": ("single-numa-node", "pod"),
-    "SingleNUMANodeContainerLevel": ("single-numa-node", "container"),
-    "RestrictedPodLevel": ("restricted", "pod"),
-    "RestrictedContainerLevel": ("restricted", "container"),
-    "BestEffortPodLevel": ("best-effort", "pod"),
-    "BestEffortContainerLevel": ("best-effort", "container"),
-}
+# The deprecated field names policy and scope in one word; words without a scope mean nothing to the plugin.
+_OLD_NAMES = cast(
+    "dict[str, tuple[Policy, Scope]]",
+    {name: (policy, scope) for name, (policy, scope) in OLD_POLICIES.items() if scope is not None},
+)
 
 
-class Attribute(msgspec.Struct, frozen=True):
-    """A name and a value, both free text."""
-
-    name: str
-    value: str
-
-
-class Cost(msgspec.Struct, frozen=True):
-    """The distance to another zone."""
-
-    name: str
-    value: Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-
-
-class ZoneResource(msgspec.Struct, frozen=True):
-    """One resource of a zone."""
-
-    name: str
-    available: Amount
-    allocatable: Amount = 0
-
-
-class PublishedZone(msgspec.Struct, frozen=True):
-    """A zone of any kind; only those of type `Node` are NUMA nodes."""
-
-    name: str
-    type: str
-    resources: tuple[ZoneResource, ...] | None = None
-    costs: tuple[Cost, ...] | None = None
-
-
-class NodeResourceTopology(msgspec.Struct, frozen=True, rename="camel"):
-    """The object, version v1alpha2."""
-
-    zones: tuple[PublishedZone, ...] | None = None
-    topology_policies: tuple[str, ...] | None = None
-    attributes: tuple[Attribute, ...] | None = None
-
-
-def read(nrt: NodeResourceTopology) -> Topology:
+def read(nrt: NodeTopology) -> Topology:
     """The NUMA nodes and settings that the plugin sees; an amount that is none is a ValueError."""
-    found = numa_zones(nrt)
+    zones = numa_zones(nrt)
     # Where an id occurs twice both zones stay, and the costs of the last are those of both.
-    costs = {number: _costs(zone.costs or ()) for number, zone in found}
+    costs = {number: _costs(zone.costs) for number, zone in zones}
     return Topology(
         tuple(
-            Zone(
+            PeerZone(
                 number,
-                exact({entry.name: entry.available for entry in zone.resources or ()}),
-                exact({entry.name: entry.allocatable for entry in zone.resources or ()}),
+                exact({entry.name: entry.available for entry in zone.resources}),
+                exact({entry.name: entry.allocatable for entry in zone.resources}),
                 costs[number],
             )
-            for number, zone in found
+            for number, zone in zones
         ),
-        settings(nrt.topology_policies or (), nrt.attributes or ()),
+        settings(nrt.topology_policies, nrt.attributes),
     )
 
 
-def numa_zones(nrt: NodeResourceTopology) -> list[tuple[int, PublishedZone]]:
+def numa_zones(nrt: NodeTopology) -> list[tuple[int, published.Zone]]:
     """The zones that are NUMA nodes, with their ids, in the order of the object."""
     return [
         (number, zone)
-        for zone in nrt.zones or ()
-        if zone.type == "Node" and (number := zone_id(zone.name)) is not None
+        for zone in nrt.zones
+        if zone.type == published.NUMA_ZONE and (number := zone_id(zone.name)) is not None
     ]
 
 
@@ -110,9 +71,9 @@ def settings(old_policies: Sequence[str], attributes: Sequence[Attribute]) -> To
     most = DEFAULT_MAX_NODES
     for attribute in attributes:
         match attribute.name:
-            case "topologyManagerPolicy":
+            case published.POLICY:
                 policy = next((known for known in _POLICIES if known == attribute.value), policy)
-            case "topologyManagerScope":
+            case published.SCOPE:
                 scope = next((known for known in _SCOPES if known == attribute.value), scope)
             case "topologyManagerMaxNUMANodes":
                 number = _integer(attribute.value)

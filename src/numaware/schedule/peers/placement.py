@@ -13,7 +13,7 @@ from numaware.workload.pod import Resources
 _MOST_COMBINATIONS = 1_000_000
 
 
-class Placement(NamedTuple):
+class PeerPlacement(NamedTuple):
     """Whether the pod may come, and what each zone (by id, ascending) would give; nothing where the rule has no say."""
 
     admitted: bool
@@ -25,8 +25,8 @@ class Placement(NamedTuple):
         return len(self.zones)
 
 
-REFUSED = Placement(admitted=False)
-UNJUDGED = Placement(admitted=True)
+REFUSED = PeerPlacement(admitted=False)
+UNJUDGED = PeerPlacement(admitted=True)
 
 
 def subsets(positions: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:

@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 
+from numaware.machine import node_topology
+from numaware.machine.node_topology import NodeTopology
 from numaware.machine.quantity import Quantity
 from numaware.schedule.peers.filtering import Overdraw, filter_node, overdraw_text
-from numaware.schedule.peers.nrt import NodeResourceTopology, numa_zones, quantity, read
+from numaware.schedule.peers.nrt import numa_zones, quantity, read
 from numaware.schedule.peers.over_reserve import assume
 from numaware.schedule.peers.recorded_pod import Amounts, RecordedPod, amounts, pod
 from numaware.schedule.peers.score import STRATEGIES, Strategy, score_node
@@ -39,7 +41,7 @@ class PluginCase(msgspec.Struct, frozen=True):
     id: str
     pod: RecordedPod
     node: _Node
-    nrt: NodeResourceTopology | None = None
+    nrt: dict[str, Any] | None = None
     stale: bool = False
     assumed: tuple[RecordedPod, ...] = ()
     strategy: _Strategy | None = None
@@ -49,7 +51,8 @@ class PluginCase(msgspec.Struct, frozen=True):
 def answer(case: PluginCase) -> dict[str, Any]:
     """What the rule says, in the shape of a recorded result."""
     asking = pod(case.pod)
-    topology = None if case.nrt is None else assume(read(case.nrt), map(pod, case.assumed))
+    published = None if case.nrt is None else node_topology.read(case.nrt).sound()
+    topology = None if published is None else assume(read(published), map(pod, case.assumed))
     if case.strategy is not None:
         strategy = _strategy(case.strategy)
         if strategy is None:
@@ -62,7 +65,7 @@ def answer(case: PluginCase) -> dict[str, Any]:
         return {"code": status.code}
     reasons = list(status.reasons)
     if status.overdraw is not None:
-        reasons[-1] = _as_written(case, status.overdraw)
+        reasons[-1] = _as_written(case, published, status.overdraw)
     return {"code": status.code, "reasons": reasons}
 
 
@@ -93,11 +96,11 @@ def _strategy(recorded: _Strategy) -> Strategy | None:
     return None
 
 
-def _as_written(case: PluginCase, overdraw: Overdraw) -> str:
+def _as_written(case: PluginCase, published: NodeTopology | None, overdraw: Overdraw) -> str:
     """The plugin prints amounts with the suffixes of whoever wrote them, which the rule itself has no use for."""
     requests = case.pod.spec.containers[overdraw.container].resources.requests or {}
-    zones = numa_zones(case.nrt) if case.nrt else []
-    available = {entry.name: entry.available for entry in zones[overdraw.position][1].resources or ()}
+    zones = numa_zones(published) if published else []
+    available = {entry.name: entry.available for entry in zones[overdraw.position][1].resources}
 
     def written(nano: int, texts: Amounts) -> Quantity:
         return Quantity(nano, quantity(texts[overdraw.resource]).family)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from numaware.schedule.peers.nrt import Amount, exact
+from numaware.machine.node_topology import Amount
+from numaware.schedule.peers.nrt import exact
 from numaware.workload.pod import Container, Pod, Resources
 from numaware.workload.podspec import MAX_CONTAINERS, MAX_RESOURCES
 from numaware.workload.requirements import HUGEPAGES

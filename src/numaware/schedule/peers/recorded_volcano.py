@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import msgspec
 
 from numaware.machine.cpuset import MAX_ID, CpuSet, list_form
-from numaware.schedule.peers.nrt import Amount, quantity
+from numaware.machine.node_topology import Amount
+from numaware.schedule.peers.nrt import quantity
 from numaware.schedule.peers.recorded_pod import RecordedPod, pod
 from numaware.schedule.peers.volcano import Fit, NumaInfo, Task, bind, predicate, scores
 from numaware.schedule.peers.volcano_cpus import Cpu

@@ -17,7 +17,7 @@ from numaware.schedule.peers.crash import CrashError
 from numaware.schedule.peers.filtering import CRASHING_ID
 from numaware.schedule.peers.least_numa import least_numa_nodes
 from numaware.schedule.peers.requests import effective_request
-from numaware.schedule.peers.zones import Topology, Zone
+from numaware.schedule.peers.zones import PeerZone, Topology
 from numaware.workload.pod import Pod, Resources, units
 from numaware.workload.qos import qos_class
 
@@ -69,7 +69,9 @@ def _score(topology: Topology, pod: Pod, strategy: Strategy) -> int:
     return scores[0] if as_one else _truncated(sum(map(float, scores)) / len(scores) if scores else math.nan)
 
 
-def _worst_fit(request: Resources, zones: tuple[Zone, ...], rate: _Rate, weights: Mapping[str, int]) -> int:
+def _worst_fit(
+    request: Resources, zones: tuple[PeerZone, ...], rate: _Rate, weights: Mapping[str, int]
+) -> int:
     """The lowest score above 0 of any zone, which need not be the zone that the kubelet will use."""
     worst = 0
     for zone in zones:

@@ -19,7 +19,7 @@ Scope = Literal["container", "pod"]
 DEFAULT_MAX_NODES = 8
 
 
-class Zone(msgspec.Struct, frozen=True):
+class PeerZone(msgspec.Struct, frozen=True):
     """One NUMA node: what is left there, what could be used when empty, and the distance to each node by id."""
 
     id: int
@@ -39,5 +39,5 @@ class TopologyManager(msgspec.Struct, frozen=True):
 class Topology(msgspec.Struct, frozen=True):
     """One node of the cluster."""
 
-    zones: tuple[Zone, ...]
+    zones: tuple[PeerZone, ...]
     manager: TopologyManager = TopologyManager()

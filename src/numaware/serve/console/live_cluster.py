@@ -1,4 +1,4 @@
-"""A live cluster as a world: the twins are those of `cluster_cache`, and what happens to pods is told by its watches."""
+"""A live cluster as a world: the twins are those of `cluster_cache`, and what happens to pods comes from its watches."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from datetime import datetime
 from itertools import count
 from typing import Literal, Protocol
 
-from numaware.errors import InputError
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.cluster import Cluster
-from numaware.schedule.ledger import Placement
+from numaware.schedule.storm import owner_of
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.console.world import (
     AFFINITY,
@@ -190,9 +189,9 @@ class LiveCluster:
         bound = pod.scheduled.last_transition_time if pod.scheduled else None
         self.stories[pod.uid] = Story(
             _milliseconds(bound or pod.created) or self.now,
-            _owner(pod),
-            _placement(pod.predicted, ledger.PREDICTED),
-            _placement(pod.observed, ledger.OBSERVED),
+            owner_of(pod.pod),
+            ledger.read(pod.predicted, ledger.PREDICTED),
+            ledger.read(pod.observed, ledger.OBSERVED),
             pod.scheduler,
         )
         if known is None:
@@ -202,30 +201,25 @@ class LiveCluster:
         message = pod.scheduled.message if pod.scheduled else ""
         known = self.waiting.get(pod.uid)
         since = _milliseconds(pod.created) or self.now
-        self.waiting[pod.uid] = Waiting(pod.pod, _owner(pod), since, message)
+        self.waiting[pod.uid] = Waiting(pod.pod, owner_of(pod.pod), since, message)
         if message and (known is None or known.message != message):
             self._tell("waiting", pod, "FailedScheduling", message)
 
     def _tell(self, kind: Happening, pod: LivePod, reason: str = "", message: str = "") -> None:
         if self._began:
             self.events.append(
-                Event(next(self._ids), self.now, kind, pod.full_name, pod.node, _owner(pod), reason, message)
+                Event(
+                    next(self._ids),
+                    self.now,
+                    kind,
+                    pod.full_name,
+                    pod.node,
+                    owner_of(pod.pod),
+                    reason,
+                    message,
+                )
             )
-
-
-def _owner(pod: LivePod) -> str:
-    """Who makes such pods: its controller, or the pod itself."""
-    name = next((owner.name for owner in pod.owners if owner.controller), pod.name)
-    return f"{pod.namespace}/{name}"
 
 
 def _milliseconds(moment: datetime | None) -> int:
     return int(moment.timestamp() * 1000) if moment else 0
-
-
-def _placement(text: str, source: str) -> Placement | None:
-    """What an annotation says; anybody may write there, so what cannot be read says nothing."""
-    try:
-        return ledger.decode(text, source) if text else None
-    except InputError:
-        return None

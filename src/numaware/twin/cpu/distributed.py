@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from numaware.twin.cpu.packed import NotEnoughCpusError, take
-from numaware.twin.errors import KubeletPanic
+from numaware.twin.errors import EndlessLoop
 from numaware.twin.hardware import Layout
 
 # A NUMA node and its place in the sorted list: a node that spans sockets is listed once for each.
@@ -171,10 +171,10 @@ def _deal(
     return taken
 
 
-def _endless() -> KubeletPanic:
+def _endless() -> EndlessLoop:
     # KUBELET: dealing goes round until all is dealt. Where what is left on the nodes adds up but is no whole core on any,
     # it goes round forever, and the kubelet admits no pod any more (takeByTopologyNUMADistributed).
-    return KubeletPanic("an endless loop: what is left of distributed CPUs is no whole core on any NUMA node")
+    return EndlessLoop("an endless loop: what is left of distributed CPUs is no whole core on any NUMA node")
 
 
 def _imbalance(values: Iterable[int]) -> float:

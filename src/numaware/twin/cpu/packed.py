@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from numaware.machine.cpuset import iter_bits
-from numaware.twin.hardware import Layout
+from numaware.twin.hardware import Layout, lowest
 
 # (id, CPUs) of a NUMA node, a socket or a last-level cache.
 Unit = tuple[int, int]
@@ -69,10 +69,10 @@ def _take_in_node(planes: tuple[tuple[int, int], ...], free: int, count: int) ->
     if count == free.bit_count():
         return free
     if len(planes) == 1:
-        return _lowest(free, count)
+        return lowest(free, count)
     (first, _), (_, offset) = planes
     low, high = free & first, free >> offset & first
-    whole = _lowest(low & high, count // 2)
+    whole = lowest(low & high, count // 2)
     taken = whole | whole << offset
     left = free & ~taken
     missing = count - taken.bit_count()
@@ -84,18 +84,7 @@ def _take_in_node(planes: tuple[tuple[int, int], ...], free: int, count: int) ->
                 return taken
             taken |= broken & (1 << core | 1 << core + offset)
             missing -= 1
-        taken |= _lowest(left & ~taken, missing)
-    return taken
-
-
-def _lowest(mask: int, count: int) -> int:
-    """The `count` lowest bits, all of them if there are fewer."""
-    taken = 0
-    while count and mask:
-        low = mask & -mask
-        taken |= low
-        mask ^= low
-        count -= 1
+        taken |= lowest(left & ~taken, missing)
     return taken
 
 

@@ -26,7 +26,7 @@ from numaware.workload.demand import ContainerDemand, Demand
 _MOST_PICKS = 1 << 14
 
 
-class CpuState(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class CpuState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The shared pool, who owns which CPUs, and what the pod last served may use again.
 
     `pending` is the pod last asked about, where the release keeps its CPUs until the next one (`Rules.keeps_pending`).
@@ -169,9 +169,9 @@ class StaticCpus:
 
     def _sockets_of(self, nodes: int) -> int:
         sockets = 0
-        for position, found in enumerate(self.layout.sockets_of_node):
+        for position, members in enumerate(self.layout.sockets_of_node):
             if nodes >> position & 1:
-                sockets |= found
+                sockets |= members
         return sockets
 
     # Allocation

@@ -15,7 +15,7 @@ import msgspec
 
 from numaware.machine.cpuset import iter_bits
 from numaware.twin.errors import unexpected
-from numaware.twin.hardware import Layout, PluginResource, mask_order, sums
+from numaware.twin.hardware import Layout, PluginResource, lowest, mask_order, sums
 from numaware.twin.rules import Rules
 from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size, single_nodes
 from numaware.workload.demand import ContainerDemand, Demand
@@ -87,12 +87,23 @@ class Inventory:
             return sums([(on & devices).bit_count() for on in self.on_node])
         inside = [0]
         for on in self.on_node:
-            inside += [found | on & devices for found in inside]
-        return [found.bit_count() for found in inside]
+            inside += [touching | on & devices for touching in inside]
+        return [touching.bit_count() for touching in inside]
 
     def smallest(self, count: int, nodes: int) -> int:
         """The fewest NUMA nodes that could hold `count` devices if all were free and healthy."""
         return next((size for size in range(1, nodes + 1) if self._largest[size] >= count), nodes)
+
+    def nodes_of(self, devices: int) -> int:
+        """The NUMA nodes, as a mask, that have some of these devices."""
+        nodes = 0
+        for index in iter_bits(devices):
+            nodes |= self.nodes[index]
+        return nodes
+
+    def names(self, devices: int) -> tuple[str, ...]:
+        """The ids of these devices, ascending."""
+        return tuple(self.ids[index] for index in iter_bits(devices))
 
     def aligned(self, nodes: int) -> int:
         """The devices on any of these NUMA nodes; few sets of them come true."""
@@ -233,7 +244,7 @@ class DeviceManager:
                 )
         if not missing:
             return 0
-        picked = _lowest(reusable, missing)
+        picked = lowest(reusable, missing)
         missing -= picked.bit_count()
         if not missing:
             return picked
@@ -245,17 +256,17 @@ class DeviceManager:
                 name,
             )
         if not inventory.has_topology or hint.mask is None:
-            return picked | _lowest(free, missing)
+            return picked | lowest(free, missing)
         aligned = free & inventory.aligned(hint.mask)
         if missing < aligned.bit_count():
-            return picked | _lowest(aligned, missing)
+            return picked | lowest(aligned, missing)
         picked |= aligned
         missing -= aligned.bit_count()
         if inventory.prefers:
             # The plugin chooses among all that is free, whether it has topology or not.
-            return picked | _lowest(free & ~aligned, missing)
+            return picked | lowest(free & ~aligned, missing)
         for group in (free & inventory.placed & ~aligned, free & ~inventory.placed):
-            more = _lowest(group, missing)
+            more = lowest(group, missing)
             picked |= more
             missing -= more.bit_count()
         return picked
@@ -267,11 +278,11 @@ class DeviceManager:
             return state
         owned = dict(state.owned)
         del owned[uid]
-        return DeviceState(owned, state.file, _taken(owned), state.reuse)
+        return DeviceState(owned, state.file, taken_of(owned), state.reuse)
 
     def restore(self, state: DeviceState) -> DeviceState:
         """A restarted kubelet believes its file, then hears of the pods that are gone."""
-        return DeviceState(state.file, state.file, _taken(state.file))
+        return DeviceState(state.file, state.file, taken_of(state.file))
 
 
 def _groups(nodes: list[int], healthy: int) -> tuple[int, ...] | None:
@@ -289,18 +300,8 @@ def _groups(nodes: list[int], healthy: int) -> tuple[int, ...] | None:
     return tuple(groups.values())
 
 
-def _lowest(devices: int, count: int) -> int:
-    """The `count` lowest devices of a mask."""
-    picked = 0
-    while count > 0 and devices:
-        low = devices & -devices
-        picked |= low
-        devices ^= low
-        count -= 1
-    return picked
-
-
-def _taken(owned: Owned) -> dict[str, int]:
+def taken_of(owned: Owned) -> dict[str, int]:
+    """The devices that somebody owns, by resource."""
     taken: dict[str, int] = {}
     for containers in owned.values():
         for resources in containers.values():

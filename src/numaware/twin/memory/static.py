@@ -6,7 +6,7 @@ one group of nodes (`cells`), never to both. Sizes are unsigned 64-bit as in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -27,7 +27,7 @@ _MOST_REQUESTS = 64
 _MOST_CHARGES = 1024
 
 
-class Block(msgspec.Struct, frozen=True, gc=False):
+class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Memory of one kind charged to the nodes of a mask."""
 
     nodes: int
@@ -35,7 +35,7 @@ class Block(msgspec.Struct, frozen=True, gc=False):
     size: int
 
 
-class NodeMemory(msgspec.Struct, frozen=True, gc=False):
+class NodeMemory(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How many (container, kind) pairs use a node, the group it belongs to, and what is free of each kind."""
 
     assignments: int
@@ -142,15 +142,15 @@ class StaticMemory:
     def _single_nodes(self, nodes: tuple[NodeMemory, ...], ever: list[int], wanted: Amounts) -> list[int]:
         """Those nodes that hold the request alone and belong to no group."""
         indices = [(self._index[kind], size) for kind, size in wanted]
-        found = []
+        masks = []
         for mask in ever:
             if mask & (mask - 1):
                 break
             node = nodes[mask.bit_length() - 1]
             grouped = node.cells & (node.cells - 1)
             if not grouped and all(node.free[index] >= size for index, size in indices):
-                found.append(mask)
-        return found
+                masks.append(mask)
+        return masks
 
     def _fitting_now(
         self,
@@ -361,8 +361,9 @@ class StaticMemory:
     def restore(self, state: MemoryState) -> MemoryState:
         """What a restarted kubelet makes of the state file, or its refusal to start."""
         expected = self.initial().nodes
-        for _, _, blocks in _in_order(state.blocks):
-            expected = self._charge(expected, blocks)
+        for _, containers in sorted(state.blocks.items()):
+            for _, blocks in sorted(containers.items()):
+                expected = self._charge(expected, blocks)
         if not self._same(state.nodes, expected):
             raise StartError(
                 "memory", "[memorymanager] the expected machine state is different from the real one"
@@ -436,14 +437,6 @@ def _reusable_after(
         old = changed.get(place, 0)
         changed[place] = max(old, size) if ends else max(0, old - size)
     return changed
-
-
-def _in_order(
-    blocks: Mapping[str, Mapping[str, tuple[Block, ...]]],
-) -> Iterator[tuple[str, str, tuple[Block, ...]]]:
-    for uid, containers in sorted(blocks.items()):
-        for container, held in sorted(containers.items()):
-            yield uid, container, held
 
 
 def _changed(free: tuple[int, ...], index: int, difference: int) -> tuple[int, ...]:

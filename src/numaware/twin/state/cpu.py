@@ -40,21 +40,11 @@ class CpuCheckpoint(msgspec.Struct, frozen=True):
     by_container_id: dict[str, str] = {}
     pods: dict[str, str] = {}
 
-    @property
-    def checksum(self) -> int | None:
-        return self.stamp.stored
-
 
 def encode(policy: str, default_cpus: str, entries: Entries) -> str:
     """The file a kubelet of 1.18 and later writes."""
     checksum = fnv1a(_dump_v2(policy, default_cpus, entries))
     return json_text(_File(policy, default_cpus, entries or msgspec.UNSET, checksum))
-
-
-def encode_v1(policy: str, default_cpus: str, by_container_id: Mapping[str, str]) -> str:
-    """The file a kubelet of 1.12 to 1.17 wrote."""
-    checksum = fnv1a(_dump_v1(policy, default_cpus, by_container_id))
-    return json_text(_File(policy, default_cpus, by_container_id or msgspec.UNSET, checksum))
 
 
 def decode(data: str | bytes, source: str = FILE) -> CpuCheckpoint:
@@ -97,7 +87,7 @@ def parse(fields: Mapping[str, Any], source: str = FILE) -> CpuCheckpoint:
 class _File(msgspec.Struct, frozen=True, rename="camel"):
     policy_name: str
     default_cpu_set: str
-    entries: Entries | Mapping[str, str] | msgspec.UnsetType
+    entries: Entries | msgspec.UnsetType
     checksum: int
 
 
@@ -140,8 +130,7 @@ def _parse_flat(fields: Mapping[str, Any]) -> CpuCheckpoint:
 def _parse_wrapped(fields: Mapping[str, Any]) -> CpuCheckpoint:
     """Layout v4: a kubelet reads only `data`; the fields around it are there for older kubelets."""
     data, stamp = unwrap(fields, "v4")
-    inner = _parse_flat(data)
-    return msgspec.structs.replace(inner, stamp=stamp)
+    return msgspec.structs.replace(_parse_flat(data), stamp=stamp)
 
 
 def _dump_v1(policy: str, default_cpus: str, by_container_id: Mapping[str, str]) -> str:

@@ -36,6 +36,14 @@ class DeviceEntry(msgspec.Struct, frozen=True):
     devices: Mapping[int, Sequence[str]]
     alloc_response: bytes = b""
 
+    def nodes_of(self) -> dict[str, tuple[int, ...]]:
+        """Device -> NUMA nodes, ascending; a device on two nodes is listed under both, one on none under -1."""
+        nodes: dict[str, tuple[int, ...]] = {}
+        for node, ids in sorted(self.devices.items()):
+            for device in ids:
+                nodes[device] = (*nodes.get(device, ()), node) if node >= 0 else ()
+        return nodes
+
 
 class DeviceCheckpoint(msgspec.Struct, frozen=True):
     """One file. `boot_id` is the boot the file was written in, which the newest kubelets add outside the checksum."""
@@ -44,10 +52,6 @@ class DeviceCheckpoint(msgspec.Struct, frozen=True):
     entries: tuple[DeviceEntry, ...] = ()
     registered: dict[str, tuple[str, ...]] = {}
     boot_id: str = ""
-
-    @property
-    def checksum(self) -> int | None:
-        return self.stamp.stored
 
 
 def encode(entries: Sequence[DeviceEntry], registered: Registered, form: Form = "v2") -> str:

@@ -61,10 +61,6 @@ class MemoryCheckpoint(msgspec.Struct, frozen=True):
     entries: dict[str, dict[str, tuple[MemoryBlock, ...]]] = {}
     pods: dict[str, tuple[MemoryBlock, ...]] = {}
 
-    @property
-    def checksum(self) -> int | None:
-        return self.stamp.stored
-
 
 def encode(policy: str, machine_state: MachineState, entries: Entries) -> str:
     """The file a kubelet of 1.21 and later writes, blocks of a container sorted (a kubelet leaves their order to chance)."""

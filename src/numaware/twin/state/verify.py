@@ -32,12 +32,12 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 def verify(data: bytes, source: str) -> Report:
     """Judge a file by its content; its name plays no part."""
     try:
-        found = document.read(data, source)
+        content = document.read(data, source)
     except InputError as error:
         return Report(source, problem=error.problem)
-    kind = kind_of(found.fields)
+    kind = kind_of(content.fields)
     try:
-        checkpoint = parse(found.fields, source)
+        checkpoint = parse(content.fields, source)
     except InputError as error:
         return Report(source, kind, problem=error.problem)
     stamp = checkpoint.stamp
@@ -49,7 +49,7 @@ def verify(data: bytes, source: str) -> Report:
         stamp.computed,
         valid=(problem := _problem(checkpoint)) is None,
         problem=problem,
-        note=_note(stamp, as_written=found.as_written),
+        note=_note(stamp, as_written=content.as_written),
     )
 
 

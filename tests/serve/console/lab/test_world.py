@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import islice
 
+import pytest
+from msgspec.structs import replace
+
+from numaware.schedule.engine import Decision
+from numaware.schedule.ledger import placement_of
 from numaware.schedule.node_facts import pod_requests
+from numaware.serve.console.api.routes import Console
 from numaware.serve.console.lab.pod_churn import coming
 from numaware.serve.console.lab.world import HOUR, LabWorld
 from numaware.serve.console.world import AFFINITY
-from support.console_world import NOW
+from numaware.simulate.policies import POLICIES, Ours
+from numaware.twin.topology.hints import Hint
+from numaware.workload.pod import Pod
+from support.console_world import NOW, client
 
 
 def life(seed: int, steps: int) -> list[tuple[object, ...]]:
@@ -59,6 +69,31 @@ def test_what_was_predicted_is_what_was_seen() -> None:
     predicted = [story for story in world.stories.values() if story.predicted is not None]
     assert predicted
     assert all(story.predicted == story.observed for story in predicted)
+
+
+class Misled(Ours):
+    """Foresees the last NUMA node for every pod."""
+
+    def decide(self, pod: Pod, now: int) -> Decision:
+        decision = super().decide(pod, now)
+        if decision.node is None:
+            return decision
+        last = 1 << len(self.engine.cluster.by_name[decision.node].node.kubelet.layout.ids) - 1
+        return replace(decision, hints=tuple(Hint(last, True) for _ in decision.hints))
+
+
+def test_a_prediction_that_does_not_come_true_is_shown_as_a_miss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(POLICIES, "numaware", lambda setting: Misled(setting.cluster))
+    console = Console(world := LabWorld(NOW), lambda: world.now)
+    asyncio.run(world.set_switch(AFFINITY, "open", "test"))
+    world.advance(NOW + 60_000)
+    missed = {uid for uid, story in world.stories.items() if story.predicted != story.observed}
+    assert 0 < len(missed) < len(world.stories)
+    listed = client(console).get("/api/v1/pods", params={"limit": "500"}).json()["items"]
+    shown = {f"{one['namespace']}/{one['name']}" for one in listed if one["predicted"] is False}
+    assert shown == missed
+    for uid, member in world.cluster.where.items():
+        assert placement_of(member.node, member.pods[uid]) == world.stories[uid].observed
 
 
 def test_nobody_waits_and_runs_at_once() -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from kube.fake_api_server import Refusal
+from kube.fake_api_server import Refusal, until
 from numaware.kube.resources import CONFIG_MAPS, DEPLOYMENTS
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.openfuyao.volcano import DEPLOYMENT
@@ -353,7 +353,7 @@ def test_who_hangs_up_does_not_stop_what_was_begun() -> None:
         world = world_of(snapshot)
         snapshot.server.delay = 0.02
         asked = asyncio.create_task(world.set_switch(AFFINITY, "open", "me"))
-        await asyncio.sleep(0.01)
+        await until(lambda: world.switches[0].progress is not None)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked

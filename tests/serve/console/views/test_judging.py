@@ -17,7 +17,7 @@ def afresh(found: Console, shape: Shape) -> dict[str, Judgement]:
     cluster = found.world.cluster
     return {
         member.name: answer
-        for member, answer in zip(cluster, Judge(cluster).judge(cluster, pod_of(shape)), strict=True)
+        for member, answer in zip(cluster, Judge(cluster).judge(pod_of(shape)), strict=True)
     }
 
 
@@ -38,19 +38,19 @@ def test_remembered_answers_are_those_of_a_fresh_look_while_life_goes_on() -> No
 def test_a_judge_that_forgets_in_between_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     found = console(nodes=8)
     cluster = found.world.cluster
-    cache = [Judge(cluster).judge(cluster, pod_of(shape)) for shape in SHAPES]
+    cache = [Judge(cluster).judge(pod_of(shape)) for shape in SHAPES]
     monkeypatch.setattr(judging, "_MOST", 3)
     forgetful = Judge(cluster)
     for _ in range(2):
-        assert [forgetful.judge(cluster, pod_of(shape)) for shape in SHAPES] == cache
+        assert [forgetful.judge(pod_of(shape)) for shape in SHAPES] == cache
 
 
 def test_other_rules_are_another_question() -> None:
     cluster = console(nodes=8).world.cluster
     judge = Judge(cluster)
     pod = pod_of(Shape("40", "64Gi", 4))
-    as_they_are = [answer.verdict for answer in judge.judge(cluster, pod)]
-    lax = [answer.verdict for answer in judge.judge(cluster, pod, Rules("none", None))]
+    as_they_are = [answer.verdict for answer in judge.judge(pod)]
+    lax = [answer.verdict for answer in judge.judge(pod, rules=Rules("none", None))]
     assert "refused" not in lax
     assert as_they_are != lax
-    assert [answer.verdict for answer in judge.judge(cluster, pod)] == as_they_are
+    assert [answer.verdict for answer in judge.judge(pod)] == as_they_are

@@ -47,7 +47,7 @@ def hint_list(value: Any) -> list[Hint] | None:
         value = _json(text)
     if not isinstance(value, list):
         return None
-    return [found for one in value[:_MOST_HINTS] if (found := _of_json(one)) is not None]
+    return [parsed for one in value[:_MOST_HINTS] if (parsed := _of_json(one)) is not None]
 
 
 def hints_by_resource(value: Any) -> HintLists | None:
@@ -89,10 +89,10 @@ def _json(text: str) -> Any:
         return None
 
 
-def shown(found: Hint) -> str:
+def shown(hint: Hint) -> str:
     """A hint as the older kubelets print it, which is the shorter form."""
-    mask = "<nil>" if found.mask is None else f"{found.mask:b}".zfill(2)
-    return f"{{{mask} {'true' if found.preferred else 'false'}}}"
+    mask = "<nil>" if hint.mask is None else f"{hint.mask:b}".zfill(2)
+    return f"{{{mask} {'true' if hint.preferred else 'false'}}}"
 
 
 def nodes_of(mask: int | None) -> list[int]:

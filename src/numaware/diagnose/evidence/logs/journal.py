@@ -81,7 +81,7 @@ class Admission:
         parts = tuple(
             (
                 part.container,
-                tuple((name, tuple(found or ())) for name, found in sorted(part.hints.items())),
+                tuple((name, tuple(listed or ())) for name, listed in sorted(part.hints.items())),
                 tuple(sorted(part.impossible)),
                 part.merged,
                 part.admitted,
@@ -192,39 +192,39 @@ def _fail(log: NodeLog, seen: Seen) -> None:
 
 def _arrive(table: OrderedDict[tuple[str, str], Arrivals], seen: Seen) -> None:
     key = (seen.pod.namespace, seen.pod.name)
-    found = table.get(key)
-    if found is None:
+    arrivals = table.get(key)
+    if arrivals is None:
         if len(table) >= _MOST_CASES:
             table.popitem(last=False)
-        found = table[key] = Arrivals()
+        arrivals = table[key] = Arrivals()
     at = seen.record.seconds
     # The same arrival is told by two parts of the kubelet, a moment apart.
-    if found.last is None or at is None or at - found.last > 0.05 or seen.what == "recreated":
-        found.count += 1
-        if len(found.evidence) < 3:
-            found.evidence.append(seen)
-    if found.first is None:
-        found.first, found.stamp = at, seen.record.stamp
-    found.last = at if at is not None else found.last
+    if arrivals.last is None or at is None or at - arrivals.last > 0.05 or seen.what == "recreated":
+        arrivals.count += 1
+        if len(arrivals.evidence) < 3:
+            arrivals.evidence.append(seen)
+    if arrivals.first is None:
+        arrivals.first, arrivals.stamp = at, seen.record.stamp
+    arrivals.last = at if at is not None else arrivals.last
     for uid in (seen.pod.uid, seen.facts.get("old", "")):
-        if uid and len(found.uids) < _MOST_UIDS:
-            found.uids.add(uid)
+        if uid and len(arrivals.uids) < _MOST_UIDS:
+            arrivals.uids.add(uid)
 
 
 def _refuse(log: NodeLog, seen: Seen) -> None:
     meaning = refusal(seen.message, seen.reason)
     if meaning is None:
         return
-    found = next((one for one in reversed(log.open) if one.matches(seen.pod) and _named(one, seen)), None)
-    if found is None or (found.verdict and found.verdict.code != meaning.code):
-        found = _open(log, seen)
-    found.learn(seen.pod)
-    if found.verdict is None or len(found.verdict.facts) < len(meaning.facts):
-        found.verdict = meaning
-    found.reason = found.reason or seen.reason
+    admission = next((one for one in reversed(log.open) if one.matches(seen.pod) and _named(one, seen)), None)
+    if admission is None or (admission.verdict and admission.verdict.code != meaning.code):
+        admission = _open(log, seen)
+    admission.learn(seen.pod)
+    if admission.verdict is None or len(admission.verdict.facts) < len(meaning.facts):
+        admission.verdict = meaning
+    admission.reason = admission.reason or seen.reason
     if seen.number is not None and seen.container:
-        _part(found, seen.container).wanted = seen.number
-    _keep(found, seen)
+        _part(admission, seen.container).wanted = seen.number
+    _keep(admission, seen)
 
 
 def _named(admission: Admission, seen: Seen) -> bool:
@@ -293,27 +293,23 @@ def _part(admission: Admission, container: str) -> Part:
     """The container a line is about; a line that names none is about the last one."""
     if not container and admission.parts:
         return next(reversed(admission.parts.values()))
-    found = admission.parts.get(container)
-    if found is None:
+    part = admission.parts.get(container)
+    if part is None:
         nameless = admission.parts.get("")
         if nameless is not None and nameless.merged is None:
             del admission.parts[""]
             nameless.container = container
-            found = nameless
+            part = nameless
         else:
-            found = Part(container)
-        admission.parts[container] = found
-    return found
+            part = Part(container)
+        admission.parts[container] = part
+    return part
 
 
 def _open(log: NodeLog, seen: Seen) -> Admission:
     record = seen.record
     admission = Admission(
-        record.node,
-        seen.pod,
-        seconds=record.seconds,
-        stamp=record.stamp,
-        structured=record.structured,
+        record.node, seen.pod, seconds=record.seconds, stamp=record.stamp, structured=record.structured
     )
     if log.open:
         log.open[-1].followed = True

@@ -16,23 +16,23 @@ def message(text: str) -> tuple[str, str]:
     """The message and the rest; text that does not begin with a quote is all message."""
     if not text.startswith('"'):
         return text, ""
-    found, at = _quoted(text, 0)
-    return found, text[at:]
+    quoted, at = _quoted(text, 0)
+    return quoted, text[at:]
 
 
 def pairs(text: str) -> dict[str, str]:
     """The values by key, quotes and escapes removed."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     at = 0
-    while at < len(text) and len(found) < MOST_PAIRS:
+    while at < len(text) and len(values) < MOST_PAIRS:
         equals = text.find("=", at)
         if equals < 0:
             break
         key = text[at:equals].strip()
         value, at = _value(text, equals + 1)
         if key and " " not in key:
-            found[key] = value
-    return found
+            values[key] = value
+    return values
 
 
 def _value(text: str, at: int) -> tuple[str, int]:

@@ -15,8 +15,8 @@ from numaware.diagnose.evidence.logs.seen import Seen
 
 def read(record: Record) -> Seen | None:
     """What the record says, or None."""
-    found = structured.read(record) if record.structured else bracketed.read(record)
-    return found or _last_words(record)
+    seen = structured.read(record) if record.structured else bracketed.read(record)
+    return seen or _last_words(record)
 
 
 def _last_words(record: Record) -> Seen | None:

@@ -64,23 +64,27 @@ def read(file: str, line: int, raw: bytes) -> Record:
             break
         inner, node, time = stripped, host or node, stamp or time
     if inner.startswith("{"):
-        found = _json_object(inner)
-        if isinstance(found.get("msg"), str):
-            return _from_json(file, line, text, node, found)
+        fields = _json_object(inner)
+        if isinstance(fields.get("msg"), str):
+            return _from_json(file, line, text, node, fields)
     return _from_text(file, line, text, inner, node, time)
 
 
 def _unwrap(text: str) -> tuple[str, str, str]:
     """The line inside a wrapper, the host and the time the wrapper names; the text itself where there is none."""
     if text.startswith("{"):
-        found = _json_object(text)
-        payload = found.get("jsonPayload")
+        fields = _json_object(text)
+        payload = fields.get("jsonPayload")
         if isinstance(payload, dict):
-            found = {**found, **payload}
-        host = found.get("_HOSTNAME") or found.get("hostname") or found.get("host") or ""
+            fields = {**fields, **payload}
+        host = fields.get("_HOSTNAME") or fields.get("hostname") or fields.get("host") or ""
         for name in _CARRIERS:
-            if isinstance(found.get(name), str) and "msg" not in found:
-                return found[name].strip(), host if isinstance(host, str) else "", str(found.get("time", ""))
+            if isinstance(fields.get(name), str) and "msg" not in fields:
+                return (
+                    fields[name].strip(),
+                    host if isinstance(host, str) else "",
+                    str(fields.get("time", "")),
+                )
         return text, "", ""
     journal = _JOURNAL.match(text)
     if journal:
@@ -94,32 +98,32 @@ def _unwrap(text: str) -> tuple[str, str, str]:
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
-def _from_json(file: str, line: int, text: str, node: str, found: dict[str, Any]) -> Record:
+def _from_json(file: str, line: int, text: str, node: str, given: dict[str, Any]) -> Record:
     """Klog's JSON: milliseconds since 1970, an object where text has `namespace/name`."""
     stamp, seconds = "", None
-    milliseconds = found.get("ts")
+    milliseconds = given.get("ts")
     if isinstance(milliseconds, int | float) and not isinstance(milliseconds, bool):
         seconds = float(milliseconds) / 1000 if abs(milliseconds) < 1e15 else None
     elif isinstance(milliseconds, str):
         seconds, stamp = seconds_of(milliseconds)
     fields = {
-        key: _named(value) for key, value in found.items() if key not in ("ts", "caller", "msg", "v", "level")
+        key: _named(value) for key, value in given.items() if key not in ("ts", "caller", "msg", "v", "level")
     }
     return Record(
         file=file,
         line=line,
         text=text,
-        message=found["msg"],
+        message=given["msg"],
         rest=fields,
         node=node,
-        level="E" if "err" in found else "I",
-        source=str(found.get("caller", "")).rpartition("/")[2].partition(":")[0],
+        level="E" if "err" in given else "I",
+        source=str(given.get("caller", "")).rpartition("/")[2].partition(":")[0],
         seconds=seconds,
         stamp=stamp,
         structured=True,

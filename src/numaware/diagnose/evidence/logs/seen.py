@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from numaware.diagnose.evidence.logs.hints import HintLists
+from numaware.diagnose.evidence.logs.hints import HintLists, hint, hint_list, hints_by_resource
 from numaware.diagnose.evidence.logs.record import Record
 from numaware.machine.cpuset import CpuSet
 from numaware.twin.topology.hints import Hint
@@ -83,10 +83,10 @@ def numa_of_cpus(value: object) -> dict[int, int]:
         value = parsed_json(value) if value.lstrip().startswith('{"') else value
     if isinstance(value, dict):
         details = value.get("CPUDetails")
-        found = details if isinstance(details, dict) else {}
+        cpus = details if isinstance(details, dict) else {}
         return {
             int(cpu): info["NUMANodeID"]
-            for cpu, info in found.items()
+            for cpu, info in cpus.items()
             if str(cpu).isdecimal() and isinstance(info, dict) and isinstance(info.get("NUMANodeID"), int)
         }
     pairs = re.findall(r"(\d{1,5}):\{(?:NUMANodeID:)?(\d{1,3}) (?:SocketID:)?\d{1,5} ", str(value)[: 1 << 16])
@@ -110,6 +110,23 @@ def cpu_list(value: object) -> str:
 def number(value: object) -> int | None:
     text = str(value)
     return int(text) if text.isdecimal() and len(text) < 10 else None
+
+
+def read_field(name: str, value: object) -> tuple[str, Any]:
+    """A field of `Seen` and its value as both forms of logs print it; None where a line without it says nothing."""
+    match name:
+        case "hint":
+            return name, hint(value)
+        case "hints":
+            return name, hints_by_resource(value)
+        case "cpu_hints":
+            listed = hint_list(value)
+            return "hints", None if listed is None else {"cpu": listed}
+        case "cpus":
+            return name, cpu_list(value) or None
+        case "number":
+            return name, number(value)
+    return name, "" if value is None else str(value)
 
 
 def parsed_json(value: object) -> Any:

@@ -1,21 +1,24 @@
-"""Messages since 1.21: a fixed text and `key=value` pairs."""
+"""Messages since 1.21: a fixed text and `key=value` pairs.
+
+`messages` hands every structured record here. The table says what each text tells, and under which keys the fields of
+`Seen` stand; pod and container have the same keys in nearly all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from numaware.diagnose.evidence.logs.hints import hint, hint_list, hints_by_resource
 from numaware.diagnose.evidence.logs.record import Record
 from numaware.diagnose.evidence.logs.seen import (
     PodName,
     Seen,
     What,
-    cpu_list,
     numa_of_cpus,
     number,
     parsed_json,
     pod_name,
+    read_field,
 )
 
 Reader = Callable[[Record, Mapping[str, Any]], Seen | None]
@@ -37,48 +40,24 @@ def _about(record: Record, what: What, fields: Mapping[str, Any], **more: Any) -
     return Seen(what, record, pod, str(fields.get("containerName", "")), **more)
 
 
-def _hints(record: Record, fields: Mapping[str, Any]) -> Seen | None:
-    found = hints_by_resource(fields.get("hints"))
-    return None if found is None else _about(record, "hints", fields, hints=found)
+def _tells(what: What, **keys: tuple[str, ...]) -> Reader:
+    """A message whose fields stand under these keys, the first of them that is there."""
 
-
-def _cpu_hints(record: Record, fields: Mapping[str, Any]) -> Seen | None:
-    found = hint_list(fields.get("cpuHints"))
-    return None if found is None else _about(record, "hints", fields, hints={"cpu": found})
-
-
-def _hinted(what: What, key: str) -> Reader:
     def reader(record: Record, fields: Mapping[str, Any]) -> Seen | None:
-        found = hint(fields.get(key))
-        return None if found is None else _about(record, what, fields, hint=found)
+        values: dict[str, Any] = {}
+        for name, places in keys.items():
+            field, value = read_field(name, next((fields[key] for key in places if key in fields), None))
+            if value is None and field != "number":
+                return None
+            values[field] = value
+        return _about(record, what, fields, **values)
 
     return reader
 
 
-def _affinity(record: Record, fields: Mapping[str, Any]) -> Seen | None:
-    found = hint(fields.get("bestHint", fields.get("affinity")))
-    return None if found is None else _about(record, "admitted", fields, hint=found)
-
-
-def _plain(what: What) -> Reader:
-    return lambda record, fields: _about(record, what, fields, resource=str(fields.get("resource", "")))
-
-
 def _allocate_cpus(record: Record, fields: Mapping[str, Any]) -> Seen | None:
-    if "numCPUs" in fields:
-        return _about(record, "cpus-wanted", fields, number=number(fields["numCPUs"]))
-    cpus = cpu_list(fields.get("result"))
-    return _about(record, "cpus-given", fields, cpus=cpus) if cpus else None
-
-
-def _desired(record: Record, fields: Mapping[str, Any]) -> Seen | None:
-    cpus = cpu_list(fields.get("cpuSet"))
-    return _about(record, "cpus-given", fields, cpus=cpus) if cpus else None
-
-
-def _cannot_allocate(record: Record, fields: Mapping[str, Any]) -> Seen:
-    count = number(fields.get("numCPUs"))
-    return _about(record, "refused", fields, number=count, message=str(fields.get("err", "")))
+    """Said before and after: how many are wanted, and which were given."""
+    return (_WANTED if "numCPUs" in fields else _GIVEN)(record, fields)
 
 
 def _event(record: Record, fields: Mapping[str, Any]) -> Seen | None:
@@ -98,8 +77,8 @@ def _status(record: Record, fields: Mapping[str, Any]) -> Seen | None:
 
 
 def _result(record: Record, fields: Mapping[str, Any]) -> Seen | None:
-    message = str(fields.get("Message", fields.get("message", fields.get("err", ""))))
-    return _about(record, "refused", fields, message=message) if message else None
+    seen = _REFUSED(record, fields)
+    return seen if seen and seen.message else None
 
 
 def _added(record: Record, fields: Mapping[str, Any]) -> Seen | None:
@@ -120,12 +99,9 @@ def _recreated(record: Record, fields: Mapping[str, Any]) -> Seen:
 
 def _facts(**keys: str) -> Reader:
     """Facts about the kubelet under our names, from the fields that hold them."""
-
-    def reader(record: Record, fields: Mapping[str, Any]) -> Seen:
-        found = {name: str(fields[key]) for name, key in keys.items() if key in fields}
-        return Seen("policy", record, facts=found)
-
-    return reader
+    return lambda record, fields: Seen(
+        "policy", record, facts={name: str(fields[key]) for name, key in keys.items() if key in fields}
+    )
 
 
 def _started(manager: str) -> Reader:
@@ -135,10 +111,6 @@ def _started(manager: str) -> Reader:
         return Seen("started", record, resource=manager, facts={"policy": str(fields.get("policy", ""))})
 
     return reader
-
-
-def _no_policy(record: Record, _: Mapping[str, Any]) -> Seen:
-    return Seen("policy", record, facts={"policy": "none"})
 
 
 def _cpu_topology(record: Record, fields: Mapping[str, Any]) -> Seen | None:
@@ -152,37 +124,34 @@ def _no_devices(record: Record, fields: Mapping[str, Any]) -> Seen:
     return _about(record, "impossible", fields, resource=resource, facts=facts)
 
 
-def _no_topology(record: Record, fields: Mapping[str, Any]) -> Seen:
-    resource = str(fields.get("resourceName", fields.get("resource", "")))
-    return Seen("no-topology", record, resource=resource)
-
-
-def _plugin(what: What) -> Reader:
-    def reader(record: Record, fields: Mapping[str, Any]) -> Seen:
-        resource = str(fields.get("resource", fields.get("resourceName", "")))
-        return Seen(what, record, resource=resource, message=str(fields.get("err", "")))
-
-    return reader
-
+_RESOURCE = ("resource",)
+_WANTED = _tells("cpus-wanted", number=("numCPUs",))
+_GIVEN = _tells("cpus-given", cpus=("result",))
+_REFUSED = _tells("refused", message=("Message", "message", "err"))
+_BEGIN = _tells("begin", resource=_RESOURCE)
+_NO_PREFERENCE = _tells("no-preference", resource=_RESOURCE)
+_MERGED = _tells("merged", hint=("bestHint",))
 
 _MESSAGES: dict[str, Reader] = {
-    "Topology Admit Handler": _plain("begin"),
-    "Topology manager admission check": _plain("begin"),
-    "TopologyHints": _hints,
-    "TopologyHints generated": _cpu_hints,
-    "Hint Provider has no preference for NUMA affinity with any resource": _plain("no-preference"),
-    "Hint Provider has no preference for NUMA affinity with resource": _plain("no-preference"),
-    "Hint Provider has no possible NUMA affinities for resource": _plain("impossible"),
+    "Topology Admit Handler": _BEGIN,
+    "Topology manager admission check": _BEGIN,
+    "TopologyHints": _tells("hints", hints=("hints",)),
+    "TopologyHints generated": _tells("hints", cpu_hints=("cpuHints",)),
+    "Hint Provider has no preference for NUMA affinity with any resource": _NO_PREFERENCE,
+    "Hint Provider has no preference for NUMA affinity with resource": _NO_PREFERENCE,
+    "Hint Provider has no possible NUMA affinities for resource": _tells("impossible", resource=_RESOURCE),
     "Unable to generate topology hints: requested number of devices unavailable": _no_devices,
-    "Resource does not have a topology preference": _no_topology,
-    "ContainerTopologyHint": _hinted("merged", "bestHint"),
-    "PodTopologyHint": _hinted("merged", "bestHint"),
-    "Best TopologyHint": _hinted("merged", "bestHint"),
-    "Topology Affinity": _affinity,
-    "Static policy: Allocate": _plain("allocate"),
+    "Resource does not have a topology preference": _tells(
+        "no-topology", resource=("resourceName", "resource")
+    ),
+    "ContainerTopologyHint": _MERGED,
+    "PodTopologyHint": _MERGED,
+    "Best TopologyHint": _MERGED,
+    "Topology Affinity": _tells("admitted", hint=("bestHint", "affinity")),
+    "Static policy: Allocate": _tells("allocate", resource=_RESOURCE),
     "AllocateCPUs": _allocate_cpus,
-    "Updated desired CPUSet": _desired,
-    "Unable to allocate CPUs": _cannot_allocate,
+    "Updated desired CPUSet": _tells("cpus-given", cpus=("cpuSet",)),
+    "Unable to allocate CPUs": _tells("refused", number=("numCPUs",), message=("err",)),
     "Event occurred": _event,
     "Patch status for pod": _status,
     "Status for pod updated successfully": _status,
@@ -190,12 +159,14 @@ _MESSAGES: dict[str, Reader] = {
     "Failed to admit pod": _result,
     "Predicate failed on Pod": _result,
     "SyncLoop ADD": _added,
-    "Receiving a new pod": _plain("arrived"),
+    "Receiving a new pod": _tells("arrived", resource=_RESOURCE),
     "Pod was deleted and then recreated, skipping status update": _recreated,
     "Creating topology manager with policy per scope": _facts(
         policy="topologyPolicyName", scope="topologyScopeName", options="topologyPolicyOptions"
     ),
-    "Creating topology manager with none policy": _no_policy,
+    "Creating topology manager with none policy": lambda record, _: Seen(
+        "policy", record, facts={"policy": "none"}
+    ),
     "Initializing Topology Manager": _facts(policy="policy", scope="scope"),
     "Detected CPU topology": _cpu_topology,
     "Reserved CPUs not available for exclusive assignment": _facts(reserved="reserved"),
@@ -203,6 +174,10 @@ _MESSAGES: dict[str, Reader] = {
     "Starting CPU manager": _started("CPU manager"),
     "Starting": _started("CPU manager"),
     "Starting memorymanager": _started("memory manager"),
-    "ListAndWatch ended unexpectedly for device plugin": _plugin("plugin-lost"),
-    "Got registration request from device plugin with resource": _plugin("plugin-here"),
+    "ListAndWatch ended unexpectedly for device plugin": _tells(
+        "plugin-lost", resource=("resource", "resourceName"), message=("err",)
+    ),
+    "Got registration request from device plugin with resource": _tells(
+        "plugin-here", resource=("resource", "resourceName"), message=("err",)
+    ),
 }

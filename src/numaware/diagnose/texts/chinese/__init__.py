@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from numaware.diagnose.texts.chinese import (
-    advice,
     doctor,
     explain,
-    fine,
     labels,
     lint,
     quoting,
@@ -18,7 +16,7 @@ from numaware.diagnose.texts.chinese import (
 )
 from numaware.diagnose.texts.chinese.words import SPECS as WORDS
 
-__all__ = ["LABELS", "SPECS", "TEXTS"]
+__all__ = ["LABELS", "REASONS", "SPECS", "TEXTS"]
 
 LABELS = {
     **labels.LABELS,
@@ -28,12 +26,6 @@ LABELS = {
     **scheduling.LABELS,
     **views.LABELS,
 }
+REASONS = scheduling.REASONS
 SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS, **quoting.SPECS}
-TEXTS = {
-    **refusals.TEXTS,
-    **startup.TEXTS,
-    **advice.TEXTS,
-    **fine.TEXTS,
-    **lint.TEXTS,
-    **doctor.TEXTS,
-}
+TEXTS = {**refusals.TEXTS, **startup.TEXTS, **lint.TEXTS, **doctor.TEXTS}

@@ -4,147 +4,138 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from numaware.diagnose.texts.text import Text
+from numaware.diagnose.texts.template import Text, text
 
 _NRI = "只有在运行时调整容器的程序才需要它，例如把互相通信的 Pod 移到一起。"
 
 TEXTS: Mapping[str, Text] = {
-    "machine-unreadable": Text(
+    "machine-unreadable": text(
         "无法从 /sys 读取机器",
         "{message:sentence}",
-        ("在节点上运行，或用 --root 给出含有 sys/ 和 proc/ 的目录或归档",),
+        "在节点上运行，或用 --root 给出含有 sys/ 和 proc/ 的目录或归档",
     ),
-    "kubelet-not-running": Text(
+    "kubelet-not-running": text(
         "此节点上没有运行 kubelet",
         "能看到其他进程，但没有叫 kubelet 的。",
-        ("systemctl status kubelet\njournalctl -u kubelet -n 200 | numaware diagnose -",),
+        "systemctl status kubelet\njournalctl -u kubelet -n 200 | numaware diagnose -",
     ),
-    "podresources-missing": Text(
+    "podresources-missing": text(
         "PodResources 套接字不存在",
         "代理通过 {file} 询问 kubelet 谁占用了哪些 CPU、内存和设备。没有它，代理什么也看不到。",
-        ("启动 kubelet，它运行时会创建套接字", "如果 kubelet 使用别的 --root-dir，请告诉代理"),
+        "启动 kubelet，它运行时会创建套接字",
+        "如果 kubelet 使用别的 --root-dir，请告诉代理",
     ),
-    "state-stale-entries": Text(
+    "state-stale-entries": text(
         "{file} 中仍有 {count} 个已消失 Pod 的资源",
         "这些 Pod 在 /var/lib/kubelet/pods 下已没有目录，却仍在文件中占用 CPU、内存或设备：{uids:and}。"
         "kubelet 下次处理 Pod 时会清除它们，除非它卡住了。",
-        (
-            "systemctl restart kubelet   # 如果下一个 Pod 准入之后它们仍在",
-            "numaware checkpoint show {file}",
-        ),
+        "systemctl restart kubelet   # 如果下一个 Pod 准入之后它们仍在",
+        "numaware checkpoint show {file}",
     ),
-    "nri-disabled": Text("{runtime} 中的 NRI 已关闭", _NRI, ()),
-    "nri-disabled/containerd": Text(
+    "nri-disabled": text("{runtime} 中的 NRI 已关闭", _NRI),
+    "nri-disabled/containerd": text(
         "containerd 中的 NRI 已关闭",
         _NRI,
-        (
-            (
-                '在 {file} 中：\n[plugins."io.containerd.nri.v1.nri"]\n  disable = false\n'
-                "然后：systemctl restart containerd"
-            ),
-        ),
+        '在 {file} 中：\n[plugins."io.containerd.nri.v1.nri"]\n  disable = false\n'
+        "然后：systemctl restart containerd",
     ),
-    "nri-disabled/crio": Text(
+    "nri-disabled/crio": text(
         "CRI-O 中的 NRI 已关闭",
         _NRI,
-        ("在 {file} 中：\n[crio.nri]\nenable_nri = true\n然后：systemctl restart crio",),
+        "在 {file} 中：\n[crio.nri]\nenable_nri = true\n然后：systemctl restart crio",
     ),
-    "cgroup-v1": Text(
+    "cgroup-v1": text(
         "控制组是第 1 版",
         "Kubernetes 已不再为它开发；NUMA 内存和 CPU 绑定可用，新功能不可用。",
-        ("用 systemd.unified_cgroup_hierarchy=1 启动系统",),
+        "用 systemd.unified_cgroup_hierarchy=1 启动系统",
     ),
-    "cgroup-v1/stops": Text(
+    "cgroup-v1/stops": text(
         "控制组是第 1 版：{version} 的 kubelet 不会启动",
         "从 v1.35 起，除非 failCgroupV1 为 false，kubelet 拒绝第 1 版控制组。",
-        ("用 systemd.unified_cgroup_hierarchy=1 启动系统", "或暂时设置：failCgroupV1: false"),
+        "用 systemd.unified_cgroup_hierarchy=1 启动系统",
+        "或暂时设置：failCgroupV1: false",
     ),
-    "cgroup-without-cpuset": Text(
+    "cgroup-without-cpuset": text(
         "缺少 cpuset 控制器",
         "内核的控制组没有提供 cpuset，什么都无法绑定到 CPU 或 NUMA 节点。",
-        ("从内核命令行去掉 cgroup_disable=cpuset，或使用带 CONFIG_CPUSETS 的内核",),
+        "从内核命令行去掉 cgroup_disable=cpuset，或使用带 CONFIG_CPUSETS 的内核",
     ),
-    "cgroup-driver-mismatch": Text(
+    "cgroup-driver-mismatch": text(
         "kubelet 与 containerd 的 cgroup 驱动不一致：{kubelet} 和 {runtime}",
         "这样就有两个程序管理同一批控制组。会询问运行时的 kubelet（v1.31 及以后）会自行纠正。",
-        (
-            (
-                '在 {file} 中：\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n'
-                "  SystemdCgroup = true"
-            ),
-            "cgroupDriver: systemd   # 在 kubelet 的配置中",
-        ),
+        '在 {file} 中：\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n'
+        "  SystemdCgroup = true",
+        "cgroupDriver: systemd   # 在 kubelet 的配置中",
     ),
-    "numad-running": Text(
+    "numad-running": text(
         "numad 与 kubelet 同时运行",
         "numad 按自己的规则在 NUMA 节点之间移动进程及其内存，与 kubelet 的决定相抵触。",
-        ("systemctl disable --now numad",),
+        "systemctl disable --now numad",
     ),
-    "isolated-cpus-reserved": Text(
+    "isolated-cpus-reserved": text(
         "CPU {common} 既为系统预留，又与系统隔离",
         "内核调度器不使用 CPU {isolated}（isolcpus），而 kubelet 把 {reserved} 预留给系统进程，系统进程就挤在剩下的 CPU 上。",
-        ("预留没有被隔离的 CPU，或把 {common} 从 isolcpus 中去掉",),
+        "预留没有被隔离的 CPU，或把 {common} 从 isolcpus 中去掉",
     ),
-    "component-missing": Text("缺少 {component}", "集群中没有它。", ()),
-    "component-missing/agent": Text(
+    "component-missing": text("缺少 {component}", "集群中没有它。"),
+    "component-missing/agent": text(
         "没有代理上报 NUMA 节点的情况",
         "没有人发布什么资源在哪个 NUMA 节点上，调度器无从知道 kubelet 会拒绝什么。",
-        ("kubectl apply -f deploy/rbac -f deploy/agent/daemonset.yaml",),
+        "kubectl apply -f deploy/rbac -f deploy/agent/daemonset.yaml",
     ),
-    "component-missing/on-nodes": Text(
+    "component-missing/on-nodes": text(
         "{component} 没有在 {count} 个节点上运行：{nodes:and}",
         "没有人上报这些机器的 NUMA 节点。",
-        ("kubectl -n numaware get pods -o wide -l app.kubernetes.io/name={component}   # 为什么没有",),
+        "kubectl -n numaware get pods -o wide -l app.kubernetes.io/name={component}   # 为什么没有",
     ),
-    "component-missing/kind": Text(
+    "component-missing/kind": text(
         "集群不认识 NodeResourceTopology",
         "代理发布这种对象，调度器读取它；它的定义没有安装。",
-        ("安装 CRD topology.node.k8s.io/v1alpha2, noderesourcetopologies",),
+        "安装 CRD topology.node.k8s.io/v1alpha2, noderesourcetopologies",
     ),
-    "component-not-ready": Text(
+    "component-not-ready": text(
         "{component}：{pods} 个 Pod 中 {ready} 个就绪",
         "其余的正在启动，或者自身有问题。",
-        ("kubectl get pods -A | grep {component}",),
+        "kubectl get pods -A | grep {component}",
     ),
-    "component-old": Text(
+    "component-old": text(
         "{component} 过旧：{versions:and}，当前为 {wanted}",
         "不同版本的代理和调度器可能只能部分互相理解。",
-        ("升级到 {wanted}",),
+        "升级到 {wanted}",
     ),
-    "component-old/kubelet": Text(
+    "component-old/kubelet": text(
         "{count} 个 kubelet 对这个 API server 来说过旧：{nodes:and}",
         "Kubernetes 支持最多落后三个小版本的 kubelet，这里是 {wanted} 及以后。",
-        ("升级这些节点",),
+        "升级这些节点",
     ),
-    "nodes-not-ready": Text(
+    "nodes-not-ready": text(
         "{count} 个节点未就绪：{nodes:and}",
         "它们的 kubelet 没有上报，或上报了问题。",
-        ("kubectl describe node NODE", "在节点上：sudo numaware doctor"),
+        "kubectl describe node NODE",
+        "在节点上：sudo numaware doctor",
     ),
-    "nodes-without-topology": Text(
+    "nodes-without-topology": text(
         "{count} 个节点没有发布任何信息：{nodes:and}",
         "它们没有 NodeResourceTopology 对象。想要同一 NUMA 节点上 CPU、内存或设备的 Pod 只能碰运气。",
-        ("检查这些节点上的代理",),
+        "检查这些节点上的代理",
     ),
-    "topology-unusable": Text(
-        "{publisher} 发布的 {node} 的信息没有意义",
-        "{message:sentence}",
-        ("重启或升级 {node} 上的发布程序",),
+    "topology-unusable": text(
+        "{publisher} 发布的 {node} 的信息没有意义", "{message:sentence}", "重启或升级 {node} 上的发布程序"
     ),
-    "topology-stale": Text(
+    "topology-stale": text(
         "{count} 个节点发布的信息不是现在的：{nodes:and}",
         "已统计 Pod 的指纹与现有 Pod 的不同。短暂如此是正常的；持续如此说明发布程序卡住了。",
-        ("一分钟后再问；如果仍然如此，重启这些节点上的发布程序",),
+        "一分钟后再问；如果仍然如此，重启这些节点上的发布程序",
     ),
-    "topology-stale/gone": Text(
+    "topology-stale/gone": text(
         "{count} 个已发布的节点已不存在：{nodes:and}",
         "已不存在的节点的对象只是杂物。",
-        ("kubectl delete noderesourcetopology NODE",),
+        "kubectl delete noderesourcetopology NODE",
     ),
-    "policies-differ": Text(
+    "policies-differ": text(
         "节点池 {pool} 中的节点策略不同：{policies:and}",
         "同一个 Pod 在不同节点上受到不同对待，而节点池本应是同一种。",
-        ("给节点池中的所有节点使用同一份 kubelet 配置",),
+        "给节点池中的所有节点使用同一份 kubelet 配置",
     ),
 }
 

@@ -150,12 +150,12 @@ def _also(sentences: Sequence[str]) -> str:
 
 
 def _asking(parts: Sequence[Mapping[str, Any]]) -> str:
-    told = []
+    asked = []
     for part in parts:
         amounts = [f"{_amount(new)}（原为 {_quantity(old)}）" for new, old in part["amounts"]]
         whose = "init 容器" if part["init"] else "容器"
-        told.append(f"{whose} {part['container']} 改为请求 {'、'.join(amounts)}")
-    return "；".join(told)
+        asked.append(f"{whose} {part['container']} 改为请求 {'、'.join(amounts)}")
+    return "；".join(asked)
 
 
 def _gaps(gaps: Sequence[Mapping[str, str]]) -> str:

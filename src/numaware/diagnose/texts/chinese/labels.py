@@ -31,5 +31,5 @@ LABELS: Mapping[str, str] = {
     "unknown-files": "未能识别：{count:files}",
     "facts": "事实",
     "files": "文件",
-    "more-lines": "以及另外 # 行",
+    "more-lines": "以及另外 {count} 行",
 }

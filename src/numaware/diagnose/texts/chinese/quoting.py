@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from numaware.diagnose.texts.chinese.inputs import SENTENCES
-from numaware.diagnose.texts.chinese.scheduling import summary
 from numaware.diagnose.texts.sentences import Sentences
 from numaware.diagnose.texts.template import Specs
 
@@ -12,7 +11,7 @@ _SENTENCES = Sentences(SENTENCES)
 
 def retold(text: str) -> str:
     """The sentence; `source: sentence` keeps its source."""
-    found = summary(text) or _SENTENCES.told(text, retold)
+    found = _SENTENCES.told(text, retold)
     if found:
         return found
     source, colon, rest = text.partition(": ")

@@ -28,14 +28,15 @@ def _wants(wishes: Sequence[Mapping[str, Any]]) -> str:
 
 def _blame(parts: Sequence[Mapping[str, Any]]) -> str:
     """Each resource's part in an outcome that is not aligned."""
-    told = {
+    states = {
         "fits": "{} 放得进 {}",
         "wide": "{} 即使在空机器上也需要 {}",
         "fragmented": "{} 本可以用更少的 NUMA 节点，但空闲的部分分布在 {}",
         "nowhere": "{} 放不进任何 NUMA 节点的组合",
     }
     return (
-        "；".join(told[part["state"]].format(part["resource"], _sets(part["nodes"])) for part in parts) + "。"
+        "；".join(states[part["state"]].format(part["resource"], _sets(part["nodes"])) for part in parts)
+        + "。"
     )
 
 

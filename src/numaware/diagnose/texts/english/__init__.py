@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from numaware.diagnose.texts.english import (
-    advice,
     doctor,
     explain,
-    fine,
     labels,
     lint,
     recommend,
@@ -17,7 +15,7 @@ from numaware.diagnose.texts.english import (
 )
 from numaware.diagnose.texts.english.words import SPECS as WORDS
 
-__all__ = ["LABELS", "SPECS", "TEXTS"]
+__all__ = ["LABELS", "REASONS", "SPECS", "TEXTS"]
 
 LABELS = {
     **labels.LABELS,
@@ -27,5 +25,6 @@ LABELS = {
     **scheduling.LABELS,
     **views.LABELS,
 }
+REASONS = scheduling.REASONS
 SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS}
-TEXTS = {**refusals.TEXTS, **startup.TEXTS, **advice.TEXTS, **fine.TEXTS, **lint.TEXTS, **doctor.TEXTS}
+TEXTS = {**refusals.TEXTS, **startup.TEXTS, **lint.TEXTS, **doctor.TEXTS}

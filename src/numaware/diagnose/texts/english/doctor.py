@@ -4,158 +4,145 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from numaware.diagnose.texts.text import Text
+from numaware.diagnose.texts.template import Text, text
 
 TEXTS: Mapping[str, Text] = {
-    "machine-unreadable": Text(
+    "machine-unreadable": text(
         "the machine cannot be read from /sys",
         "{message:sentence}",
-        ("run it on the node, or give --root a folder or an archive with sys/ and proc/ in it",),
+        "run it on the node, or give --root a folder or an archive with sys/ and proc/ in it",
     ),
-    "kubelet-not-running": Text(
+    "kubelet-not-running": text(
         "no kubelet runs on this node",
         "Other processes are there, and none is called kubelet.",
-        ("systemctl status kubelet\njournalctl -u kubelet -n 200 | numaware diagnose -",),
+        "systemctl status kubelet\njournalctl -u kubelet -n 200 | numaware diagnose -",
     ),
-    "podresources-missing": Text(
+    "podresources-missing": text(
         "the PodResources socket is not there",
         "Agents ask the kubelet on {file} who holds which CPUs, memory and devices. Without it they see nothing of the node.",
-        (
-            "start the kubelet; it makes the socket when it runs",
-            "if the kubelet has another --root-dir, tell the agents",
-        ),
+        "start the kubelet; it makes the socket when it runs",
+        "if the kubelet has another --root-dir, tell the agents",
     ),
-    "state-stale-entries": Text(
+    "state-stale-entries": text(
         "{file} holds resources of {count} pods that are gone",
         "These pods have no folder under /var/lib/kubelet/pods any more, and still hold CPUs, memory or devices in the "
         "file: {uids:and}. The kubelet clears them away when it next looks at a pod, unless it is stuck.",
-        (
-            "systemctl restart kubelet   # if they are still there after the next pod was admitted",
-            "numaware checkpoint show {file}",
-        ),
+        "systemctl restart kubelet   # if they are still there after the next pod was admitted",
+        "numaware checkpoint show {file}",
     ),
-    "nri-disabled": Text(
+    "nri-disabled": text(
         "NRI is off in {runtime}",
         "Only programs that adjust containers while they run need it, such as moving talking pods together.",
-        (),
     ),
-    "nri-disabled/containerd": Text(
+    "nri-disabled/containerd": text(
         "NRI is off in containerd",
         "Only programs that adjust containers while they run need it, such as moving talking pods together.",
-        (
-            (
-                'in {file}:\n[plugins."io.containerd.nri.v1.nri"]\n  disable = false\n'
-                "then: systemctl restart containerd"
-            ),
-        ),
+        'in {file}:\n[plugins."io.containerd.nri.v1.nri"]\n  disable = false\n'
+        "then: systemctl restart containerd",
     ),
-    "nri-disabled/crio": Text(
+    "nri-disabled/crio": text(
         "NRI is off in CRI-O",
         "Only programs that adjust containers while they run need it, such as moving talking pods together.",
-        ("in {file}:\n[crio.nri]\nenable_nri = true\nthen: systemctl restart crio",),
+        "in {file}:\n[crio.nri]\nenable_nri = true\nthen: systemctl restart crio",
     ),
-    "cgroup-v1": Text(
+    "cgroup-v1": text(
         "control groups are of version 1",
         "Kubernetes has stopped to develop for them; memory of NUMA nodes and CPU sets work, newer features do not.",
-        ("boot with systemd.unified_cgroup_hierarchy=1",),
+        "boot with systemd.unified_cgroup_hierarchy=1",
     ),
-    "cgroup-v1/stops": Text(
+    "cgroup-v1/stops": text(
         "control groups are of version 1: a kubelet of {version} does not start",
         "From v1.35 on the kubelet refuses control groups of version 1 unless failCgroupV1 is false.",
-        ("boot with systemd.unified_cgroup_hierarchy=1", "or for a while: failCgroupV1: false"),
+        "boot with systemd.unified_cgroup_hierarchy=1",
+        "or for a while: failCgroupV1: false",
     ),
-    "cgroup-without-cpuset": Text(
+    "cgroup-without-cpuset": text(
         "the cpuset controller is missing",
         "The kernel does not offer cpuset in its control groups, so nothing can be bound to CPUs or NUMA nodes.",
-        (
-            "remove cgroup_disable=cpuset from the kernel's command line, or use a kernel built with CONFIG_CPUSETS",
-        ),
+        "remove cgroup_disable=cpuset from the kernel's command line, or use a kernel built with CONFIG_CPUSETS",
     ),
-    "cgroup-driver-mismatch": Text(
+    "cgroup-driver-mismatch": text(
         "kubelet and containerd disagree on the cgroup driver: {kubelet} and {runtime}",
         "Two programs then manage the same control groups. Kubelets that ask the runtime (v1.31 and later) put it right by "
         "themselves.",
-        (
-            (
-                'in {file}:\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n'
-                "  SystemdCgroup = true"
-            ),
-            "cgroupDriver: systemd   # in the kubelet's configuration",
-        ),
+        'in {file}:\n[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n'
+        "  SystemdCgroup = true",
+        "cgroupDriver: systemd   # in the kubelet's configuration",
     ),
-    "numad-running": Text(
+    "numad-running": text(
         "numad runs beside the kubelet",
         "numad moves processes and their memory between NUMA nodes by its own rules, against what the kubelet decided.",
-        ("systemctl disable --now numad",),
+        "systemctl disable --now numad",
     ),
-    "isolated-cpus-reserved": Text(
+    "isolated-cpus-reserved": text(
         "CPUs {common} are reserved for the system and isolated from it",
         "The kernel keeps its scheduler off the CPUs {isolated} (isolcpus), and the kubelet reserves {reserved} for the "
         "system's processes, which then crowd on what is left of them.",
-        ("reserve CPUs that are not isolated, or take {common} out of isolcpus",),
+        "reserve CPUs that are not isolated, or take {common} out of isolcpus",
     ),
-    "component-missing": Text("{component} is missing", "The cluster has none.", ()),
-    "component-missing/agent": Text(
+    "component-missing": text("{component} is missing", "The cluster has none."),
+    "component-missing/agent": text(
         "no agent tells about NUMA nodes",
         "Nobody publishes what is on which NUMA node, so no scheduler can know what a kubelet will refuse.",
-        ("kubectl apply -f deploy/rbac -f deploy/agent/daemonset.yaml",),
+        "kubectl apply -f deploy/rbac -f deploy/agent/daemonset.yaml",
     ),
-    "component-missing/on-nodes": Text(
+    "component-missing/on-nodes": text(
         "{component} does not run on {count} nodes: {nodes:and}",
         "Nobody tells about the NUMA nodes of these machines.",
-        ("kubectl -n numaware get pods -o wide -l app.kubernetes.io/name={component}   # why not there",),
+        "kubectl -n numaware get pods -o wide -l app.kubernetes.io/name={component}   # why not there",
     ),
-    "component-missing/kind": Text(
+    "component-missing/kind": text(
         "the cluster does not know NodeResourceTopology",
         "Agents publish such objects, and schedulers read them; their definition is not installed.",
-        ("install the CRD topology.node.k8s.io/v1alpha2, noderesourcetopologies",),
+        "install the CRD topology.node.k8s.io/v1alpha2, noderesourcetopologies",
     ),
-    "component-not-ready": Text(
+    "component-not-ready": text(
         "{component}: {ready} of {pods} pods are ready",
         "The others are starting, or have a problem of their own.",
-        ("kubectl get pods -A | grep {component}",),
+        "kubectl get pods -A | grep {component}",
     ),
-    "component-old": Text(
+    "component-old": text(
         "{component} is old: {versions:and}, this is {wanted}",
         "Agents and schedulers of different versions may understand each other only in part.",
-        ("update it to {wanted}",),
+        "update it to {wanted}",
     ),
-    "component-old/kubelet": Text(
+    "component-old/kubelet": text(
         "{count} kubelets are too old for this API server: {nodes:and}",
         "Kubernetes supports kubelets that are at most three minor versions behind, here {wanted} and later.",
-        ("update these nodes",),
+        "update these nodes",
     ),
-    "nodes-not-ready": Text(
+    "nodes-not-ready": text(
         "{count} nodes are not ready: {nodes:and}",
         "Their kubelets do not report, or report a problem.",
-        ("kubectl describe node NODE", "on the node: sudo numaware doctor"),
+        "kubectl describe node NODE",
+        "on the node: sudo numaware doctor",
     ),
-    "nodes-without-topology": Text(
+    "nodes-without-topology": text(
         "nothing is published of {count} nodes: {nodes:and}",
         "There is no NodeResourceTopology object for them. Pods that want CPUs, memory or devices of one NUMA node are "
         "placed there by luck.",
-        ("check the agent on these nodes",),
+        "check the agent on these nodes",
     ),
-    "topology-unusable": Text(
+    "topology-unusable": text(
         "what {publisher} publishes of {node} makes no sense",
         "{message:sentence}",
-        ("restart or update the publisher on {node}",),
+        "restart or update the publisher on {node}",
     ),
-    "topology-stale": Text(
+    "topology-stale": text(
         "what is published of {count} nodes is not of now: {nodes:and}",
         "The fingerprint of the pods that were counted is not that of the pods that are there. For a moment that is normal; "
         "for longer the publisher hangs.",
-        ("ask again in a minute; if it stays, restart the publisher on these nodes",),
+        "ask again in a minute; if it stays, restart the publisher on these nodes",
     ),
-    "topology-stale/gone": Text(
+    "topology-stale/gone": text(
         "{count} published nodes are gone: {nodes:and}",
         "Objects of nodes that are no longer there are only clutter.",
-        ("kubectl delete noderesourcetopology NODE",),
+        "kubectl delete noderesourcetopology NODE",
     ),
-    "policies-differ": Text(
+    "policies-differ": text(
         "nodes of pool {pool} have different policies: {policies:and}",
         "The same pod is treated differently from node to node, though the pool is meant to be of one kind.",
-        ("give all nodes of the pool one kubelet configuration",),
+        "give all nodes of the pool one kubelet configuration",
     ),
 }
 

@@ -156,12 +156,12 @@ def _also(sentences: Sequence[str]) -> str:
 
 
 def _asking(parts: Sequence[Mapping[str, Any]]) -> str:
-    told = []
+    asked = []
     for part in parts:
         amounts = [f"{_amount(new)} instead of {quantity(old)}" for new, old in part["amounts"]]
         whose = "init container" if part["init"] else "container"
-        told.append(f"{', '.join(amounts)} in {whose} {part['container']}")
-    return _each(told)
+        asked.append(f"{', '.join(amounts)} in {whose} {part['container']}")
+    return _each(asked)
 
 
 def _gaps(gaps: Sequence[Mapping[str, str]]) -> str:

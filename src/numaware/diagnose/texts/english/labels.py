@@ -31,5 +31,5 @@ LABELS: Mapping[str, str] = {
     "unknown-files": "not recognised: {count:files}",
     "facts": "facts",
     "files": "files",
-    "more-lines": "and # more lines",
+    "more-lines": "and {count} more lines",
 }

@@ -4,119 +4,130 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from numaware.diagnose.texts.text import Text
+from numaware.diagnose.texts.template import Text, text
 
 TEXTS: Mapping[str, Text] = {
-    "cpu-manager-no-reserved-cpus/on-a-base": Text(
+    "cpu-manager-no-reserved-cpus/on-a-base": text(
         "no CPU is reserved here, and the static CPU manager needs one",
         "cpuManagerPolicy static starts only with reserved CPUs. None is in this file; it is laid over a base "
         "configuration, which may have systemReserved.cpu or kubeReserved.cpu.",
-        (
-            (
-                "name the CPUs, so that it does not depend on the base:\n"
-                'reservedSystemCPUs: "0,1"   # whole cores, on the NUMA node of the network card'
-            ),
-        ),
+        "name the CPUs, so that it does not depend on the base:\n"
+        'reservedSystemCPUs: "0,1"   # whole cores, on the NUMA node of the network card',
     ),
-    "memory-manager-reserved-memory-mismatch/not-reservable": Text(
+    "memory-manager-reserved-memory-mismatch/not-reservable": text(
         "the kubelet does not start: reservedMemory keeps {found} of {resource}, and nothing asks for it",
         "What reservedMemory keeps of each kind has to be what is reserved on the node as a whole, and {resource} is "
         "reserved by none of kubeReserved, systemReserved and evictionHard: its sum has to be 0.",
-        ("remove {resource} from reservedMemory",),
+        "remove {resource} from reservedMemory",
     ),
-    "memory-manager-reserved-memory-mismatch/unbacked": Text(
+    "memory-manager-reserved-memory-mismatch/unbacked": text(
         "the kubelet does not start: reservedMemory keeps {found}, and nothing is reserved on the node as a whole",
         "reservedMemory only says where the memory is kept that kubeReserved, systemReserved and evictionHard keep back "
         "together, and here they keep back none.",
-        ("systemReserved:\n  memory: {found}",),
+        "systemReserved:\n  memory: {found}",
     ),
-    "policy-option-needs-gate/all": Text(
+    "policy-option-needs-gate/all": text(
         "the kubelet does not start: policy options are behind the feature gate {gate}",
         "{message:sentence} Kubelets of this version take no policy option at all while the gate {gate} is closed"
         "[[ ({options:and})]].",
-        ("featureGates:\n  {gate}: true", "or remove the options"),
+        "featureGates:\n  {gate}: true",
+        "or remove the options",
     ),
-    "incompatible-policy-options/distribute-on-one-node": Text(
+    "incompatible-policy-options/distribute-on-one-node": text(
         "{option} does nothing under single-numa-node",
         "{option} deals the CPUs of a container evenly over several NUMA nodes, and single-numa-node admits only "
         "containers that stay on one. The kubelet starts, and nothing is ever distributed.",
-        (
-            "remove {option}",
-            "or let large pods span nodes:\ntopologyManagerPolicy: restricted",
-        ),
+        "remove {option}",
+        "or let large pods span nodes:\ntopologyManagerPolicy: restricted",
     ),
-    "incompatible-policy-options/closest-of-one-node": Text(
+    "incompatible-policy-options/closest-of-one-node": text(
         "{option} does nothing under single-numa-node",
         "{option} chooses among sets of several NUMA nodes by their distance, and single-numa-node accepts only sets of "
         "one.",
-        (
-            "remove {option}",
-            "or let large pods span nodes that are near each other:\ntopologyManagerPolicy: restricted",
-        ),
+        "remove {option}",
+        "or let large pods span nodes that are near each other:\ntopologyManagerPolicy: restricted",
     ),
-    "reserved-cpus-split-cores": Text(
+    "reserved-cpus-split-cores": text(
         "reserving CPUs {reserved} wastes CPUs {lost}",
         "With full-pcpus-only only whole cores are given away. The CPUs {lost} share cores with reserved ones, so no "
         "container can ever have them to itself: {count:cpus} of the machine.",
-        ('reserve whole cores:\nreservedSystemCPUs: "{whole}"',),
+        'reserve whole cores:\nreservedSystemCPUs: "{whole}"',
     ),
-    "marks-of-a-manual": Text(
+    "marks-of-a-manual": text(
         "{name} holds marks of a manual: {marks:and}",
         "Manuals number lines to explain them, and write dots for what they leave out; neither is YAML. Read as they are, "
         "marks become part of a value, or the file cannot be read at all. They were left out here to look at the rest.",
-        ("sed -i -E 's/[ \\t]+<[0-9]+>[ \\t]*$//; /^[ \\t]+\\.\\.\\.$/d' {name}",),
+        "sed -i -E 's/[ \\t]+<[0-9]+>[ \\t]*$//; /^[ \\t]+\\.\\.\\.$/d' {name}",
     ),
-    "ignored-field": Text(
-        "{path} has no effect",
-        "{path}: {message}.",
-        ("did you mean {near}?", "remove {path}, or correct it"),
+    "ignored-field": text(
+        "{path} has no effect", "{path}: {message}.", "did you mean {near}?", "remove {path}, or correct it"
     ),
-    "ignored-field/manifest": Text(
+    "ignored-field/manifest": text(
         "{path} is no field of Kubernetes and has no effect",
         "Kubernetes drops it without a word, and the pod runs without what it says.",
-        ("write it as {near}",),
+        "write it as {near}",
     ),
-    "manifest-invalid": Text(
-        "the API server refuses {name}: {path}",
-        "{path}: {message}",
-        (),
-    ),
-    "memory-in-fractions-of-a-byte": Text(
+    "manifest-invalid": text("the API server refuses {name}: {path}", "{path}: {message}"),
+    "memory-in-fractions-of-a-byte": text(
         "{path} asks for a fraction of a byte",
         "{message:sentence} The suffix m means thousandths, so 500m of memory is half a byte.",
-        ("write Mi for mebibytes, M for megabytes",),
+        "write Mi for mebibytes, M for megabytes",
     ),
-    "pod-level-resources-not-pinned": Text(
+    "pod-level-resources-not-pinned": text(
         "{who} has resources as a whole and is not pinned",
         "The CPU and Memory Managers pass over pods with spec.resources: its containers run on shared CPUs.",
-        ("give each container its own equal requests and limits, and remove spec.resources",),
+        "give each container its own equal requests and limits, and remove spec.resources",
     ),
-    "devices-without-topology": Text(
+    "devices-without-topology": text(
         "no NUMA node is known of any {resource}[[ on {nodes:and}]]",
         "The device plugin announces {resource} without topology, so the Topology Manager has no hint for it: CPUs and "
         "memory are aligned with each other, and the device may be on another NUMA node.",
-        (
-            "use a version of the device plugin that reports the NUMA node of each device",
-            "in a virtual machine, pass the NUMA nodes of devices through (numa_node in sysfs is -1 otherwise)",
-        ),
+        "use a version of the device plugin that reports the NUMA node of each device",
+        "in a virtual machine, pass the NUMA nodes of devices through (numa_node in sysfs is -1 otherwise)",
     ),
-    "memory-needs-two-nodes/refused": Text(
+    "memory-needs-two-nodes/refused": text(
         "{who}: the memory of container {container} fits no single NUMA node",
         "Container {container} asks for {asked}, and one NUMA node of {node} can give at most {most:size}, while its CPUs "
         "would fit on {cpuNodes:sets}. Under {policy} the two have to agree, so the pod is always refused.",
-        (
-            "ask for at most {most:size} of {resource}",
-            "or split the work into pods that each fit one NUMA node",
-            "or ask for so many CPUs that they need {memoryNodes:nodes} too, under restricted",
-        ),
+        "ask for at most {most:size} of {resource}",
+        "or split the work into pods that each fit one NUMA node",
+        "or ask for so many CPUs that they need {memoryNodes:nodes} too, under restricted",
     ),
-    "memory-needs-two-nodes/spans": Text(
+    "memory-needs-two-nodes/spans": text(
         "{who}: the memory of container {container} comes from {memoryNodes:nodes}",
         "Container {container} asks for {asked}, and one NUMA node of {node} can give at most {most:size}. Its CPUs would "
         "fit on {cpuNodes:sets}; under {policy} it is admitted, with memory from both sides of the machine.",
-        (
-            "ask for at most {most:size} of {resource}",
-            "or split the work into pods that each fit one NUMA node",
-        ),
+        "ask for at most {most:size} of {resource}",
+        "or split the work into pods that each fit one NUMA node",
+    ),
+    # manifests that will not do what their author thinks
+    "fractional-cpu-not-pinned": text(
+        "{who}: container {container} asks for {cpu} CPU and is not pinned",
+        "The static CPU manager pins only whole CPUs. A container that asks for {cpu} runs on the shared CPUs of all "
+        "NUMA nodes, and the Topology Manager gets no CPU hint for it.",
+        'ask for a whole number of CPUs:\nresources:\n  requests: {{cpu: "{whole}"}}\n  limits: {{cpu: "{whole}"}}',
+    ),
+    "not-guaranteed": text(
+        "{who} is {qos}: no container gets CPUs or memory of its own",
+        "Only Guaranteed pods are pinned and aligned, and this one is {qos}[[: {missing}]].",
+        "give every container (init containers too) a cpu and a memory limit, and equal requests:\n{yaml}",
+    ),
+    "init-larger-than-app": text(
+        "{who}: init container {init} asks for {initAmount} of {resource}, more than the {appAmount} of all that follows",
+        "The init container is served first, and what it took is what the pod is bound to: the {resource} that the app "
+        "containers do not take over stays taken until the pod ends, and may tie the pod to two NUMA nodes.",
+        "give the init container at most {appAmount} of {resource}",
+    ),
+    "init-larger-than-app/shared": text(
+        "{who}: init container {init} asks for {initAmount} of {resource}, more than the {appAmount} of all that follows",
+        "The scheduler keeps the larger of the two for as long as the pod lives: {initAmount} of {resource}, although "
+        "only {appAmount} are asked for once the init container has ended.",
+        "give the init container at most {appAmount} of {resource}",
+    ),
+    "never-fits": text(
+        "{who} fits no node[[ of {cluster}]], not even an empty one",
+        "{story}",
+        "{remedy}",
+        "or one of these; all were tried on the twin:\n{others}",
     ),
 }

@@ -33,13 +33,13 @@ def _wants(wishes: Sequence[Mapping[str, Any]]) -> str:
 
 def _blame(parts: Sequence[Mapping[str, Any]]) -> str:
     """Each resource's part in an outcome that is not aligned."""
-    told = {
+    states = {
         "fits": "{} would fit on {}",
         "wide": "{} needs {} even on an empty machine",
         "fragmented": "{} could do with fewer NUMA nodes, but what is free lies on {}",
         "nowhere": "{} fits on no set of NUMA nodes",
     }
-    sentences = [told[part["state"]].format(part["resource"], _sets(part["nodes"])) for part in parts]
+    sentences = [states[part["state"]].format(part["resource"], _sets(part["nodes"])) for part in parts]
     return f"{'; '.join(sentences)}."
 
 

@@ -44,7 +44,7 @@ from numaware.serve.console.history.api import History, Kept, not_kept
 from numaware.serve.console.middleware import caller_of
 from numaware.serve.console.views import node, pods
 from numaware.serve.console.views.explain import Explained, explained
-from numaware.serve.console.views.judging import judged_apart, under
+from numaware.serve.console.views.judging import under
 from numaware.serve.console.views.node import NodeView
 from numaware.serve.console.views.pod_shape import Rules, Shape, pod_of, workload_of
 from numaware.serve.console.views.pods import PodView
@@ -184,15 +184,13 @@ class Console:
         question: Question = call.body
         lang = call.lang
         snapshot = await self._snapshot(call.query.at)
-        pod, home, _ = _asked(question, snapshot)
+        pod, _, _ = _asked(question, snapshot)
         rules = Rules(question.policy, question.scope)
         snapshot.wall_model.refresh()
-        judged = snapshot.wall_model.judge.judge_all(pod, rules)
+        judged = snapshot.wall_model.judge.judge(pod, rules=rules)
         answers = []
-        for place, member in enumerate(snapshot.world.cluster):
-            if member is home:
-                judged[place] = judged_apart(member, pod, rules)
-            found, config = judged[place], member.node.kubelet.config
+        for member, found in zip(snapshot.world.cluster, judged, strict=True):
+            config = member.node.kubelet.config
             answers.append(
                 NodeAnswer(
                     member.name,
@@ -217,10 +215,11 @@ class Console:
 
     async def headroom(self, call: Call) -> Room:
         snapshot = await self._snapshot(call.query.at)
-        pod = pod_of(_shape(call.query))
-        numbers = snapshot.wall_model.numbers(_shape(call.query))
+        shape = _shape(call.query)
+        numbers = snapshot.wall_model.numbers(shape)
+        found_rooms = rooms(snapshot.world.cluster, snapshot.wall_model.judged(shape))
         async with self._busy:
-            found = await asyncio.to_thread(headroom, rooms(snapshot.world.cluster), pod)
+            found = await asyncio.to_thread(headroom, found_rooms, pod_of(shape))
         return Room(found, numbers.largest)
 
     # Live, past and policies

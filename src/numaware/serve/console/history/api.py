@@ -162,7 +162,7 @@ def _told(archive: HistoryReader) -> str:
 
 def _snapshot(archive: HistoryReader, time: int) -> SnapshotView:
     world = archive.world(time)
-    found = SnapshotView(world, Letters(world.letters))
+    view = SnapshotView(world, Letters(world.letters))
     # The long part of the work, here where it keeps nobody waiting.
-    found.wall_model.refresh()
-    return found
+    view.wall_model.refresh()
+    return view

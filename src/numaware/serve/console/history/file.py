@@ -26,7 +26,8 @@ MOST_BYTES = 1 << 30
 RENEWED_EVERY = DAY
 
 _OURS = 0x4E554D41
-_VERSION = 1
+# 2: a kubelet's configuration and state as `twin/node_codec.py` writes them.
+_VERSION = 2
 _MAGIC = b"SQLite format 3\x00"
 _PAGE = 4096
 _MOST_RAW = 256 << 20
@@ -136,11 +137,11 @@ class HistoryFile:
     def begin_run(self, name: str, kind: str, time: int) -> None:
         """From now on rows belong to a new run; what is known of earlier ones counts no more."""
         self._begin()
-        found = self._database.execute(
+        inserted = self._database.execute(
             "INSERT INTO run (name, kind, begin, shown, last) VALUES (?, ?, ?, ?, ?)",
             (name, kind, time, time, time),
         )
-        self._run = found.lastrowid or 0
+        self._run = inserted.lastrowid or 0
 
     def last_time(self) -> int:
         """The last moment that anything was written of; whatever is older cannot be added any more."""
@@ -153,15 +154,15 @@ class HistoryFile:
         if known is not None and time - known[1] < _TOUCHED_EVERY:
             return known[0]
         self._begin()
-        found = self._database.execute(
+        row = self._database.execute(
             "INSERT INTO value (digest, seen, data) VALUES (?, ?, ?) "
             "ON CONFLICT (digest) DO UPDATE SET seen = excluded.seen RETURNING id",
             (digest, time, zlib.compress(raw, 6)),
         ).fetchone()
         if len(self._values) >= _MOST_VALUES:
             self._values.clear()
-        self._values[digest] = found[0], time
-        return int(found[0])
+        self._values[digest] = row[0], time
+        return int(row[0])
 
     def put_gone(self, name: str, time: int) -> None:
         """The node is there no more."""
@@ -195,8 +196,8 @@ class HistoryFile:
         number = self._nodes.get(name)
         if number is None:
             self._database.execute("INSERT OR IGNORE INTO node (name) VALUES (?)", (name,))
-            found = self._database.execute("SELECT id FROM node WHERE name = ?", (name,)).fetchone()
-            number = self._nodes[name] = int(found[0])
+            row = self._database.execute("SELECT id FROM node WHERE name = ?", (name,)).fetchone()
+            number = self._nodes[name] = int(row[0])
         return number
 
     def add_event(self, number: int, time: int, data: str) -> None:

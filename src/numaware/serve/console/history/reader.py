@@ -207,23 +207,23 @@ class HistoryReader:
         return self._raw(row[0], row[1]) if row[1] is not None else None
 
     def _raw(self, node: int, time: int) -> bytes | None:
-        found = self._database.execute(
+        row = self._database.execute(
             "SELECT s.data, b.data FROM state s LEFT JOIN state b ON b.node = s.node AND b.time = s.base "
             "WHERE s.node = ? AND s.time = ?",
             (node, time),
         ).fetchone()
-        if found is None:
+        if row is None:
             raise ValueError("a row is missing")
-        data, base = found
+        data, base = row
         if data is None:
             return None
         return inflate(data, inflate(base) if base is not None else None)
 
     def _value(self, number: int) -> bytes:
-        found = self._database.execute("SELECT data FROM value WHERE id = ?", (number,)).fetchone()
-        if found is None:
+        row = self._database.execute("SELECT data FROM value WHERE id = ?", (number,)).fetchone()
+        if row is None:
             raise ValueError("a part is missing")
-        return inflate(found[0])
+        return inflate(row[0])
 
     # Series
 
@@ -242,10 +242,10 @@ class HistoryReader:
             return []
         with self._one_moment():
             runs = self._runs()
-            found = self._database.execute("SELECT id FROM node WHERE name = ?", (name,)).fetchone()
-            if found is None:
+            row = self._database.execute("SELECT id FROM node WHERE name = ?", (name,)).fetchone()
+            if row is None:
                 return [None] * len(times)
-            node = int(found[0])
+            node = int(row[0])
             rows = [
                 row[0]
                 for row in self._database.execute(
@@ -255,18 +255,18 @@ class HistoryReader:
                 )
             ]
             known: dict[int, tuple[Strip, ...] | None] = {}
-            told: list[tuple[Strip, ...] | None] = []
+            strips: list[tuple[Strip, ...] | None] = []
             for time in times:
                 run = next((run for run in runs if run.shown <= time <= run.last), None)
                 place = bisect_right(rows, time)
                 if run is None or not place or rows[place - 1] < run.begin:
-                    told.append(None)
+                    strips.append(None)
                     continue
                 row = rows[place - 1]
                 if row not in known:
                     known[row] = self._strips(node, row)
-                told.append(known[row])
-            return told
+                strips.append(known[row])
+            return strips
 
     def _strips(self, node: int, time: int) -> tuple[Strip, ...] | None:
         raw = self._raw(node, time)

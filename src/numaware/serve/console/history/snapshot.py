@@ -8,24 +8,23 @@ the two functions that find it are made is the file's business.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
 from numaware.schedule.candidate_twins import CandidateTwin, candidate_twins
 from numaware.schedule.cluster import Load
-from numaware.schedule.ledger import ContainerPart, Placement, ZonePart
+from numaware.schedule.ledger import Placement, ZonePart
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.partial_node import PartialNode
 from numaware.schedule.published_counts import Counts
 from numaware.serve.console.world import Change, Event, Happening, Source, Story, Switch, Waiting
-from numaware.twin.config import KubeletConfig
-from numaware.twin.cpu.static import CpuState
-from numaware.twin.device.manager import DeviceState
+from numaware.twin.account import ContainerPlacement
 from numaware.twin.hardware import Hardware
 from numaware.twin.kubelet import Kubelet, start
-from numaware.twin.memory.static import Block, MemoryState, NodeMemory
-from numaware.twin.node import Node, NodeState
+from numaware.twin.node import Node
+from numaware.twin.node_codec import ConfigText, EncodedState
 from numaware.workload.demand import Amounts
 from numaware.workload.pod import Pod
 
@@ -34,7 +33,7 @@ class Ground(msgspec.Struct, frozen=True, array_like=True):
     """A machine and its kubelet's settings."""
 
     hardware: Hardware
-    config: KubeletConfig
+    config: ConfigText
 
 
 class Heard(NamedTuple):
@@ -77,14 +76,14 @@ _Place = tuple[tuple[_Zone, ...], tuple[_Container, ...]]
 
 
 class _Story(msgspec.Struct, frozen=True, array_like=True):
-    """`seen` is None where a pod was seen just where it was predicted to be, and `as_told` says so."""
+    """`observed` is None where a pod was seen just where it was predicted to be, and `as_predicted` says so."""
 
     since: int
     owner: str
     scheduler: str
-    told: _Place | None
-    as_told: bool
-    seen: _Place | None
+    predicted: _Place | None
+    as_predicted: bool
+    observed: _Place | None
 
 
 class _Pod(msgspec.Struct, frozen=True, array_like=True):
@@ -103,28 +102,15 @@ class _Waits(msgspec.Struct, frozen=True, array_like=True):
     message: str
 
 
-class _Books(msgspec.Struct, frozen=True, array_like=True):
-    """What the managers remember. `file` is None where it says what `devices` says."""
-
-    cpus: CpuState
-    memory: tuple[NodeMemory, ...]
-    blocks: dict[str, dict[str, tuple[Block, ...]]]
-    memory_reuse: tuple[str, tuple[tuple[int, str, int], ...]]
-    devices: dict[str, dict[str, dict[str, int]]]
-    file: dict[str, dict[str, dict[str, int]]] | None
-    taken: dict[str, int]
-    device_reuse: tuple[str, Mapping[str, int]]
-
-
 class _Node(msgspec.Struct, frozen=True, array_like=True):
-    """A node that is known by counts has those and the books of every guess, any other its ground and one book."""
+    """A node that is known by counts has those and the state of every candidate twin, any other its ground and one state."""
 
     facts: NodeFacts
     heard: Heard
     ground: int | None
     counts: Counts | None
     exact: bool
-    books: tuple[_Books, ...]
+    states: tuple[EncodedState, ...]
     pods: tuple[_Pod, ...]
     used: dict[str, int]
     shares: dict[int, int]
@@ -182,9 +168,9 @@ class Packer:
                 None if partial else self._ground(node.kubelet),
                 node.counts if isinstance(node, PartialNode) else None,
                 node.exact if isinstance(node, PartialNode) else True,
-                tuple(_books(candidate.node.state) for candidate in node.candidate_twins)
+                tuple(EncodedState.of(candidate.node.state) for candidate in node.candidate_twins)
                 if isinstance(node, PartialNode)
-                else (_books(node.state),),
+                else (EncodedState.of(node.state),),
                 tuple(
                     self._pod(uid, pod, moment.letters.get(uid), moment.stories.get(uid))
                     for uid, pod in node.state.pods.items()
@@ -198,8 +184,8 @@ class Packer:
 
     def cluster(self, moment: ClusterMoment) -> bytes:
         waiting = tuple(
-            _Waits(self._pod(uid, one.pod), one.owner, one.since, one.message)
-            for uid, one in moment.waiting.items()
+            _Waits(self._pod(uid, waiting.pod), waiting.owner, waiting.since, waiting.message)
+            for uid, waiting in moment.waiting.items()
         )
         return msgspec.json.encode(_Cluster(waiting, moment.switches, moment.changes))
 
@@ -209,7 +195,7 @@ class Packer:
         return _Pod(uid, pod.name, pod.namespace, number, letter, _packed_story(story) if story else None)
 
     def _ground(self, kubelet: Kubelet) -> int:
-        return self._number_of(msgspec.json.encode(Ground(kubelet.hardware, kubelet.config)))
+        return self._number_of(_encoded_ground(kubelet))
 
 
 class Unpacker:
@@ -222,46 +208,50 @@ class Unpacker:
 
     def node(self, data: bytes) -> NodeMoment:
         """`ValueError` for what is no node."""
-        found = _NODE.decode(data)
-        pods = {one.uid: self._pod(one) for one in found.pods}
+        stored = _NODE.decode(data)
+        pods = {pod.uid: self._pod(pod) for pod in stored.pods}
         return NodeMoment(
-            found.facts,
-            Load(self._node(found, pods), found.used, found.shares, found.sharers, frozenset(found.astray)),
-            {one.uid: one.letter for one in found.pods if one.letter is not None},
-            {one.uid: _story(one.story) for one in found.pods if one.story is not None},
-            found.heard,
+            stored.facts,
+            Load(
+                self._node(stored, pods), stored.used, stored.shares, stored.sharers, frozenset(stored.astray)
+            ),
+            {pod.uid: pod.letter for pod in stored.pods if pod.letter is not None},
+            {pod.uid: _story(pod.story) for pod in stored.pods if pod.story is not None},
+            stored.heard,
         )
 
     def cluster(self, data: bytes) -> ClusterMoment:
-        found = _CLUSTER.decode(data)
+        stored = _CLUSTER.decode(data)
         return ClusterMoment(
             {
-                one.pod.uid: Waiting(self._pod(one.pod), one.owner, one.since, one.message)
-                for one in found.waiting
+                waiting.pod.uid: Waiting(
+                    self._pod(waiting.pod), waiting.owner, waiting.since, waiting.message
+                )
+                for waiting in stored.waiting
             },
-            found.switches,
-            found.changes,
+            stored.switches,
+            stored.changes,
         )
 
-    def _node(self, found: _Node, pods: dict[str, Pod]) -> Node:
-        if found.counts is not None:
-            made = candidate_twins(found.counts)
+    def _node(self, stored: _Node, pods: dict[str, Pod]) -> Node:
+        if stored.counts is not None:
+            made = candidate_twins(stored.counts)
             after = tuple(
-                CandidateTwin(candidate.assumed, Node(candidate.node.kubelet, _state(books, pods)))
-                for candidate, books in zip(made, found.books, strict=True)
+                CandidateTwin(candidate.assumed, Node(candidate.node.kubelet, state.state(pods)))
+                for candidate, state in zip(made, stored.states, strict=True)
             )
-            return PartialNode(found.counts, after, exact=found.exact)
-        if found.ground is None or len(found.books) != 1:
+            return PartialNode(stored.counts, after, exact=stored.exact)
+        if stored.ground is None or len(stored.states) != 1:
             raise ValueError("a node without its machine")
-        return Node(self._kubelet(found.ground), _state(found.books[0], pods))
+        return Node(self._kubelet(stored.ground), stored.states[0].state(pods))
 
-    def _pod(self, one: _Pod) -> Pod:
-        template = self._templates.get(one.template)
+    def _pod(self, packed: _Pod) -> Pod:
+        template = self._templates.get(packed.template)
         if template is None:
             if len(self._templates) >= _MOST_TEMPLATES:
                 self._templates.clear()
-            template = self._templates[one.template] = _TEMPLATE.decode(self._value_of(one.template))
-        return msgspec.structs.replace(template, name=one.name, namespace=one.namespace, uid=one.uid)
+            template = self._templates[packed.template] = _TEMPLATE.decode(self._value_of(packed.template))
+        return msgspec.structs.replace(template, name=packed.name, namespace=packed.namespace, uid=packed.uid)
 
     def _kubelet(self, number: int) -> Kubelet:
         known = self._kubelets.get(number)
@@ -269,7 +259,7 @@ class Unpacker:
             if len(self._kubelets) >= _MOST_KUBELETS:
                 self._kubelets.clear()
             ground = _GROUND.decode(self._value_of(number))
-            known = self._kubelets[number] = start(ground.hardware, ground.config)
+            known = self._kubelets[number] = start(ground.hardware, ground.config.configuration())
         return known
 
 
@@ -277,16 +267,21 @@ _MOST_TEMPLATES = 50_000
 _MOST_KUBELETS = 5_000
 
 
+@lru_cache(maxsize=_MOST_KUBELETS)
+def _encoded_ground(kubelet: Kubelet) -> bytes:
+    return msgspec.json.encode(Ground(kubelet.hardware, ConfigText.of(kubelet.config)))
+
+
 def _packed_story(story: Story) -> _Story:
     same = story.predicted == story.observed
-    told, seen = _place(story.predicted), None if same else _place(story.observed)
-    return _Story(story.since, story.owner, story.scheduler, told, same, seen)
+    predicted, observed = _place(story.predicted), None if same else _place(story.observed)
+    return _Story(story.since, story.owner, story.scheduler, predicted, same, observed)
 
 
 def _story(packed: _Story) -> Story:
-    told = _placement(packed.told)
-    seen = told if packed.as_told else _placement(packed.seen)
-    return Story(packed.since, packed.owner, told, seen, packed.scheduler)
+    predicted = _placement(packed.predicted)
+    observed = predicted if packed.as_predicted else _placement(packed.observed)
+    return Story(packed.since, packed.owner, predicted, observed, packed.scheduler)
 
 
 def _place(placement: Placement | None) -> _Place | None:
@@ -294,7 +289,7 @@ def _place(placement: Placement | None) -> _Place | None:
         return None
     return (
         tuple((zone.numa, zone.amounts, zone.cpus) for zone in placement.zones),
-        tuple((one.name, one.cpus, one.memory, one.devices) for one in placement.containers),
+        tuple((part.name, part.cpus, part.memory, part.devices) for part in placement.containers),
     )
 
 
@@ -303,36 +298,5 @@ def _placement(place: _Place | None) -> Placement | None:
         return None
     zones, containers = place
     return Placement(
-        tuple(ZonePart(*zone) for zone in zones), tuple(ContainerPart(*one) for one in containers)
-    )
-
-
-def _books(state: NodeState) -> _Books:
-    cpu, memory, device = state.cpu, state.memory, state.device
-    uid, again = memory.reuse
-    return _Books(
-        cpu,
-        memory.nodes,
-        memory.blocks,
-        (uid, tuple((nodes, kind, size) for (nodes, kind), size in again.items())),
-        device.owned,
-        # Written like this because the order in which pods came is part of both.
-        None if list(device.file.items()) == list(device.owned.items()) else device.file,
-        device.taken,
-        device.reuse,
-    )
-
-
-def _state(books: _Books, pods: dict[str, Pod]) -> NodeState:
-    uid, again = books.memory_reuse
-    return NodeState(
-        books.cpus,
-        MemoryState(books.memory, books.blocks, (uid, {(nodes, kind): size for nodes, kind, size in again})),
-        DeviceState(
-            books.devices,
-            books.devices if books.file is None else books.file,
-            books.taken,
-            books.device_reuse,
-        ),
-        pods,
+        tuple(ZonePart(*zone) for zone in zones), tuple(ContainerPlacement(*one) for one in containers)
     )

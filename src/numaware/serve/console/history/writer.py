@@ -1,6 +1,6 @@
 """Writes down what is, beside the console's own work.
 
-The console looks (`Keeper.look`) and hands over references to values that never change; what of it is new is found out,
+The console looks (`HistoryWriter.look`) and hands over references to values that never change; what of it is new is found out,
 encoded and written on a thread of its own. Where that thread does not keep up, a look is left out, and the next one
 tells of everything since. When the file cannot be written the console goes on, says so, and tries again later.
 """
@@ -158,10 +158,6 @@ class HistoryWriter:
         begin = self._asked if self._asked < len(cluster) else 0
         self._asked = begin + _AGES_AT_ONCE
         return {member.name for member in cluster.members[begin : self._asked]}
-
-    def drain(self) -> None:
-        """Wait until everything that was handed over has been written."""
-        self._looks.join()
 
     def close(self) -> None:
         """Write what has been handed over, and let go of the file."""

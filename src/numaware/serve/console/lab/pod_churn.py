@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from numaware.machine.quantity import Quantity
-from numaware.simulate.chance import source
+from numaware.simulate.random_source import random_source
+from numaware.simulate.traces import SECOND, Arrival
 from numaware.workload.pod import Container, Pod, Resources
 
-SECOND = 1000
 # Between two pods, on a cluster of thirty machines: most of it is busy, and there is room.
 _GAP = 2400
 
@@ -43,15 +43,6 @@ JOBS = (
 )
 
 
-class Coming(NamedTuple):
-    """A pod, when it comes, and how long it stays once it runs; times in milliseconds."""
-
-    time: int
-    pod: Pod
-    owner: str
-    lifetime: int
-
-
 def pod_of(owner: str, name: str, amounts: dict[str, str], *, shared: bool = False) -> Pod:
     """A pod of one container; a `shared` one asks for less than it may use."""
     namespace = owner.partition("/")[0]
@@ -62,9 +53,9 @@ def pod_of(owner: str, name: str, amounts: dict[str, str], *, shared: bool = Fal
     return Pod(name, namespace, uid=f"{namespace}/{name}", containers=(container,))
 
 
-def coming(seed: int, start: int, nodes: int) -> Iterator[Coming]:
+def coming(seed: int, start: int, nodes: int) -> Iterator[Arrival]:
     """Pods without an end, from `start` on, as many as keep `nodes` machines busy."""
-    chance = source(seed, "living")
+    chance = random_source(seed, "living")
     weights = [job.weight for job in JOBS]
     time = float(start)
     number = 0
@@ -74,5 +65,5 @@ def coming(seed: int, start: int, nodes: int) -> Iterator[Coming]:
         # Names as a ReplicaSet would give them, told apart by their number.
         name = f"{job.owner.partition('/')[2]}-{number:05}"
         lifetime = chance.randint(*job.minutes) * 60 * SECOND
-        yield Coming(int(time), pod_of(job.owner, name, job.amounts, shared=job.shared), job.owner, lifetime)
+        yield Arrival(int(time), pod_of(job.owner, name, job.amounts, shared=job.shared), job.owner, lifetime)
         number += 1

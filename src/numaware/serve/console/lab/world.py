@@ -3,21 +3,25 @@
 With cluster NUMA affinity open, numaware's engine decides. Closed, nodes are chosen by their totals as kube-scheduler does
 it, kubelets refuse what does not align, and owners make refused pods anew: a storm, as in a real cluster. The lab begins
 closed and is opened after a while, so that whoever comes an hour later has a past to look at.
+
+What happens is decided by the loop that `numaware simulate` plays (`simulate/loop.py`); here it is moved along with the
+console's clock, and put down as the console tells it.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from numaware.diagnose.reason import nodes_available
+from numaware.diagnose.texts import say
 from numaware.machine import synthetic
 from numaware.machine.topology import Machine
-from numaware.schedule.ledger import Placement, placement_of
-from numaware.serve.console.lab.pod_churn import SECOND, Coming, coming
+from numaware.schedule.ledger import placement_of
+from numaware.serve.console.lab.pod_churn import coming
 from numaware.serve.console.openfuyao.volcano_conf import PLACE, switched
 from numaware.serve.console.world import (
     AFFINITY,
@@ -35,8 +39,9 @@ from numaware.serve.console.world import (
 )
 from numaware.simulate import labfile
 from numaware.simulate.clusters import ClusterSpec, build
-from numaware.simulate.policies import POLICIES, Ours, Policy, Setting
-from numaware.workload.pod import Pod
+from numaware.simulate.loop import Admission, GaveUp, LabLoop, Left, Pending, Waits
+from numaware.simulate.policies import POLICIES, Policy, Setting
+from numaware.simulate.traces import SECOND
 
 HOUR = 3600 * SECOND
 SPEC = Path(__file__).with_name("lab.yaml")
@@ -46,6 +51,7 @@ _MOST_EVENTS = 20_000
 _RECREATIONS = 12
 _PATIENCE = 15 * 60 * SECOND
 _REPORT_EVERY = 10 * SECOND
+_SCHEDULERS: dict[Status, str] = {"open": "numaware", "close": "kube-scheduler"}
 _BEFORE = """\
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -63,26 +69,6 @@ tiers:
   - name: nodeorder
   - name: binpack
 """
-
-
-class _Leaving(NamedTuple):
-    uid: str
-
-
-class _Again(NamedTuple):
-    """A refused pod that its owner makes anew, how often it was refused, and how long it is to stay."""
-
-    pod: Pod
-    owner: str
-    lifetime: int
-    refused: int
-
-
-class _Opening(NamedTuple):
-    """The moment at which the lab's operator opens cluster NUMA affinity."""
-
-
-_What = Coming | _Again | _Leaving | _Opening
 
 
 def lab_cluster() -> ClusterSpec:
@@ -110,106 +96,76 @@ class LabWorld:
         self.stories: dict[str, Story] = {}
         self.waiting: dict[str, Waiting] = {}
         self.changes: list[Change] = []
-        self.now = start
         self._seed = seed
         self._ids = count(1)
         self._status: Status = "close"
-        self._lifetimes: dict[str, tuple[int, int]] = {}
+        self._opens: int | None = start + _CLOSED_FOR
         self._phases = {
             member.name: sum(member.name.encode()) * 997 % _REPORT_EVERY for member in self.cluster
         }
-        self._policy = self._scheduler()
-        self._order = count()
-        self._coming = coming(seed, self.now, len(self.cluster))
-        self._agenda: list[tuple[int, int, _What]] = []
-        self._at(start + _CLOSED_FOR, _Opening())
-        self._push(next(self._coming))
+        self._loop = LabLoop(
+            self.cluster,
+            self._scheduler(),
+            coming(seed, start, len(self.cluster)),
+            recreations=_RECREATIONS,
+            patience=_PATIENCE,
+            now=start,
+        )
 
     # Time
 
+    @property
+    def now(self) -> int:
+        return self._loop.now
+
     def advance(self, now: int) -> None:
-        """Let everything happen that is due."""
-        while self._agenda and self._agenda[0][0] <= now:
-            self.now, _, what = heapq.heappop(self._agenda)
-            match what:
-                case Coming():
-                    self._try(what.pod, what.owner, what.lifetime, 0)
-                    self._push(next(self._coming))
-                case _Again():
-                    self._try(what.pod, what.owner, what.lifetime, what.refused)
-                case _Leaving():
-                    self._leave(what.uid)
-                case _Opening():
-                    self._switch("open", "lab")
-        self.now = max(self.now, now)
+        """Let everything happen that is due; at one moment of it the lab's operator opens cluster NUMA affinity."""
+        if self._opens is not None and self._opens <= now:
+            self._play(self._opens)
+            self._opens = None
+            self._switch("open", "lab")
+        self._play(now)
 
-    def _push(self, what: Coming) -> None:
-        self._at(what.time, what)
+    def _play(self, until: int) -> None:
+        for happening in self._loop.advance(until):
+            match happening:
+                case Waits(pending, decision, again=False):
+                    message = say(nodes_available(0, len(self.cluster), decision.reasons))
+                    self.waiting[pending.pod.uid] = Waiting(
+                        pending.pod, pending.owner, pending.since, message
+                    )
+                    self._tell("waiting", pending, reason="FailedScheduling", message=message)
+                case Admission():
+                    self.waiting.pop(happening.pending.pod.uid, None)
+                    self._judged(happening)
+                case Left(stay):
+                    del self.stories[stay.pending.pod.uid]
+                    self._tell("left", stay.pending, stay.node)
+                case GaveUp(pending):
+                    del self.waiting[pending.pod.uid]
+                    self._tell("gave-up", pending)
 
-    def _at(self, time: int, what: _What) -> None:
-        heapq.heappush(self._agenda, (time, next(self._order), what))
-
-    # Pods
-
-    def _try(self, pod: Pod, owner: str, lifetime: int, refused: int) -> bool:
-        choice = self._policy.decide(pod, self.now)
-        if choice.node is None:
-            if pod.uid not in self.waiting:
-                message = _told(choice.reasons, len(self.cluster))
-                self.waiting[pod.uid] = Waiting(pod, owner, self.now, message)
-                self._lifetimes[pod.uid] = lifetime, refused
-                self._tell("waiting", pod, owner=owner, reason="FailedScheduling", message=message)
-            return False
-        verdict = self._policy.bind(pod, choice)
-        self.waiting.pop(pod.uid, None)
+    def _judged(self, admission: Admission) -> None:
+        """A kubelet has spoken: what the scheduler foresaw stands beside what came."""
+        pending, node, verdict, *_ = admission
         if not verdict.admitted:
-            self._tell("refused", pod, choice.node, owner, verdict.reason, verdict.message)
-            if refused < _RECREATIONS:
-                self._at(self.now + SECOND, _Again(pod, owner, lifetime, refused + 1))
-            return False
-        observed = placement_of(verdict.node, pod)
-        predicted: Placement | None = observed if self._status == "open" else None
-        self.stories[pod.uid] = Story(self.now, owner, predicted, observed, _scheduler_name(self._status))
-        self._tell("admitted", pod, choice.node, owner)
-        self._at(self.now + lifetime, _Leaving(pod.uid))
-        return True
-
-    def _leave(self, uid: str) -> None:
-        member = self.cluster.where.get(uid)
-        if member is None:
+            self._tell("refused", pending, node, verdict.reason, verdict.message)
             return
-        pod = member.pods[uid]
-        self._policy.release(uid)
-        story = self.stories.pop(uid)
-        self._tell("left", pod, member.name, story.owner)
-        self._retry()
-
-    def _retry(self) -> None:
-        """Something was freed: those who wait, oldest first, each kind once; who waited too long gives up."""
-        failed: set[object] = set()
-        for uid, waiting in list(self.waiting.items()):
-            if self.now - waiting.since > _PATIENCE:
-                del self.waiting[uid]
-                self._tell("gave-up", waiting.pod, owner=waiting.owner)
-            elif waiting.pod.containers not in failed:
-                lifetime, refused = self._lifetimes.pop(uid)
-                if not self._try(waiting.pod, waiting.owner, lifetime, refused):
-                    failed.add(waiting.pod.containers)
-                    if uid in self.waiting:
-                        self._lifetimes[uid] = lifetime, refused
+        pod = pending.pod
+        self.stories[pod.uid] = Story(
+            self.now,
+            pending.owner,
+            placement_of(admission.foreseen(), pod) if self._loop.policy.foresees else None,
+            placement_of(verdict.node, pod),
+            _SCHEDULERS[self._status],
+        )
+        self._tell("admitted", pending, node)
 
     def _tell(
-        self,
-        kind: Happening,
-        pod: Pod | None = None,
-        node: str = "",
-        owner: str = "",
-        reason: str = "",
-        message: str = "",
-        change: Change | None = None,
+        self, kind: Happening, pending: Pending, node: str = "", reason: str = "", message: str = ""
     ) -> None:
-        name = f"{pod.namespace}/{pod.name}" if pod else ""
-        self.events.append(Event(next(self._ids), self.now, kind, name, node, owner, reason, message, change))
+        name = f"{pending.pod.namespace}/{pending.pod.name}"
+        self.events.append(Event(next(self._ids), self.now, kind, name, node, pending.owner, reason, message))
 
     def reported(self, node: str) -> tuple[Source, int]:
         """Twins tell at once; what a real agent would have sent last is at most ten seconds old."""
@@ -230,18 +186,21 @@ class LabWorld:
         )
 
     def switched_conf(self, switch: str, status: Status) -> str:
-        found = next(one for one in self.switches if one.id == switch)
-        return _conf(status) if not found.missing else found.conf
+        known = self._switch_called(switch)
+        return _conf(status) if not known.missing else known.conf
 
     async def read_switches(self) -> None:
         """The lab knows how they stand."""
 
     async def set_switch(self, switch: str, status: Status, by: str) -> Switch:
-        found = next(one for one in self.switches if one.id == switch)
-        if found.missing:
-            raise SwitchError(found.missing)
+        known = self._switch_called(switch)
+        if known.missing:
+            raise SwitchError(known.missing)
         self._switch(status, by)
-        return next(one for one in self.switches if one.id == switch)
+        return self._switch_called(switch)
+
+    def _switch_called(self, name: str) -> Switch:
+        return next(switch for switch in self.switches if switch.id == name)
 
     def _switch(self, status: Status, by: str) -> None:
         """Change schedulers, if that is one."""
@@ -249,23 +208,12 @@ class LabWorld:
             return
         change = Change(self.now, AFFINITY, self._status, status, by)
         self.changes.append(change)
-        self._tell("switched", owner=by, change=change)
+        self.events.append(Event(next(self._ids), self.now, "switched", owner=by, change=change))
         self._status = status
-        self._policy = self._scheduler()
+        self._loop.policy = self._scheduler()
 
     def _scheduler(self) -> Policy:
-        if self._status == "open":
-            return Ours(self.cluster)
-        return POLICIES["kube-scheduler"](Setting(self.cluster, (), self._seed))
-
-
-def _told(reasons: tuple[tuple[str, int], ...], nodes: int) -> str:
-    told = ", ".join(sorted(f"{number} {reason}" for reason, number in reasons))
-    return f"0/{nodes} nodes are available: {told}."
-
-
-def _scheduler_name(status: Status) -> str:
-    return "numaware" if status == "open" else "kube-scheduler"
+        return POLICIES[_SCHEDULERS[self._status]](Setting(self.cluster, (), self._seed))
 
 
 @lru_cache

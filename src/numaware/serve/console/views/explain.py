@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, TypedDict, cast
 
 import msgspec
 
-from numaware.diagnose.explain.capacity import zones
 from numaware.diagnose.explain.causes import requested_by
 from numaware.diagnose.explain.change import Change
 from numaware.diagnose.explain.change import Kind as ChangeKind
-from numaware.diagnose.explain.explanation import Explanation as Told
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.texts import Lang
 from numaware.machine.cpuset import iter_bits, list_form
 from numaware.machine.quantity import Quantity
-from numaware.serve.console.views.node import owned_cpus
-from numaware.twin.errors import KubeletPanic
+from numaware.serve.console.views.node import held_on
+from numaware.twin.account import account, free_cpus, free_devices, held_by
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hints
-from numaware.workload.demand import demand
+from numaware.workload.demand import Demand, demand
 from numaware.workload.pod import NANO, Pod
 
 State = Literal["preferred", "possible", "impossible"]
@@ -137,10 +135,8 @@ def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec", lang: La
     """Ask the twin; a pod that is on the node already is asked about as if it came anew."""
     node = node.release(pod.uid) if pod.uid in node.state.pods else node
     explanation = explain(name, node, pod)
-    merges: list[Merge] = []
-    after = node
-    with suppress(KubeletPanic):
-        after = node.admit(pod, merges.append).node
+    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
+    merges = explanation.merges
     refusing = next((place for place, merge in enumerate(merges) if not merge.admitted), len(merges) - 1)
     config = node.kubelet.config
     return Explained(
@@ -148,13 +144,13 @@ def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec", lang: La
         policy=config.topology_policy,
         scope=config.topology_scope,
         explanation=cast("Explanation", to_builtins(explanation, spec_path, lang)),
-        merges=tuple(_merge(node, pod, merge) for merge in merges),
+        merges=tuple(_merge(node, wanted, merge) for merge in merges),
         deciding=refusing if merges else None,
         places=tuple(
-            _placed(explanation, after, pod, position)
+            _placed(explanation.after, pod, position)
             if explanation.admitted
-            else _alone(node, pod, position, numa)
-            for position, numa in enumerate(node.kubelet.layout.ids)
+            else _alone(node, requested_by(wanted, ""), position)
+            for position in range(len(node.kubelet.layout.ids))
         ),
         attempts=tuple(map(_attempt, explanation.changes)),
     )
@@ -172,55 +168,35 @@ def _attempt(change: Change) -> Attempt | None:
     return Attempt(policy, scope, amounts) if policy or scope or amounts else None
 
 
-def _placed(explanation: Told, after: Node, pod: Pod, position: int) -> Place:
+def _placed(after: Node, pod: Pod, position: int) -> Place:
     """What an admitted pod has of a NUMA node."""
-    layout, inventories = after.kubelet.layout, after.kubelet.devices.inventories
-    blocks = [block for placed in explanation.placements for block in placed.memory if block.kind == "memory"]
-    return Place(
-        layout.ids[position],
-        list_form(owned_cpus(after, pod.uid) & layout.node_cpus[position]),
-        sum(block.size // block.nodes.bit_count() for block in blocks if block.nodes >> position & 1),
-        tuple(
-            inventories[name].ids[index]
-            for owned in after.state.device.owned.get(pod.uid, {}).values()
-            for name, held in owned.items()
-            for index in iter_bits(held & inventories[name].on_node[position])
-        ),
-        {},
-    )
+    held = held_on(after, position, "", held_by(after.state, pod.uid))
+    return Place(after.kubelet.layout.ids[position], held.cpus, held.size, held.devices, {})
 
 
-def _alone(node: Node, pod: Pod, position: int, numa: int) -> Place:
+def _alone(node: Node, wanted: Mapping[str, int], position: int) -> Place:
     """What a NUMA node has free of each resource that a refused pod wants, where that is enough."""
-    kubelet = node.kubelet
-    wanted = requested_by(_demand(node, pod), "")
+    layout = node.kubelet.layout
     alone = {
         resource: amount
         for resource, amount in sorted(wanted.items())
-        if amount and any(zone.numa == numa and zone.free >= amount for zone in zones(node, resource))
+        if amount and (parts := account(node, resource)) and parts[position].free >= amount
     }
-    cpus = 0
-    if kubelet.cpus and "cpu" in alone:
-        free = kubelet.cpus.available(node.state.cpu) & kubelet.layout.node_cpus[position]
-        cpus = sum(1 << cpu for cpu in islice(iter_bits(free), alone["cpu"]))
+    cpus = islice(iter_bits(free_cpus(node) & layout.node_cpus[position]), alone.get("cpu", 0))
     devices = [
-        inventory.ids[index]
-        for resource, inventory in kubelet.devices.inventories.items()
-        for index in islice(
-            iter_bits(kubelet.devices.free(node.state.device, resource) & inventory.on_node[position]),
-            alone.get(resource, 0),
-        )
+        device
+        for resource, inventory in node.kubelet.devices.inventories.items()
+        for device in inventory.names(free_devices(node, resource) & inventory.on_node[position])[
+            : alone.get(resource, 0)
+        ]
     ]
-    return Place(numa, list_form(cpus), alone.get("memory", 0), tuple(devices), alone)
+    mask = sum(1 << cpu for cpu in cpus)
+    return Place(layout.ids[position], list_form(mask), alone.get("memory", 0), tuple(devices), alone)
 
 
-def _demand(node: Node, pod: Pod) -> Any:
-    return demand(pod, sidecars=node.kubelet.rules.sidecars)
-
-
-def _merge(node: Node, pod: Pod, merge: Merge) -> MergeView:
+def _merge(node: Node, demanded: Demand, merge: Merge) -> MergeView:
     layout, policy = node.kubelet.layout, node.kubelet.config.topology_policy
-    wanted = requested_by(_demand(node, pod), merge.container or "")
+    wanted = requested_by(demanded, merge.container or "")
     answers = {
         resource: hints
         for answer in (merge.cpu, merge.memory, merge.device)
@@ -231,7 +207,7 @@ def _merge(node: Node, pod: Pod, merge: Merge) -> MergeView:
     best = merge.best.mask if merge.best.mask is not None else layout.full if merge.admitted else None
     rows = []
     for resource, hints in answers.items():
-        free = {zone.numa: zone.free for zone in zones(node, resource)}
+        free = {part.numa: part.free for part in account(node, resource)}
         cells = []
         for mask in shown:
             here = sum(free.get(numa, 0) for numa in layout.node_ids(mask))

@@ -1,41 +1,61 @@
-"""What every node says to one pod: aligned, split, refused, full or never, and why in one line.
+"""What every node says to one pod, as the page shows it: aligned, split, refused, full or never, and why in one line.
 
-Nodes of one class say the same (`schedule.evaluation`), so a wall of thousands costs a few hundred questions, and the
-next change of one node one more.
+The answers are the engine's (`Engine.ask`), so the page says what schedulers are told. What it adds (would an empty node take
+the pod, is there enough in all, how many such pods do NUMA borders keep out) is the same for nodes with one answer, and
+worked out once for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from numaware.diagnose.explain.capacity import free_in_all, resources, zones
 from numaware.diagnose.explain.causes import requested_by
 from numaware.diagnose.explain.change import admits
+from numaware.diagnose.reason import Code as ReasonCode
+from numaware.diagnose.reason import Reason as NodeReason
+from numaware.schedule.answer import Answer
+from numaware.schedule.candidate_twins import CandidateTwin
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.constraints import Neighbours, Question, cannot_judge, capacity_reasons, static_reason
-from numaware.schedule.evaluation import Evaluator, numa_reason
-from numaware.schedule.node_facts import pod_requests
-from numaware.schedule.profile import DEFAULT_PROFILE
+from numaware.schedule.engine import Engine
+from numaware.schedule.filters import capacity_reasons
+from numaware.schedule.node_facts import NodeFacts, pod_requests
+from numaware.schedule.partial_node import PartialNode
+from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room, site
+from numaware.schedule.shares import choices
 from numaware.schedule.stranding import Need, need_of
-from numaware.schedule.zones import WHOLE, Zone, gpu_resource, room
 from numaware.serve.console.views.pod_shape import AS_THEY_ARE, Rules
-from numaware.simulate.measure import fewest_nodes, numa_nodes
-from numaware.twin.errors import KubeletPanic, StartError
-from numaware.twin.kubelet import start
+from numaware.twin.account import account, fewest_nodes_for, free_in_all, resources
+from numaware.twin.errors import StartError
+from numaware.twin.kubelet import Kubelet, start
 from numaware.twin.node import Node
-from numaware.workload.demand import demand
+from numaware.workload.demand import Amounts, demand
 from numaware.workload.pod import Pod
 
 Verdict = Literal["aligned", "split", "refused", "full", "never"]
 VERDICTS: tuple[Verdict, ...] = ("aligned", "split", "refused", "full", "never")
 Code = Literal["only-on", "short-on-every", "short-on-node", "too-small", "policy", "outside"]
 
-# Classes and answers kept before everything is forgotten.
+# Judgements kept before everything is forgotten.
 _MOST = 1 << 16
+# What other pods on the node, or near it, keep the pod from; it may be had when they are gone.
+_TAKEN: frozenset[ReasonCode] = frozenset(
+    {
+        "host-ports",
+        "topology-spread",
+        "topology-spread-label",
+        "pod-affinity",
+        "pod-anti-affinity",
+        "existing-anti-affinity",
+    }
+)
+# Nobody can tell, or the node has said no before.
+_DOUBTED: frozenset[ReasonCode] = frozenset({"pods-astray", "held-back", "kubelet-crash", "outcome-unknown"})
+_NO_START = NodeReason("kubelet-start")
 
 
 class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -53,13 +73,15 @@ class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """A node's answer. `numa` is where the pod would lie, `stranded` how many such pods NUMA borders keep out."""
+    """A node's answer. `numa` is where the pod would lie, `stranded` how many such pods NUMA borders keep out.
+
+    `parts` say what stands in the way where numbers can; where they are empty, `reasons` tell.
+    """
 
     verdict: Verdict
     numa: tuple[int, ...] = ()
-    reasons: tuple[Reason, ...] = ()
-    # What kube-scheduler would say, to be counted over nodes.
-    told: tuple[str, ...] = ()
+    parts: tuple[Reason, ...] = ()
+    reasons: tuple[NodeReason, ...] = ()
     stranded: int = 0
 
 
@@ -68,151 +90,126 @@ class Judge:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._classes = Evaluator(DEFAULT_PROFILE)
-        self._numbers: dict[str, tuple[int, int]] = {}
-        # Questions by number, and the answers of classes to them.
-        self._questions: dict[tuple[object, ...], int] = {}
-        self._known: dict[tuple[int, int], Judgement] = {}
+        self.engine = Engine(cluster)
+        # By the engine's answer, which is kept with it, so that no other answer comes to have its identity.
+        self._known: dict[int, tuple[Answer, Judgement]] = {}
+        self._elsewhere: tuple[int, Rules, Engine] | None = None
 
-    def learn(self, member: Member) -> None:
-        """Find out which class a changed node belongs to, so that the next question need not wait for that."""
-        self._number(member)
+    def judge(
+        self, pod: Pod, names: Sequence[str] | None = None, rules: Rules = AS_THEY_ARE
+    ) -> list[Judgement]:
+        """What each of these nodes, or every node in order of name, says; a pod that is on one is taken to come anew."""
+        if names is None:
+            names = [member.name for member in self.cluster]
+        with self.cluster.without(pod.uid):
+            engine = self.engine if rules == AS_THEY_ARE else self._under(rules)
+            return self._judge(engine, pod, names)
 
-    def judge(self, members: Iterable[Member], pod: Pod, rules: Rules = AS_THEY_ARE) -> list[Judgement]:
-        """What nodes say to a pod about which no other pod matters (see `judge_all`)."""
-        if max(len(self._known), len(self._questions)) >= _MOST:
-            self._questions.clear()
-            self._known.clear()
-        question = self._questions.setdefault((pod.shape, pod.overhead, rules), len(self._questions))
-        answers = []
-        for member in members:
-            outside = static_reason(pod.scheduling, member.facts)
-            if outside:
-                answers.append(Judgement("never", (), (Reason("outside", text=outside),), (outside,)))
-                continue
-            key = self._number(member), question
-            found = self._known.get(key)
-            if found is None:
-                found = self._known[key] = _judged(member, pod, rules)
-            answers.append(found)
-        return answers
+    def _judge(self, engine: Engine, pod: Pod, names: Sequence[str]) -> list[Judgement]:
+        known, by_name = self._known, engine.cluster.by_name
+        if len(known) >= _MOST:
+            known.clear()
+        answers = engine.ask(pod, names)
+        for name, answer in zip(names, answers, strict=True):
+            if id(answer) not in known:
+                known[id(answer)] = answer, _judged(by_name.get(name), pod, answer)
+        return [known[id(answer)][1] for answer in answers]
 
-    def judge_all(self, pod: Pod, rules: Rules = AS_THEY_ARE) -> list[Judgement]:
-        """Every node in order of name, other pods considered where the pod asks for that."""
-        hindrance = cannot_judge(pod.scheduling)
-        if hindrance:
-            told = Judgement("never", (), (Reason("outside", text=hindrance),), (hindrance,))
-            return [told] * len(self.cluster)
-        question = self._question(pod)
-        found = self.judge(self.cluster, pod, rules)
-        if question is not None:
-            for place, member in enumerate(self.cluster):
-                outside = question.reason(member.name)
-                if outside:
-                    found[place] = Judgement("full", (), (Reason("outside", text=outside),), (outside,))
-        return found
+    def _under(self, rules: Rules) -> Engine:
+        """An engine for the cluster as it would be if its kubelets had other policies."""
+        serial = self.cluster.serial
+        if self._elsewhere is None or self._elsewhere[:2] != (serial, rules):
+            started = cache(partial(_started, rules=rules))
 
-    def _question(self, pod: Pod) -> Question | None:
-        """What the pod has to do with others; looking them all up is worth it only for a pod that asks."""
-        alone = Neighbours(member.facts for member in self.cluster)
-        if alone.ask(pod) is None:
-            return None
-        for member in self.cluster:
-            for other in member.pods.values():
-                alone.place(other, member.name)
-        return alone.ask(pod)
+            def changed(member: Member) -> tuple[NodeFacts, Node] | None:
+                node = _with_kubelet(member.node, started)
+                policy = rules.policy or member.facts.topology_policy
+                return None if node is None else (replace(member.facts, topology_policy=policy), node)
 
-    def _number(self, member: Member) -> int:
-        known = self._numbers.get(member.name)
-        if known is None or known[0] != member.version:
-            if len(self._numbers) > _MOST:
-                self._classes = self._classes.emptied()
-                self._numbers.clear()
-                self._known.clear()
-            known = self._numbers[member.name] = member.version, self._classes.number_of(member)
-        return known[1]
+            self._elsewhere = serial, rules, self.engine.with_nodes(changed)
+        return self._elsewhere[2]
 
 
 def under(node: Node, rules: Rules) -> Node | None:
     """The node as it would be under other policies; None where its kubelet would not start."""
-    changed: dict[str, str] = {}
-    if rules.policy is not None:
-        changed["topology_policy"] = rules.policy
-    if rules.scope is not None:
-        changed["topology_scope"] = rules.scope
-    if not changed:
-        return node
+    return node if rules == AS_THEY_ARE else _with_kubelet(node, partial(_started, rules=rules))
+
+
+def _with_kubelet(node: Node, started: Callable[[Kubelet], Kubelet | None]) -> Node | None:
+    if isinstance(node, PartialNode):
+        twins = [(twin.assumed, _with_kubelet(twin.node, started)) for twin in node.candidate_twins]
+        known = tuple(CandidateTwin(assumed, each) for assumed, each in twins if each is not None)
+        return PartialNode(node.counts, known, exact=node.exact) if known else None
+    kubelet = started(node.kubelet)
+    return None if kubelet is None else Node(kubelet, node.state)
+
+
+def _started(kubelet: Kubelet, rules: Rules) -> Kubelet | None:
+    config = replace(
+        kubelet.config,
+        topology_policy=rules.policy or kubelet.config.topology_policy,
+        topology_scope=rules.scope or kubelet.config.topology_scope,
+    )
     try:
-        kubelet = start(node.kubelet.hardware, msgspec.structs.replace(node.kubelet.config, **changed))
+        return start(kubelet.hardware, config)
     except (StartError, ValueError):
         return None
-    return Node(kubelet, node.state)
 
 
-def judged_apart(member: Member, pod: Pod, rules: Rules = AS_THEY_ARE) -> Judgement:
-    """What the node a pod is on would say if the pod came anew."""
-    load = member.load
-    used = dict(load.used)
-    for name, amount in pod_requests(pod):
-        used[name] = used.get(name, 0) - amount
-    return _judged(
-        Member(member.facts, replace(load, node=load.node.release(pod.uid), used=used)), pod, rules
+def _judged(member: Member | None, pod: Pod, answer: Answer) -> Judgement:
+    if member is None:
+        # The engine has not heard of it: with these policies its kubelet would not start.
+        return Judgement("never", reasons=(_NO_START,))
+    reasons = answer.reasons
+    if not reasons:
+        return _placed(member, pod, answer)
+    code = reasons[0].code
+    if code in ("insufficient", "too-many-pods"):
+        return _short(member, pod, reasons)
+    if code == "gpu-share":
+        could = any(choices(_fresh(member.node), {}, pod))
+        return Judgement("full" if could else "never", reasons=reasons)
+    if reasons[0].is_kubelets:
+        return _unaligned(member, pod, reasons)
+    return Judgement(
+        "full" if code in _TAKEN else "refused" if code in _DOUBTED else "never", reasons=reasons
     )
 
 
-def _judged(member: Member, pod: Pod, rules: Rules) -> Judgement:
-    node = under(member.node, rules)
-    if node is None:
-        text = "the kubelet would not start with this policy"
-        return Judgement("never", (), (Reason("policy", text=text),), (text,))
-    used = member.load.used
-    requests = pod_requests(pod)
-    short = capacity_reasons(requests, member.allocatable, used)
-    if short:
-        if capacity_reasons(requests, member.allocatable, {}):
-            lacking = tuple(_lacking(requests, member.allocatable, "too-small"))
-            return Judgement("never", (), lacking, short)
-        kind: Verdict = "full" if admits(_fresh(node), pod) else "never"
-        return Judgement(kind, (), tuple(_lacking(requests, _left(member), "short-on-node")), short)
-    try:
-        verdict = node.admit(pod)
-    except KubeletPanic as crash:
-        text = f"the kubelet would crash: {crash}"
-        return Judgement("refused", (), (Reason("policy", text=text),), (text,))
-    stranded = _stranded(member, pod)
-    if verdict.admitted:
-        mask = numa_nodes(_with(member, verdict.node), pod)
-        ids = node.kubelet.layout.node_ids(mask)
-        if mask.bit_count() <= max(1, fewest_nodes(node, pod)):
-            return Judgement("aligned", ids, stranded=stranded)
-        return Judgement("split", ids, tuple(_scattered(node, pod, "")), stranded=stranded)
-    told = (numa_reason(node, verdict),)
+def _placed(member: Member, pod: Pod, answer: Answer) -> Judgement:
+    node, stranded = member.node, _stranded(member, pod)
+    ids = node.kubelet.layout.node_ids(answer.numa)
+    if len(ids) <= max(1, fewest_nodes_for(node, pod)):
+        return Judgement("aligned", ids, stranded=stranded)
+    return Judgement("split", ids, tuple(_scattered(node, pod, "")), stranded=stranded)
+
+
+def _short(member: Member, pod: Pod, reasons: tuple[NodeReason, ...]) -> Judgement:
+    """The node has too little in all, now or ever."""
+    requests, used = pod_requests(pod), member.load.used
+    if capacity_reasons(requests, member.allocatable, {}):
+        lacking = tuple(_lacking(requests, member.allocatable, "too-small"))
+        return Judgement("never", parts=lacking, reasons=reasons)
+    left = {name: amount - used.get(name, 0) for name, amount in member.allocatable.items()}
+    verdict: Verdict = "full" if admits(_fresh(member.node), pod) else "never"
+    return Judgement(verdict, parts=tuple(_lacking(requests, left, "short-on-node")), reasons=reasons)
+
+
+def _unaligned(member: Member, pod: Pod, reasons: tuple[NodeReason, ...]) -> Judgement:
+    """The kubelet refuses: for good, because of borders between NUMA nodes, or for want of room in all."""
+    node = member.node
+    parts = tuple(_scattered(node, pod, node.admit(pod).container))
     if not admits(_fresh(node), pod):
-        return Judgement(
-            "never",
-            (),
-            tuple(_scattered(node, pod, verdict.container)) or (Reason("policy", text=told[0]),),
-            told,
-        )
-    kind = "refused" if _enough_in_all(node, pod) else "full"
-    reasons = tuple(_scattered(node, pod, verdict.container)) or (Reason("policy", text=told[0]),)
-    return Judgement(kind, (), reasons, told, stranded)
+        return Judgement("never", parts=parts, reasons=reasons)
+    verdict: Verdict = "refused" if _enough_in_all(node, pod) else "full"
+    return Judgement(verdict, parts=parts, reasons=reasons, stranded=_stranded(member, pod))
 
 
 def _fresh(node: Node) -> Node:
     return Node.fresh(node.kubelet.hardware, node.kubelet.config)
 
 
-def _with(member: Member, node: Node) -> Member:
-    return Member(member.facts, replace(member.load, node=node))
-
-
-def _left(member: Member) -> dict[str, int]:
-    used = member.load.used
-    return {name: amount - used.get(name, 0) for name, amount in member.allocatable.items()}
-
-
-def _lacking(requests: tuple[tuple[str, int], ...], left: dict[str, int], code: Code) -> Iterator[Reason]:
+def _lacking(requests: Amounts, left: Mapping[str, int], code: Code) -> Iterator[Reason]:
     for name, wanted in requests:
         lacks = wanted - left.get(name, 0)
         if lacks > 0:
@@ -224,7 +221,7 @@ def _scattered(node: Node, pod: Pod, container: str) -> Iterator[Reason]:
     """Where each resource could be had in one piece, or how much is missing for that."""
     wanted = requested_by(demand(pod, sidecars=node.kubelet.rules.sidecars), container)
     for name, amount in wanted.items():
-        here = zones(node, name) if amount else ()
+        here = account(node, name) if amount else ()
         if not here:
             continue
         on = tuple(zone.numa for zone in here if zone.free >= amount)
@@ -250,17 +247,14 @@ def _stranded(member: Member, pod: Pod) -> int:
     if not need.cpus:
         return 0
     load = member.load
-    here = room(load.node, load.shares, member.allocatable, load.used)
-    if all(_fitting(need, zone) == 0 for zone in _empty_zones(member)):
+    empty = site(load.node.kubelet, member.facts.allocatable).empty
+    if not any(_fitting(need, zone) for zone in empty.capped):
         return 0
+    here = room(load.node, load.shares, member.allocatable, load.used)
     return max(0, _fitting(need, here.whole) - sum(_fitting(need, zone) for zone in here.capped))
 
 
-def _empty_zones(member: Member) -> Sequence[Zone]:
-    return room(_fresh(member.node), {}, member.allocatable, {}).capped
-
-
-def _fitting(need: Need, zone: Zone) -> int:
+def _fitting(need: Need, zone: NumaRoom) -> int:
     limits = [zone.cpus // need.cpus] if need.cpus else []
     if need.memory:
         limits.append(zone.memory // need.memory)

@@ -6,14 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from numaware.diagnose.explain.capacity import zones
 from numaware.machine.cpuset import iter_bits, list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
-from numaware.schedule.zones import WHOLE, gpu_resource, room
+from numaware.schedule.room import WHOLE, gpu_resource, room
 from numaware.serve.console.views.wall_model import Largest, Refusals, Strip, WallModel, pool_of
 from numaware.serve.console.world import Event, Source
 from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import (
+    Holding,
+    account,
+    free_cpus,
+    free_devices,
+    free_memory,
+    held_by,
+    pod_name,
+    shared_cpus,
+)
 from numaware.twin.hardware import Hardware
 from numaware.twin.links import MOST_DEVICES
 from numaware.twin.node import Node
@@ -182,7 +191,7 @@ def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Sum
     source, at = wall_model.reported(member.name)
     names = sorted(node.kubelet.devices.inventories)
     devices = {name: len(node.kubelet.devices.inventories[name].ids) for name in names}
-    free = {name: node.kubelet.devices.free(node.state.device, name).bit_count() for name in names}
+    free = {name: free_devices(node, name).bit_count() for name in names}
     gpu = gpu_resource(node) or ""
     return Summary(
         name=member.name,
@@ -212,8 +221,6 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
     """Everything about the node; the census has to be fresh."""
     node, world = member.node, wall_model.world
     kubelet, config = node.kubelet, node.kubelet.config
-    reserved = kubelet.cpus.reserved if kubelet.cpus else 0
-    shared = node.effective_shared() if kubelet.cpus else kubelet.layout.all_cpus
     slots = letters.of(member)
     recent = [event for event in world.events if event.node == member.name and event.kind != "left"]
     devices = tuple(_devices(member))
@@ -227,15 +234,15 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
             config.cpu_policy,
             dict(config.cpu_options),
             config.memory_policy,
-            list_form(reserved),
+            list_form(kubelet.cpus.reserved) if kubelet.cpus else "",
         ),
         labels=dict(member.facts.labels),
         taints=tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in member.facts.taints),
         unschedulable=member.facts.unschedulable,
-        numa=tuple(_numa(node, position, shared, devices) for position in range(len(kubelet.layout.ids))),
+        numa=tuple(_numa(node, position) for position in range(len(kubelet.layout.ids))),
         caches=tuple(cache.size for cache in kubelet.hardware.caches),
-        shared_cpus=list_form(shared),
-        pool_cpus=(shared & ~reserved).bit_count(),
+        shared_cpus=list_form(shared_cpus(node)),
+        pool_cpus=free_cpus(node).bit_count(),
         devices=devices,
         links=_links(kubelet.hardware, devices),
         links_known=bool(kubelet.hardware.links),
@@ -262,35 +269,39 @@ def largest_on(member: Member) -> Iterator[Largest]:
     yield from best
 
 
-def name_of(pod: Pod | None, uid: str) -> str:
-    return f"{pod.namespace}/{pod.name}" if pod is not None and pod.namespace else uid
+def name_of(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}" if pod.namespace else pod.uid
 
 
-def _numa(node: Node, position: int, shared: int, devices: Sequence[NodeDevice]) -> NumaView:
+def held_on(node: Node, position: int, pod: str, holding: Holding) -> Held:
+    """The part of what a pod has that is on one NUMA node."""
+    blocks = [block for block in holding.memory if block.kind == "memory" and block.nodes >> position & 1]
+    inventories = node.kubelet.devices.inventories
+    return Held(
+        pod,
+        sum(block.size // block.nodes.bit_count() for block in blocks),
+        list_form(holding.cpus & node.kubelet.layout.node_cpus[position]),
+        tuple(
+            device
+            for name, mask in holding.devices.items()
+            for device in inventories[name].names(mask & inventories[name].on_node[position])
+        ),
+    )
+
+
+def _numa(node: Node, position: int) -> NumaView:
     kubelet, state = node.kubelet, node.state
-    inside = kubelet.layout.node_cpus[position]
-    reserved_cpus = kubelet.cpus.reserved if kubelet.cpus else 0
     hardware = kubelet.hardware.numa[position]
     caches = kubelet.hardware.caches
     cores: dict[tuple[int, int | None, int], list[int]] = {}
     for cpu in hardware.cpus:
         cache = next((index for index, one in enumerate(caches) if one.cpus >> cpu.id & 1), None)
         cores.setdefault((cpu.socket, cache, cpu.core), []).append(cpu.id)
-    memory = kubelet.memory
-    free, reserved = hardware.memory_bytes, 0
-    sizes: dict[str, int] = {}
-    if memory is not None:
-        zone = zones(node, "memory")[position]
-        free, reserved = zone.free, zone.reserved
-        for holder in zone.holders:
-            sizes[holder.pod] = sizes.get(holder.pod, 0) + holder.amount // len(holder.nodes)
-    owned = {name_of(state.pods.get(uid), uid): owned_cpus(node, uid) & inside for uid in state.cpu.owned}
-    here = [device for device in devices if hardware.id in device.numa]
-    holders = dict.fromkeys(
-        (*sizes, *(pod for pod, cpus in owned.items() if cpus), *(one.pod for one in here))
-    )
-    gpu = gpu_resource(node)
-    pages = {name: (total, _free_pages(node, name, position, total)) for name, total in hardware.hugepages}
+    memory = account(node, "memory")
+    inside = kubelet.layout.node_cpus[position]
+    owners = dict.fromkeys((*state.memory.blocks, *state.cpu.owned, *state.device.owned))
+    held = [held_on(node, position, pod_name(node, uid), held_by(state, uid)) for uid in owners]
+    inventories, gpu = kubelet.devices.inventories, gpu_resource(node)
     return NumaView(
         id=hardware.id,
         cores=tuple(
@@ -298,32 +309,22 @@ def _numa(node: Node, position: int, shared: int, devices: Sequence[NodeDevice])
             for (socket, cache, _), cpus in sorted(cores.items(), key=lambda item: min(item[1]))
         ),
         cpus=list_form(inside),
-        reserved_cpus=list_form(reserved_cpus & inside),
-        free_cpus=list_form(shared & ~reserved_cpus & inside),
+        reserved_cpus=list_form(kubelet.cpus.reserved & inside) if kubelet.cpus else "",
+        free_cpus=list_form(free_cpus(node) & inside),
         memory=hardware.memory_bytes,
-        memory_free=free,
-        memory_reserved=reserved,
-        managed=memory is not None,
-        held=tuple(
-            Held(
-                pod,
-                sizes.get(pod, 0),
-                list_form(owned.get(pod, 0)),
-                tuple(device.id for device in here if device.pod == pod),
-            )
-            for pod in holders
-            if pod
+        memory_free=free_memory(node)[position],
+        memory_reserved=memory[position].reserved if memory else 0,
+        managed=bool(memory),
+        held=tuple(one for one in held if one.size or one.cpus or one.devices),
+        gpus=inventories[gpu].on_node[position].bit_count() if gpu else 0,
+        free_devices=tuple(
+            device
+            for name, inventory in inventories.items()
+            for device in inventory.names(free_devices(node, name) & inventory.on_node[position])
         ),
-        gpus=sum(device.resource == gpu for device in here),
-        free_devices=tuple(device.id for device in here if not device.pod),
-        hugepages=pages,
+        hugepages={name: (total, free_memory(node, name)[position]) for name, total in hardware.hugepages},
         distances=hardware.distances,
     )
-
-
-def _free_pages(node: Node, name: str, position: int, total: int) -> int:
-    found = zones(node, name)
-    return found[position].free if found else total
 
 
 def _devices(member: Member) -> Iterator[NodeDevice]:
@@ -334,7 +335,7 @@ def _devices(member: Member) -> Iterator[NodeDevice]:
         for uid, containers in node.state.device.owned.items():
             for held in containers.values():
                 for index in iter_bits(held.get(name, 0)):
-                    owners[index] = name_of(node.state.pods.get(uid), uid)
+                    owners[index] = pod_name(node, uid)
         for index, device in enumerate(inventory.ids):
             yield NodeDevice(
                 device,
@@ -364,19 +365,19 @@ def _links(hardware: Hardware, devices: Sequence[NodeDevice]) -> tuple[tuple[str
 
 def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> PodOnNode:
     node = member.node
-    devices = device_ids(node, pod)
+    held = held_by(node.state, pod.uid)
     requests = dict(pod_requests(pod))
     story = wall_model.world.stories.get(pod.uid)
     return PodOnNode(
-        pod=name_of(pod, pod.uid),
+        pod=name_of(pod),
         uid=pod.uid,
         slot=slot,
         qos=qos_class(pod),
-        cpus=list_form(owned_cpus(node, pod.uid)),
+        cpus=list_form(held.cpus),
         cpu_milli=requests.get("cpu", 0),
         memory=requests.get("memory", 0),
-        devices=devices,
-        gpus=len(devices.get(gpu_resource(node) or "", ())),
+        devices=device_ids(node, held),
+        gpus=held.devices.get(gpu_resource(node) or "", 0).bit_count(),
         numa=node.kubelet.layout.node_ids(numa_nodes(member, pod)),
         aligned=wall_model.is_aligned(member, pod),
         since=story.since if story else 0,
@@ -384,19 +385,6 @@ def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> P
     )
 
 
-def owned_cpus(node: Node, uid: str) -> int:
-    """The CPUs that a pod's containers own."""
-    owned = 0
-    for cpus in node.state.cpu.owned.get(uid, {}).values():
-        owned |= cpus
-    return owned
-
-
-def device_ids(node: Node, pod: Pod) -> dict[str, tuple[str, ...]]:
-    """Resource -> the devices that a pod holds."""
-    found: dict[str, set[str]] = {}
-    for held in node.state.device.owned.get(pod.uid, {}).values():
-        for name, mask in held.items():
-            ids = node.kubelet.devices.inventories[name].ids
-            found.setdefault(name, set()).update(ids[index] for index in iter_bits(mask))
-    return {name: tuple(sorted(ids)) for name, ids in sorted(found.items())}
+def device_ids(node: Node, held: Holding) -> dict[str, tuple[str, ...]]:
+    """Resource -> the devices that somebody holds."""
+    return {name: node.kubelet.devices.inventories[name].names(mask) for name, mask in held.devices.items()}

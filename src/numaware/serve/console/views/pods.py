@@ -12,11 +12,12 @@ from numaware.machine.cpuset import list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.ledger import Placement
 from numaware.schedule.node_facts import pod_requests
-from numaware.serve.console.views.node import device_ids, name_of, owned_cpus
+from numaware.serve.console.views.node import device_ids, name_of
 from numaware.serve.console.views.wall_model import WallModel
 from numaware.serve.console.views.words import retold
 from numaware.serve.console.world import Event, World
-from numaware.simulate.measure import fewest_nodes, numa_nodes
+from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import fewest_nodes_for, held_by
 from numaware.workload.pod import NANO, Pod
 from numaware.workload.qos import qos_class
 
@@ -103,7 +104,8 @@ def view_of(wall_model: WallModel, pod: Pod, member: Member | None) -> PodView:
     """Everything about one pod."""
     world = wall_model.world
     story = world.stories.get(pod.uid)
-    full = name_of(pod, pod.uid)
+    full = name_of(pod)
+    held = held_by(member.node.state, pod.uid) if member else None
     recent = [event for event in world.events if event.pod == full]
     return PodView(
         summary=_summary(wall_model, pod, member),
@@ -117,11 +119,11 @@ def view_of(wall_model: WallModel, pod: Pod, member: Member | None) -> PodView:
             )
             for container in pod.in_order
         ),
-        cpus=list_form(owned_cpus(member.node, pod.uid)) if member else "",
-        devices=device_ids(member.node, pod) if member else {},
+        cpus=list_form(held.cpus) if held else "",
+        devices=device_ids(member.node, held) if member and held else {},
         predicted=_zones(story.predicted) if story and story.predicted else None,
         observed=_zones(story.observed) if story and story.observed else None,
-        fewest_numa=fewest_nodes(member.node, pod) if member and numa_nodes(member, pod) else None,
+        fewest_numa=fewest_nodes_for(member.node, pod) if member and numa_nodes(member, pod) else None,
         remote_memory=None,
         peers=(),
         events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),

@@ -7,14 +7,17 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
+from numaware.diagnose.rules.storms import Storm, StormDetector
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.pod_kinds import owns_something
-from numaware.schedule.zones import WHOLE, Zone, gpu_resource, room
+from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room
 from numaware.serve.console.views.judging import VERDICTS, Judge, Judgement, Verdict
 from numaware.serve.console.views.pod_shape import Shape, pod_of
 from numaware.serve.console.world import Kind, Source, World
-from numaware.simulate.measure import fewest_nodes, numa_nodes
+from numaware.simulate.measure import numa_nodes
+from numaware.twin.account import account, fewest_nodes_for
+from numaware.twin.kubelet import Kubelet
 from numaware.workload.pod import Pod
 
 MINUTE = 60_000
@@ -22,8 +25,6 @@ HOUR = 60 * MINUTE
 BUCKET = 5 * MINUTE
 # A node that has not been heard of for longer than three reports, ten seconds apart, is stale.
 STALE_AFTER = 30_000
-# Refusals of one owner on one node within one bucket of time that make a storm.
-STORM = 5
 _GPU_STEPS = (0, 1, 2, 4, 8)
 _MOST_SHAPES = 32
 _PLACES = {verdict: place for place, verdict in enumerate(VERDICTS)}
@@ -80,15 +81,6 @@ class Largest(msgspec.Struct, frozen=True, rename="camel"):
     numa: int
 
 
-class Storm(msgspec.Struct, frozen=True, rename="camel"):
-    """The owner and node with most refusals of late, if that is many."""
-
-    owner: str
-    node: str
-    count: int
-    since: int
-
-
 class Stranded(msgspec.Struct, frozen=True, rename="camel"):
     """What borders between NUMA nodes keep from pods of a shape."""
 
@@ -114,7 +106,7 @@ class Numbers(msgspec.Struct, frozen=True, rename="camel"):
     # Of the last hour, oldest first, `bucketMs` each.
     refusal_buckets: tuple[int, ...]
     bucket_ms: int
-    # In the last `bucketMs`.
+    # In the last `bucketMs`, and the worst storm of them.
     lately: int
     storm: Storm | None
     verdicts: dict[str, int]
@@ -147,8 +139,9 @@ class WallModel:
         self.judge = Judge(world.cluster)
         self._seen = -1
         self._rows: dict[str, _Row] = {}
-        # Whether a pod that owns something is aligned: its place never changes.
-        self._aligned: dict[str, bool] = {}
+        # Whether a pod that owns something is aligned, with the machine and NUMA nodes that holds for: a later report may
+        # tell of others than the first one did.
+        self._aligned: dict[str, tuple[Kubelet, int, bool]] = {}
         # What nodes say to the shapes that are being looked at, and how far in the cluster's changes that is.
         self._judged: dict[Shape, tuple[int, dict[str, Judgement]]] = {}
         self._numbers: dict[Shape, tuple[int, int, Numbers]] = {}
@@ -176,33 +169,40 @@ class WallModel:
                 self._rows.pop(name, None)
             else:
                 self._rows[name] = self._row(member)
-                self.judge.learn(member)
         if len(self._aligned) > 2 * len(self.cluster.where) + 1000:
             self._aligned = {uid: told for uid, told in self._aligned.items() if uid in self.cluster.where}
         return names
 
     def is_aligned(self, member: Member, pod: Pod) -> bool:
         """Whether a placed pod lies on no more NUMA nodes than it needs on that machine."""
+        return self._is_aligned(member, pod, numa_nodes(member, pod))
+
+    def _is_aligned(self, member: Member, pod: Pod, nodes: int) -> bool:
+        kubelet = member.node.kubelet
         known = self._aligned.get(pod.uid)
-        if known is None:
-            spread = numa_nodes(member, pod).bit_count()
-            known = spread <= 1 or spread <= fewest_nodes(member.node, pod)
-            self._aligned[pod.uid] = known
-        return known
+        if known is None or known[0] is not kubelet or known[1] != nodes:
+            spread = nodes.bit_count()
+            aligned = spread <= 1 or spread <= fewest_nodes_for(member.node, pod)
+            known = self._aligned[pod.uid] = kubelet, nodes, aligned
+        return known[2]
 
     def strips(self, name: str) -> tuple[Strip, ...]:
         return self._rows[name].strips
 
     def _row(self, member: Member) -> _Row:
         load = member.load
-        owning = [pod for pod in member.pods.values() if owns_something(pod) and numa_nodes(member, pod)]
+        owning = [
+            (pod, nodes)
+            for pod in member.pods.values()
+            if owns_something(pod) and (nodes := numa_nodes(member, pod))
+        ]
         here = room(load.node, load.shares, member.allocatable, load.used)
         return _Row(
             pool_of(member),
             strips_of(member),
             len(member.pods),
             len(owning),
-            sum(self.is_aligned(member, pod) for pod in owning),
+            sum(self._is_aligned(member, pod, nodes) for pod, nodes in owning),
             tuple(_largest(member, here.capped)),
         )
 
@@ -229,15 +229,10 @@ class WallModel:
             changed = (
                 self.cluster.changed_since(seen) if seen >= 0 else [member.name for member in self.cluster]
             )
-            members = []
-            for name in changed:
-                member = self.cluster.by_name.get(name)
-                if member is None:
-                    known.pop(name, None)
-                else:
-                    members.append(member)
-            for member, found in zip(members, self.judge.judge(members, pod), strict=True):
-                known[member.name] = found
+            names = [name for name in changed if name in self.cluster.by_name]
+            for name in set(changed).difference(names):
+                known.pop(name, None)
+            known.update(zip(names, self.judge.judge(pod, names), strict=True))
         self._judged[shape] = serial, known
         if len(self._judged) > _MOST_SHAPES:
             del self._judged[next(iter(self._judged))]
@@ -349,35 +344,30 @@ class Refusals:
     """The refusals of the last hour, counted in every way that is shown."""
 
     def __init__(self, world: World, now: int) -> None:
-        self.total = 0
         self.by_node: Counter[str] = Counter()
         self.reasons: dict[str, str] = {}
         buckets = [0] * (HOUR // BUCKET)
-        recent: Counter[tuple[str, str]] = Counter()
-        since: dict[tuple[str, str], int] = {}
         first = now // BUCKET - len(buckets) + 1
+        refused = []
         for event in reversed(world.events):
             if event.time < now - HOUR:
                 break
-            if event.kind != "refused":
-                continue
-            self.total += 1
-            self.by_node[event.node] += 1
-            self.reasons.setdefault(event.node, event.reason)
-            place = event.time // BUCKET - first
-            if 0 <= place < len(buckets):
-                buckets[place] += 1
-            if event.time >= now - BUCKET:
-                recent[event.owner, event.node] += 1
-                since[event.owner, event.node] = event.time
+            if event.kind == "refused":
+                refused.append(event)
+                self.by_node[event.node] += 1
+                self.reasons.setdefault(event.node, event.reason)
+                place = event.time // BUCKET - first
+                if 0 <= place < len(buckets):
+                    buckets[place] += 1
+        self.total = len(refused)
         self.buckets = tuple(buckets)
-        self.lately = recent.total()
-        self.storms = {node for (_, node), count in recent.items() if count >= STORM}
-        worst = min(recent.items(), key=lambda item: (-item[1], item[0]), default=None)
-        self.worst: Storm | None = None
-        if worst is not None and worst[1] >= STORM:
-            (owner, node), count = worst
-            self.worst = Storm(owner, node, count, since[owner, node])
+        self.lately = sum(event.time >= now - BUCKET for event in refused)
+        detector = StormDetector()
+        for event in reversed(refused):
+            detector.refused(event.owner, event.node, event.reason, event.time)
+        storms = detector.storms(now - BUCKET)
+        self.storms = {node for storm in storms for node in storm.nodes}
+        self.worst = storms[0] if storms else None
 
 
 def _rank(judged: Judgement, refusals: int, *, storm: bool, stale: bool) -> int:
@@ -388,7 +378,7 @@ def _rank(judged: Judgement, refusals: int, *, storm: bool, stale: bool) -> int:
     return rank * 2 + (not stale)
 
 
-def _largest(member: Member, zones: Sequence[Zone]) -> Iterable[Largest]:
+def _largest(member: Member, zones: Sequence[NumaRoom]) -> Iterable[Largest]:
     """The largest pod on one NUMA node of a node, for every number of GPUs that one of them has free."""
     best: dict[int, Largest] = {}
     for numa, zone in zip(member.node.kubelet.layout.ids, zones, strict=True):
@@ -431,48 +421,36 @@ def _stranded(judged: Collection[Judgement], pod: Pod) -> Stranded:
 
 def strips_of(member: Member) -> tuple[Strip, ...]:
     """What the NUMA nodes of a node hold."""
-    node = member.node
-    kubelet, state = node.kubelet, node.state
-    layout = kubelet.layout
-    owned = 0
-    for containers in state.cpu.owned.values():
-        for cpus in containers.values():
-            owned |= cpus
-    reserved = kubelet.cpus.reserved if kubelet.cpus else 0
-    pool = layout.all_cpus & ~owned & ~reserved
-    wanted = max(0, -(-member.load.used.get("cpu", 0) // 1000) - owned.bit_count())
-    gpu = gpu_resource(node)
-    inventory = kubelet.devices.inventories[gpu] if gpu else None
-    free_gpus = kubelet.devices.free(state.device, gpu) if gpu else 0
-    found = []
+    node, used = member.node, member.load.used
+    layout, gpu = node.kubelet.layout, gpu_resource(node)
+    cpus, memory = account(node, "cpu"), account(node, "memory")
+    gpus = account(node, gpu) if gpu else ()
+    pool = sum(part.free for part in cpus) if cpus else layout.cpu_count
+    wanted = max(0, -(-used.get("cpu", 0) // 1000) - sum(part.held for part in cpus))
+    # Where no manager looks after memory, a NUMA node has its share of what was asked for.
+    memory_used = _thousandths(used.get("memory", 0), member.allocatable.get("memory", 0))
+    strips = []
     for position, numa in enumerate(layout.ids):
-        inside = layout.node_cpus[position]
-        here = (pool & inside).bit_count()
-        on = inventory.on_node[position] if inventory else 0
-        found.append(
+        count = layout.node_cpus[position].bit_count()
+        here = cpus[position].free if cpus else count
+        strips.append(
             Strip(
                 numa,
-                inside.bit_count(),
-                (reserved & inside).bit_count(),
-                (owned & inside).bit_count(),
+                count,
+                cpus[position].reserved if cpus else 0,
+                cpus[position].held if cpus else 0,
                 # Nobody knows where shared work runs; it is drawn where the pool is.
-                min(here, round(wanted * here / pool.bit_count())) if pool else 0,
-                _memory_used(member, position),
-                on.bit_count(),
-                (on & ~free_gpus).bit_count(),
+                min(here, round(wanted * here / pool)) if pool else 0,
+                _thousandths(memory[position].total - memory[position].free, memory[position].total)
+                if memory
+                else memory_used,
+                gpus[position].total if gpus else 0,
+                gpus[position].total - gpus[position].free if gpus else 0,
                 here,
             )
         )
-    return tuple(found)
+    return tuple(strips)
 
 
-def _memory_used(member: Member, position: int) -> int:
-    """In thousandths; where no manager looks after memory, the node's share of what was asked for."""
-    node = member.node
-    memory = node.kubelet.memory
-    if memory is None:
-        room = member.allocatable.get("memory", 0)
-        return 1000 * member.load.used.get("memory", 0) // room if room else 0
-    index = memory.kinds.index("memory")
-    total = memory.totals[position].get("memory", 0)
-    return 1000 * (total - node.state.memory.nodes[position].free[index]) // total if total else 0
+def _thousandths(part: int, whole: int) -> int:
+    return 1000 * part // whole if whole else 0

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
 
 from numaware.diagnose.finding import Message
-from numaware.diagnose.texts import Lang, label
+from numaware.diagnose.reason import most_frequent_first, nodes_available
+from numaware.diagnose.texts import Lang, label, say
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.constraints import capacity_reasons
+from numaware.schedule.filters import capacity_reasons
 from numaware.schedule.node_facts import pod_requests
 from numaware.serve.console.views.judging import VERDICTS, Judgement, Reason, Verdict
 from numaware.serve.console.views.wall_model import WORST_FIRST, Strip
-from numaware.serve.console.views.words import retold
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
@@ -82,17 +82,17 @@ def asked(pod: Pod) -> Asked:
 
 def told(judged: Sequence[Judgement], lang: Lang = "en") -> str:
     """`71/248 nodes are available: 25 …`, as kube-scheduler puts it."""
-    fitting = sum(found.verdict in ("aligned", "split") for found in judged)
-    counts = Counter(reason for found in judged for reason in set(found.told))
-    reasons = ", ".join(sorted(f"{number} {reason}" for reason, number in counts.items()))
-    return retold(f"{fitting}/{len(judged)} nodes are available{f': {reasons}' if reasons else ''}.", lang)
+    fitting = sum(not judgement.reasons for judgement in judged)
+    counts = Counter(reason for judgement in judged for reason in set(judgement.reasons))
+    return say(nodes_available(fitting, len(judged), most_frequent_first(counts)), lang)
 
 
-def reasons_of(found: Judgement, lang: Lang) -> tuple[Reason, ...]:
-    """Its reasons; those without parts are sentences, and told in a language."""
-    if lang == "en" or not any(reason.text for reason in found.reasons):
-        return found.reasons
-    return tuple(msgspec.structs.replace(one, text=retold(one.text, lang)) for one in found.reasons)
+def reasons_of(judgement: Judgement, lang: Lang) -> tuple[Reason, ...]:
+    """What stands in the way, in numbers where they tell it, else in the words of a language."""
+    return judgement.parts or tuple(
+        Reason("policy" if reason.is_kubelets else "outside", text=say(reason, lang))
+        for reason in judgement.reasons
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -127,11 +127,11 @@ class Room(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
 
-def rooms(cluster: Cluster) -> list[Room]:
-    """The nodes, those in equal state together."""
+def rooms(cluster: Cluster, judged: Mapping[str, Judgement]) -> list[Room]:
+    """The nodes that take a first pod, by what they say to it, those in equal state together."""
     classes: dict[object, tuple[Member, list[str]]] = {}
     for member in cluster:
-        if member.facts.unschedulable:
+        if judged[member.name].reasons:
             continue
         key = member.node.key(), tuple(sorted(member.load.used.items())), member.facts.allocatable
         classes.setdefault(key, (member, []))[1].append(member.name)

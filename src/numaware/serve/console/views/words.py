@@ -12,8 +12,9 @@ from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 
+from numaware.diagnose.evidence import fit_error
 from numaware.diagnose.finding import Message
-from numaware.diagnose.texts import Lang, label
+from numaware.diagnose.texts import Lang, label, say
 from numaware.diagnose.texts.sentences import Sentences
 
 _LONGEST = 200
@@ -148,9 +149,12 @@ def _chinese(text: str) -> str:
     listed = [_SENTENCES.told(part, _chinese) for part in text.split(", ")]
     if all(listed):
         return "、".join(listed)
-    said = label(Message("said", {"text": text}), "zh")
-    if said != text:
-        return said
+    said = fit_error.read(text)
+    if said is not None:
+        return say(said, "zh")
+    told = label(Message("said", {"text": text}), "zh")
+    if told != text:
+        return told
     source, colon, rest = text.partition(": ")
     told = _chinese(rest) if colon else rest
     return f"{source}：{told}" if told != rest else text

@@ -1,0 +1,25 @@
+"""What cannot be answered from pods and nodes alone: it is said to be so, never guessed."""
+
+from __future__ import annotations
+
+from numaware.diagnose.reason import Code, Reason
+from numaware.machine.words import printable
+from numaware.workload.scheduling import Scheduling
+
+_SHOWN = 3
+
+
+def claims_reason(scheduling: Scheduling) -> Reason | None:
+    """The claims that decide about the node as well and that nobody here can judge; None if there are none."""
+    if not (scheduling.claims or scheduling.resource_claims):
+        return None
+    claims = (
+        *_claims("volume-claims", scheduling.claims),
+        *_claims("resource-claims", scheduling.resource_claims),
+    )
+    return Reason("claims", (claims,))
+
+
+def _claims(code: Code, names: tuple[str, ...]) -> tuple[Reason, ...]:
+    shown = [printable(name, 80) for name in names[:_SHOWN]]
+    return (Reason(code, (len(names), (*shown, *["…"][: len(names) > _SHOWN]))),) if names else ()

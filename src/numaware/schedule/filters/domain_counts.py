@@ -1,0 +1,130 @@
+"""How many pods of a kind there are in every domain: the counters behind affinity and spread.
+
+A domain is one value of a node label (a zone, a host name). Placed pods are grouped into kin, pods with the same
+namespace and labels, because no rule tells such pods apart; a tally decides once per kin whether it counts it, and
+from then on costs one addition per pod that comes or goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from numaware.schedule.filters.taints_and_affinity import selects, untolerated_taint
+from numaware.schedule.node_facts import NodeFacts
+from numaware.workload.scheduling import Labels, NodeRules, PodTerm, SpreadRule
+
+# value of a node label -> how many, or how much; no zeros
+Sums = dict[str, int]
+
+
+class Kin:
+    """Pods that no rule tells apart, and on which nodes they are; `namespace_labels` is None where nobody knows them."""
+
+    __slots__ = ("labels", "namespace", "namespace_labels", "on", "pulled", "repelled", "tallies", "version")
+
+    def __init__(self, namespace: str, labels: Labels, namespace_labels: Mapping[str, str] | None) -> None:
+        self.namespace = namespace
+        self.labels = dict(labels)
+        self.namespace_labels = namespace_labels
+        self.on: dict[str, int] = {}
+        self.tallies: list[DomainCounts] = []
+        # The standing terms of other pods that mean this kin, as of `version` of the index that keeps them.
+        self.repelled: list[tuple[str, Sums]] = []
+        self.pulled: list[tuple[str, Sums]] = []
+        self.version = -1
+
+    def meant_by(self, term: PodTerm) -> bool:
+        """Whether a term speaks of these pods."""
+        if term.selector is None or not term.selector.matches(self.labels):
+            return False
+        if self.namespace in term.namespaces:
+            return True
+        chosen = term.namespace_selector
+        return chosen is not None and (self.namespace_labels is None or chosen.matches(self.namespace_labels))
+
+
+class DomainCounts(Protocol):
+    """Counts kin by domain."""
+
+    def wants(self, kin: Kin) -> bool: ...
+
+    def count(self, node: str, number: int) -> None: ...
+
+
+class TermCounts:
+    """Pods that all of the terms speak of, by each term's topology key."""
+
+    def __init__(self, terms: tuple[PodTerm, ...], labels: Mapping[str, Mapping[str, str]]) -> None:
+        self.terms = terms
+        self.sums: dict[str, Sums] = {term.topology_key: {} for term in terms}
+        self._labels = labels
+
+    def wants(self, kin: Kin) -> bool:
+        return all(kin.meant_by(term) for term in self.terms)
+
+    def count(self, node: str, number: int) -> None:
+        labels = self._labels[node]
+        for key, sums in self.sums.items():
+            add(sums, labels.get(key), number)
+
+
+class SpreadCounts:
+    """Pods that one spread rule speaks of, in the domains that count for it; those are known even while empty."""
+
+    def __init__(
+        self,
+        namespace: str,
+        rule: SpreadRule,
+        keys: Iterable[str],
+        rules: NodeRules,
+        nodes: Iterable[NodeFacts],
+    ) -> None:
+        self.namespace = namespace
+        self.rule = rule
+        self._domain_of: dict[str, str] = {}
+        for facts in nodes:
+            labels = dict(facts.labels)
+            if all(key in labels for key in keys) and _counts(rule, rules, facts):
+                self._domain_of[facts.name] = labels[rule.topology_key]
+        self.sums = dict.fromkeys(self._domain_of.values(), 0)
+
+    def wants(self, kin: Kin) -> bool:
+        # KUBE-SCHEDULER: a selector that takes everything counts nobody here (countPodsMatchSelector).
+        selector = self.rule.selector
+        return (
+            kin.namespace == self.namespace
+            and selector is not None
+            and bool(selector.requirements)
+            and selector.matches(kin.labels)
+        )
+
+    def count(self, node: str, number: int) -> None:
+        domain = self._domain_of.get(node)
+        if domain is not None:
+            self.sums[domain] += number
+
+    def most(self, kin: Kin) -> int:
+        """How many such pods a domain may have at most for one of this kin to be let in beside them."""
+        least = min(self.sums.values()) if len(self.sums) >= self.rule.min_domains else 0
+        selector = self.rule.selector
+        itself = selector is not None and selector.matches(kin.labels)
+        return self.rule.max_skew + least - itself
+
+
+def _counts(rule: SpreadRule, rules: NodeRules, facts: NodeFacts) -> bool:
+    """Whether a node counts for the rule, as the rule heeds what keeps the pod off the node."""
+    return (not rule.heed_affinity or selects(rules, facts)) and (
+        not rule.heed_taints or untolerated_taint(rules, facts) is None
+    )
+
+
+def add(sums: Sums, domain: str | None, number: int) -> None:
+    """Add to one domain; no domain, no sum."""
+    if domain is None:
+        return
+    total = sums.get(domain, 0) + number
+    if total:
+        sums[domain] = total
+    else:
+        sums.pop(domain, None)

@@ -1,0 +1,54 @@
+"""What a pod would rather have, as scores from 0 to 100 over the nodes that are possible.
+
+Mirrors the scores of kube-scheduler's plugins NodeAffinity, TaintToleration and InterPodAffinity (v1.35) and how it
+scales them; where kube-scheduler divides as floating-point numbers, this divides whole numbers and rounds down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numaware.schedule.filters.inter_pod import InterPodRules
+from numaware.schedule.node_facts import NodeFacts
+from numaware.workload.scheduling import Scheduling
+
+TOP = 100
+
+
+def node_affinity_scores(scheduling: Scheduling, nodes: Sequence[NodeFacts]) -> list[int]:
+    """By the sum of the weights of the preferred terms that match; the best node gets 100."""
+    preferred = scheduling.node.preferred
+    if not preferred:
+        return [0] * len(nodes)
+    weights = []
+    for facts in nodes:
+        labels = dict(facts.labels)
+        weights.append(sum(each.weight for each in preferred if each.term.matches(facts.name, labels)))
+    most = max(weights, default=0)
+    return [TOP * weight // most if most else 0 for weight in weights]
+
+
+def taint_scores(scheduling: Scheduling, nodes: Sequence[NodeFacts]) -> list[int]:
+    """The fewer taints that discourage the pod (PreferNoSchedule), the better; none of them gives 100."""
+    unwelcome = [
+        sum(
+            taint.effect == "PreferNoSchedule"
+            and not any(
+                toleration.tolerates(taint.key, taint.value, taint.effect)
+                for toleration in scheduling.node.tolerations
+            )
+            for taint in facts.taints
+        )
+        for facts in nodes
+    ]
+    most = max(unwelcome, default=0)
+    return [TOP - TOP * number // most if most else TOP for number in unwelcome]
+
+
+def neighbour_scores(question: InterPodRules | None, nodes: Sequence[str]) -> list[int]:
+    """By the wishes of the pod and of those already placed: 0 for the least liked node, 100 for the best."""
+    if question is None or not question.wishes:
+        return [0] * len(nodes)
+    weights = [question.weight(node) for node in nodes]
+    least, most = min(weights, default=0), max(weights, default=0)
+    return [TOP * (weight - least) // (most - least) if most > least else 0 for weight in weights]

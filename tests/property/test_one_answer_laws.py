@@ -1,0 +1,211 @@
+"""One question, one answer: whoever asks where a pod could go hears the same of every node, and nobody's memory changes it.
+
+Asked are the engine, one that remembers nothing, what-if, the extender of other schedulers, and the console's wall and what-if.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from numaware.schedule.answer import Answer
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.engine import Engine
+from numaware.schedule.ledger import placement_of
+from numaware.schedule.partial_node import partial_node
+from numaware.schedule.preference_scores import neighbour_scores, node_affinity_scores, taint_scores
+from numaware.schedule.storm import StormGuard
+from numaware.schedule.stranding import Mix
+from numaware.serve.cluster_cache import ClusterCache
+from numaware.serve.console.views.judging import Judge
+from numaware.serve.console.views.whatif import told
+from numaware.serve.extender import Extender
+from numaware.serve.metrics import Metrics
+from numaware.simulate.measure import numa_nodes
+from numaware.simulate.whatif import Trial
+from numaware.workload.pod import Pod
+from numaware.workload.scheduling import (
+    HostPort,
+    Owner,
+    PodRules,
+    PodTerm,
+    PreferredPods,
+    Scheduling,
+    Selector,
+)
+from property.strategies_cluster import MINE, Made, Move, clusters, moves, templates
+from support.cache_world import live_pod
+from support.published_counts import published
+
+# What only some ask for: together with what `templates` gives pods, every rule that can keep one off a node.
+RARE = (
+    Scheduling(gates=("quota",)),
+    Scheduling(claims=("data", "logs")),
+    Scheduling(resource_claims=("gpu",)),
+    Scheduling(labels=(("app", "a"),), pods=PodRules(near=(PodTerm("disk", MINE, ("default",)),))),
+    Scheduling(pods=PodRules(near=(PodTerm("host", MINE, (), Selector()),))),
+    Scheduling(pods=PodRules(rather_near=(PreferredPods(5, PodTerm("host", MINE, ("default",))),))),
+    Scheduling(host_ports=(HostPort("UDP", "10.0.0.1", 53), HostPort("TCP", "10.0.0.1", 80))),
+    Scheduling(owners=(Owner("ReplicaSet", "web", controller=True),)),
+)
+
+
+def burstable(pod: Pod) -> Pod:
+    return replace(pod, containers=tuple(replace(each, limits=()) for each in pod.containers))
+
+
+def best_effort(pod: Pod) -> Pod:
+    return replace(pod, containers=tuple(replace(each, requests=(), limits=()) for each in pod.containers))
+
+
+class Scene:
+    """A cluster on which pods came and went, some refused a while ago, and pods that somebody asks about now."""
+
+    def __init__(
+        self, made: Made, kinds: list[Pod], steps: list[Move], asking: list[Pod], **known: bool
+    ) -> None:
+        self.cluster = Cluster(made, **known)
+        self.guard = StormGuard()
+        self.asking = asking
+        self.text = (
+            f"Scene({[(facts, node.kubelet.config) for facts, node in made]}, {kinds}, {steps}, {asking})"
+        )
+        engine = Engine(self.cluster)
+        placed: list[str] = []
+        for number, move in enumerate(steps):
+            if move.leaves is not None and placed:
+                self.cluster.release(placed.pop(move.leaves % len(placed)))
+            pod = replace(kinds[move.template], uid=f"u{number}")
+            decision = engine.decide(pod)
+            if decision.node is not None and engine.bind(decision).admitted:
+                placed.append(pod.uid)
+        for pod in asking[:1]:
+            self.guard.refused(pod, self.cluster.members[0], "TopologyAffinityError", 0)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Scene:
+    made = [
+        (facts, partial_node(published(node)) if draw(st.integers(0, 7)) == 0 else node)
+        for facts, node in draw(clusters())
+    ]
+    kinds = draw(templates(made))
+    asking = []
+    for number, kind in enumerate(kinds):
+        pod = draw(st.sampled_from([kind, kind, burstable(kind), best_effort(kind)]))
+        if draw(st.booleans()):
+            pod = replace(pod, scheduling=draw(st.sampled_from(RARE)))
+        asking.append(replace(pod, uid=f"asking-{number}"))
+    return Scene(made, kinds, draw(moves(len(kinds))), asking, knows_namespaces=draw(st.booleans()))
+
+
+def engines(scene: Scene) -> tuple[Engine, Engine]:
+    """One that remembers, and one that does not; both have the same mix of pods in mind."""
+    mix = Mix()
+    one, other = (
+        Engine(scene.cluster, mix=mix, guard=scene.guard, cached=cached) for cached in (True, False)
+    )
+    return one, other
+
+
+@settings(max_examples=200)
+@given(scenes())
+def test_everybody_hears_the_same_of_every_node(scene: Scene) -> None:
+    engine, forgetful = engines(scene)
+    # Nobody but a scheduler knows what was refused before.
+    watcher = Engine(scene.cluster)
+    judge, trial = Judge(scene.cluster), Trial(scene.cluster)
+    extender = Extender(ClusterCache(watcher, lambda: 0.0), None, Metrics(), unknown="refuse")  # type: ignore[arg-type] # binds nothing
+    for pod in scene.asking:
+        answers = engine.ask(pod)
+        assert answers == forgetful.ask(pod)
+        said = [answer.reasons for answer in watcher.ask(pod)]
+        for reasons in said:
+            event(reasons[0].code if reasons else "admitted")
+        # What-if.
+        assert [answer.reasons for answer in trial.ask([pod]).answers] == said
+        # The console: the wall asks about some nodes, what-if about all.
+        judged = judge.judge(pod)
+        assert [judgement.reasons for judgement in judged] == said
+        assert [judgement.verdict in ("aligned", "split") for judgement in judged] == [
+            not each for each in said
+        ]
+        names = [member.name for member in scene.cluster]
+        assert [judge.judge(pod, [name])[0] for name in names] == judged
+        assert told(judged).startswith(f"{said.count(())}/{len(said)} nodes are available")
+        # The extender, which leaves claims to the scheduler that asks.
+        own = replace(pod, scheduling=replace(pod.scheduling, claims=(), resource_claims=()))
+        heard = extender._ask(live_pod(pod, node=""), names)
+        assert heard == watcher.ask(own)
+        assert [bool(extender._refusal(answer)) for answer in heard] == [not each.admitted for each in heard]
+
+
+@settings(max_examples=200)
+@given(scenes())
+def test_a_decision_is_the_best_of_the_answers(scene: Scene) -> None:
+    for engine in engines(scene):
+        for pod in scene.asking:
+            answers = engine.ask(pod)
+            decision = engine.decide(pod)
+            best = best_of(scene.cluster, pod, answers)
+            assert decision.node == best
+            if best is None:
+                counted = dict(decision.reasons)
+                assert all(
+                    sum(reason in answer.reasons for answer in answers) == number
+                    for reason, number in counted.items()
+                )
+                assert {reason for answer in answers for reason in answer.reasons} == set(counted)
+            else:
+                answer = answers[[member.name for member in scene.cluster].index(best)]
+                assert (decision.score, decision.hints, decision.share) == (
+                    answer.score,
+                    answer.hints,
+                    answer.share,
+                )
+
+
+def best_of(cluster: Cluster, pod: Pod, answers: Sequence[Answer]) -> str | None:
+    """The node with the highest score once wishes are counted in, the first by name of several."""
+    fitting = [(member, answer) for member, answer in zip(cluster, answers, strict=True) if answer.admitted]
+    facts = [member.facts for member, _ in fitting]
+    wishes = zip(
+        node_affinity_scores(pod.scheduling, facts),
+        taint_scores(pod.scheduling, facts),
+        neighbour_scores(cluster.placed_pods.rules_for(pod), [each.name for each in facts]),
+        strict=True,
+    )
+    totals = {
+        member.name: answer.score + 3 * sum(wished)
+        for (member, answer), wished in zip(fitting, wishes, strict=True)
+    }
+    return max(totals, key=lambda name: (totals[name], [-ord(letter) for letter in name]), default=None)
+
+
+@settings(max_examples=100)
+@given(scenes())
+def test_a_node_that_answers_yes_gives_what_was_said(scene: Scene) -> None:
+    """The kubelet itself takes the pod, with those hints, and it lies where the console and what-if show it."""
+    engine, _ = engines(scene)
+    judge, trial = Judge(scene.cluster), Trial(scene.cluster)
+    for pod in scene.asking:
+        shown, expected = judge.judge(pod), trial.ask([pod]).answers
+        for member, answer, judgement, what_if in zip(
+            scene.cluster, engine.ask(pod), shown, expected, strict=True
+        ):
+            if not answer.admitted or judgement.reasons:
+                continue
+            verdict = member.node.admit(pod)
+            assert (verdict.admitted, verdict.hints) == (True, answer.hints)
+            mark = scene.cluster.mark()
+            assert scene.cluster.bind(pod, member.name, answer.share).admitted
+            assert member.node.kubelet.layout.node_ids(numa_nodes(member, pod)) == judgement.numa
+            assert what_if.placement == placement_of(verdict.node, pod)
+            scene.cluster.undo(mark)
+            scene.cluster.keep()
