@@ -9,7 +9,8 @@ from typing import Literal
 import msgspec
 import structlog
 
-from numaware.diagnose.texts import Lang
+from numaware.diagnose.reason import Reason
+from numaware.diagnose.texts import Lang, say
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
@@ -202,7 +203,7 @@ def _restarted(member: Member, wish: PolicyWish) -> NodeOutcome:
         try:
             verdict = fresh.admit(pod)
         except KubeletPanic as crash:
-            return NodeOutcome(member.name, len(pods), (), f"the kubelet would crash: {crash}")
+            return NodeOutcome(member.name, len(pods), (), say(Reason("kubelet-crash", (str(crash),))))
         fresh = verdict.node
         if not verdict.admitted:
             refused.append(f"{pod.namespace}/{pod.name}")
