@@ -11,16 +11,18 @@ export NO_MKDOCS_2_WARNING := 1
 up: .venv/.base
 	@$(BIN)/numaware up
 
-# Build the console's page anew from web/; only those who change it need Node.js.
-web:
-	@scripts/system-packages web
-	@cd web && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build
+# Build the console's page anew from web/ and from the API's description; only those who change it need Node.js.
+web: .venv/.dev
+	@$(BIN)/python scripts/page_types.py
+	@scripts/page lint
+	@scripts/page build
 
 # Without a browser the tests that need one are skipped, except where CI=true. In the order of their names: those of pages
 # and recordings, few and long, come early, and no worker is left alone with one of them at the end.
 test: .venv/.dev
 	@scripts/system-packages test || [ "$$CI" != true ]
 	$(BIN)/pytest -n $$(nproc) --dist loadscope --no-loadscope-reorder
+	@scripts/page test
 
 # Both of the above on a bare Debian, as root and as somebody else, ROUNDS times; USERS="root" or "someone" for one of them.
 bare:
@@ -34,6 +36,8 @@ lint: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/python scripts/page_types.py --check
+	@scripts/page lint
 
 bench: .venv/.dev kube-assets
 	@scripts/system-packages bench

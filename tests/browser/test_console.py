@@ -424,7 +424,7 @@ def _refusing(found: Any) -> list[str]:
     from numaware.serve.console.views.pod_shape import Shape, pod_of  # noqa: PLC0415 - on the console's own thread
 
     pod = pod_of(Shape("14", "40Gi", 0))
-    judged = zip(found.world.cluster, found.wall_model.judge.judge_all(pod), strict=True)
+    judged = zip(found.world.cluster, found.wall_model.judge.judge(pod), strict=True)
     return [member.name for member, one in judged if one.verdict == "refused"]
 
 
@@ -451,10 +451,10 @@ def test_charts_show_the_storm_and_say_their_numbers(browser: Browser, server: R
     with opened(browser, server, "/monitoring?node=gpu-1") as page:
         chart = page.get_by_role("img", name=re.compile(r"CPU in use, CPUs of 64\. NUMA 0: last \d+"))
         expect(chart).to_be_visible()
-        assert page.locator(".bar.bad").count() > 0
+        assert page.locator(".chart .bar").count() > 0
         page.get_by_role("group", name="Range").get_by_role("button", name="15 min").click()
         expect(page).to_have_url(re.compile("range=15m"))
-        expect(page.locator(".bar.bad")).to_have_count(0)
+        expect(page.locator(".chart .bar")).to_have_count(0)
         page.locator("summary").first.click()
         expect(page.get_by_role("columnheader", name="NUMA 1")).to_be_visible()
         expect(page.get_by_text("Three checks:").first).to_be_visible()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import schemathesis
@@ -12,9 +14,22 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 from numaware.serve.console.app import application
 from support.console_world import console
 
+ROOT = Path(__file__).parents[3]
 # It calls from a host of its own choice.
 APP = application(console(nodes=6), names=frozenset())
 SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP)
+
+
+def test_the_types_of_the_page_are_those_of_the_document() -> None:
+    script = runpy.run_path(str(ROOT / "scripts/page_types.py"))
+    assert script["made"]() == script["PATH"].read_text(encoding="utf-8"), "run make web"
+
+
+def test_what_is_packed_says_what_stands_where() -> None:
+    schemas = SCHEMA.raw_schema["components"]["schemas"]
+    titles = [item["title"] for item in schemas["Tile"]["prefixItems"]]
+    assert titles[:4] == ["name", "pool", "policy", "verdict"]
+    assert not [name for name in schemas if "." in name]
 
 
 @SCHEMA.exclude(method="POST", path="/api/v1/simulate").parametrize()

@@ -2,12 +2,15 @@ import { language, t } from "../text/index.svelte";
 import { route } from "./route.svelte";
 import type { Problem } from "./types";
 
+/** What went wrong; words that the server has none for are left out. */
+type Failure = Pick<Problem, "title" | "status"> & Partial<Problem>;
+
 const TOKEN = "numaware-token";
 
 /** An answer that is no answer: what the server said about it. */
 export class ApiError extends Error {
   constructor(
-    readonly problem: Problem,
+    readonly problem: Failure,
     readonly offline = false,
     /** How the server wants to be shown who asks. */
     readonly challenge = "",
@@ -42,9 +45,9 @@ export async function call<T>(path: string, init: RequestInit = {}): Promise<T> 
     throw new ApiError({ title: t("noAnswer"), status: 0 }, true);
   }
   if (!answer.ok) {
-    let problem: Problem = { title: answer.statusText, status: answer.status };
+    let problem: Failure = { title: answer.statusText, status: answer.status };
     try {
-      problem = { ...problem, ...(await answer.json()) };
+      problem = { ...problem, ...((await answer.json()) as Partial<Problem>) };
     } catch (error) {
       // Nobody waits for it any more; or it is not JSON, and the status alone has to do.
       if (init.signal?.aborted) throw error;
@@ -71,15 +74,10 @@ export function get<T>(path: string, query: Record<string, string | number | und
 }
 
 export function send<T>(method: "POST" | "PUT", path: string, body: unknown, signal?: AbortSignal): Promise<T> {
-  return call<T>(path, {
-    method,
-    body: JSON.stringify(body),
-    headers: { "content-type": "application/json" },
-    ...(signal ? { signal } : {}),
-  });
+  return call<T>(path, { method, body: JSON.stringify(body), headers: { "content-type": "application/json" }, ...(signal ? { signal } : {}) });
 }
 
 export function search(query: Record<string, string | number | undefined>): string {
   const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
-  return pairs.length ? "?" + new URLSearchParams(pairs.map(([key, value]) => [key, String(value)])) : "";
+  return pairs.length ? `?${new URLSearchParams(pairs.map(([key, value]) => [key, String(value)])).toString()}` : "";
 }

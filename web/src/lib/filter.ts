@@ -1,11 +1,12 @@
 // The filter of the wall: words joined by blanks, all of which must hold; `-word` must not.
 
-import { type Tile, type Verdict, WORST_FIRST } from "./types";
+import type { WallTile } from "./live.svelte";
+import type { Verdict } from "./verdict";
 
 /** gpu-2 before gpu-10; made once, as making one costs more than a hundred comparisons. */
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-export function matches(tile: Tile, query: string): boolean {
+export function matches(tile: WallTile, query: string): boolean {
   return query
     .toLowerCase()
     .split(/\s+/)
@@ -13,7 +14,7 @@ export function matches(tile: Tile, query: string): boolean {
     .every((word) => (word.startsWith("-") && word.length > 1 ? !holds(tile, word.slice(1)) : holds(tile, word)));
 }
 
-function holds(tile: Tile, word: string): boolean {
+function holds(tile: WallTile, word: string): boolean {
   const [field, value] = word.split(":", 2);
   if (value !== undefined) {
     if (field === "pool") return tile.pool.toLowerCase() === value;
@@ -24,39 +25,29 @@ function holds(tile: Tile, word: string): boolean {
   if (word === "stranded") return tile.stranded > 0;
   if (word === "stale") return tile.stale;
   if (word === "storm") return tile.storm;
-  return tile.name.toLowerCase().includes(word) || tile.pool.toLowerCase().includes(word) || tile.policy.includes(word);
+  return [tile.name, tile.pool, tile.policy].some((text) => text.toLowerCase().includes(word));
 }
 
-/** Worst first: storms and refusals, then stranded, then stale, then name. */
-export function worse(one: Tile, other: Tile): number {
-  return (
-    Number(other.storm) - Number(one.storm) ||
-    other.refusals - one.refusals ||
-    other.stranded - one.stranded ||
-    Number(other.stale) - Number(one.stale) ||
-    byName(one.name, other.name)
-  );
+/** In the server's order, the worst first. */
+export function ranked(tiles: Iterable<WallTile>, query: string): WallTile[] {
+  return [...tiles].filter((tile) => matches(tile, query)).sort((one, other) => one.rank - other.rank || byName(one.name, other.name));
 }
 
 export interface Group {
   key: string;
   verdict: Verdict | null;
-  tiles: Tile[];
+  tiles: WallTile[];
 }
 
-export function grouped(tiles: Iterable<Tile>, by: string, query: string): Group[] {
+export function grouped(tiles: Iterable<WallTile>, by: string, query: string): Group[] {
   const groups = new Map<string, Group>();
-  for (const tile of tiles) {
-    if (!matches(tile, query)) continue;
-    const key = by === "pool" ? tile.pool : by === "none" ? "" : tile.verdict;
-    let group = groups.get(key);
-    if (!group) groups.set(key, (group = { key, verdict: by === "pool" || by === "none" ? null : tile.verdict, tiles: [] }));
-    group.tiles.push(tile);
+  for (const tile of ranked(tiles, query)) {
+    const verdict = by === "pool" || by === "none" ? null : tile.verdict;
+    const key = verdict ?? (by === "pool" ? tile.pool : "");
+    const group = groups.get(key);
+    if (group) group.tiles.push(tile);
+    else groups.set(key, { key, verdict, tiles: [tile] });
   }
-  const rank = (verdict: Verdict): number => WORST_FIRST.indexOf(verdict);
-  for (const group of groups.values())
-    group.tiles.sort((one, other) => (by === "verdict" ? 0 : rank(one.verdict) - rank(other.verdict)) || worse(one, other));
-  return [...groups.values()].sort((one, other) =>
-    one.verdict && other.verdict ? rank(one.verdict) - rank(other.verdict) : byName(one.key, other.key),
-  );
+  // Verdicts come as their first tiles do, pools by name.
+  return by === "pool" ? [...groups.values()].sort((one, other) => byName(one.key, other.key)) : [...groups.values()];
 }

@@ -2,12 +2,17 @@
 
 import { ApiError, get, hasToken, headers, search } from "./api";
 import { asQuery, type Shape, written } from "./shape";
-import { type Changed, type Happening, type Numbers, type Tile, unpacked, type Verdict, type Wall } from "./types";
+import { type Changed, type Numbers, type PackedTile, type Tile, unpackedTile, type Wall } from "./types";
+import type { Verdict } from "./verdict";
+
+export type Source = Tile["source"];
+/** A node of the wall, its verdict by name. */
+export type WallTile = Omit<Tile, "verdict"> & { verdict: Verdict };
 
 const BEATS_MISSED = 25_000;
 
 export const live = $state({
-  tiles: new Map<string, Tile>(),
+  tiles: new Map<string, WallTile>(),
   /** Grows with every change, so that whoever shows all tiles knows when to look again. */
   version: 0,
   numbers: null as Numbers | null,
@@ -28,7 +33,6 @@ export const live = $state({
   past: false,
   /** Names of nodes that changed within the last moment. */
   fresh: new Set<string>(),
-  news: [] as Happening[],
   loading: true,
 });
 
@@ -48,6 +52,11 @@ setInterval(() => {
 export function serverNow(): number {
   if (live.past) return live.serverTime;
   return live.serverTime ? live.serverTime + (live.now - live.heardAt) : live.now;
+}
+
+/** How long ago a node was heard of; one whose state is current is as old as what the server said last. */
+export function sinceReport(tile: WallTile): number {
+  return Math.max(0, serverNow() - (tile.reportedAt || live.serverTime));
 }
 
 /** Be told which nodes changed; returns how to stop. */
@@ -98,12 +107,9 @@ async function follow(of: Shape, signal: AbortSignal): Promise<void> {
 }
 
 async function load(of: Shape, signal: AbortSignal): Promise<void> {
-  const [wall, numbers] = await Promise.all([
-    get<Wall>("/api/v1/wall", asQuery(of), signal),
-    get<Numbers>("/api/v1/cluster", asQuery(of), signal),
-  ]);
+  const [wall, numbers] = await Promise.all([get<Wall>("/api/v1/wall", asQuery(of), signal), get<Numbers>("/api/v1/cluster", asQuery(of), signal)]);
   verdicts = wall.verdicts;
-  live.tiles = new Map(wall.tiles.map((tile) => [tile[0], unpacked(tile, wall.verdicts)]));
+  live.tiles = new Map(wall.tiles.map((tile) => [tile[0], unpacked(tile)]));
   live.numbers = numbers;
   live.past = at !== "";
   live.version++;
@@ -118,11 +124,13 @@ async function load(of: Shape, signal: AbortSignal): Promise<void> {
 
 let verdicts: Verdict[] = [];
 
+function unpacked(packed: PackedTile): WallTile {
+  const tile = unpackedTile(packed);
+  return { ...tile, verdict: verdicts[tile.verdict] ?? "never" };
+}
+
 async function listen(of: Shape, signal: AbortSignal): Promise<void> {
-  const answer = await fetch("/api/v1/events" + search(asQuery(of)), {
-    headers: headers({ accept: "text/event-stream" }),
-    signal,
-  });
+  const answer = await fetch("/api/v1/events" + search(asQuery(of)), { headers: headers({ accept: "text/event-stream" }), signal });
   if (!answer.ok || !answer.body) {
     throw new ApiError({ title: answer.statusText, status: answer.status }, false, answer.headers.get("www-authenticate") ?? "");
   }
@@ -137,7 +145,7 @@ async function listen(of: Shape, signal: AbortSignal): Promise<void> {
       const name = /^event: (.*)$/m.exec(part)?.[1] ?? "";
       const data = /^data: (.*)$/m.exec(part)?.[1];
       if (name === "lost") return;
-      if (data) take(name, JSON.parse(data), of, signal);
+      if (data) take(name, JSON.parse(data) as Changed, of, signal);
     }
   }
 }
@@ -152,14 +160,19 @@ function heard(time: number): void {
 function take(name: string, data: Changed, of: Shape, signal: AbortSignal): void {
   heard(data.time);
   if (name !== "changed") return;
-  for (const tile of data.tiles) live.tiles.set(tile[0], unpacked(tile, verdicts));
+  for (const tile of data.tiles) live.tiles.set(tile[0], unpacked(tile));
+  for (const [node, reportedAt] of Object.entries(data.reports)) {
+    const tile = live.tiles.get(node);
+    if (tile) live.tiles.set(node, { ...tile, reportedAt });
+  }
   for (const gone of data.gone) live.tiles.delete(gone);
   const names = data.tiles.map((tile) => tile[0]);
   live.version++;
+  // That nodes are still there changes nothing else.
+  if (!names.length && !data.gone.length && !data.events.length) return;
   live.fresh = new Set(names);
   clearTimeout(faded);
   faded = setTimeout(() => (live.fresh = new Set()), 600) as unknown as number;
-  live.news = [...data.events.toReversed(), ...live.news].slice(0, 50);
   for (const listener of listeners) listener(names);
   if (!numbersDue) numbersDue = setTimeout(() => void renew(of, signal), 1000) as unknown as number;
 }

@@ -1,8 +1,8 @@
 // What was measured on the nodes, as a Prometheus has it.
 
 import { get } from "./api";
-import type { Measured } from "./ranges";
 import { route } from "./route.svelte";
+import type { Measured } from "./types";
 
 export interface Sample {
   labels: Record<string, string>;
@@ -34,7 +34,9 @@ async function samples(metric: string, labels: Record<string, string>): Promise<
     const { state } = await get<Measured>("/api/v1/monitoring/prometheus");
     if (state !== "answers") return [];
     const answer = await get<Answer>("/rest/scheduling/api/v1/query", { query: `${metric}{${quoted.join(",")}}`, time });
-    return (answer.data?.result ?? []).map(({ metric: found, value }) => ({ labels: found, value: Number(value[1]) })).filter((one) => Number.isFinite(one.value));
+    return (answer.data?.result ?? [])
+      .map(({ metric: found, value }) => ({ labels: found, value: Number(value[1]) }))
+      .filter((one) => Number.isFinite(one.value));
   } catch {
     return [];
   }

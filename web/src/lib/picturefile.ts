@@ -49,17 +49,33 @@ export function pictureFile(root: HTMLElement, title: string, lines: string[]): 
   for (const way of root.querySelectorAll("[data-way]")) {
     const { x, y, width: wide, height: high } = place(way);
     const across = high > wide;
-    for (const side of [-1, 1]) drawn.append(make("path", { d: across ? `M${x} ${y + high / 2 + side}h${wide}` : `M${x + wide / 2 + side} ${y}v${high}`, stroke: page.getPropertyValue("--line-strong") }));
+    for (const side of [-1, 1])
+      drawn.append(
+        make("path", {
+          d: across ? `M${x} ${y + high / 2 + side}h${wide}` : `M${x + wide / 2 + side} ${y}v${high}`,
+          stroke: page.getPropertyValue("--line-strong"),
+        }),
+      );
   }
   for (const box of root.querySelectorAll("[data-box]")) {
     const looks = getComputedStyle(box);
-    drawn.append(make("rect", { ...place(box), rx: 4, fill: looks.backgroundColor, stroke: looks.borderTopColor, "stroke-dasharray": looks.borderTopStyle === "dashed" ? "4 3" : "none" }));
+    drawn.append(
+      make("rect", {
+        ...place(box),
+        rx: 4,
+        fill: looks.backgroundColor,
+        stroke: looks.borderTopColor,
+        "stroke-dasharray": looks.borderTopStyle === "dashed" ? "4 3" : "none",
+      }),
+    );
   }
   for (const caption of root.querySelectorAll("[data-caption]")) {
     const { x, y, height: high } = place(caption);
     const looks = getComputedStyle(caption);
     const letters = { "font-size": looks.fontSize, "font-weight": looks.fontWeight, fill: looks.color };
-    drawn.append(make("text", { x: x + parseFloat(looks.paddingLeft), y: y + high / 2 + parseFloat(looks.fontSize) * 0.36, ...letters }, caption.textContent.trim()));
+    drawn.append(
+      make("text", { x: x + parseFloat(looks.paddingLeft), y: y + high / 2 + parseFloat(looks.fontSize) * 0.36, ...letters }, caption.textContent.trim()),
+    );
   }
   for (const picture of root.querySelectorAll("svg")) {
     const copy = looking(picture);

@@ -3,25 +3,19 @@
 import type { Key } from "../text/index.svelte";
 import { get } from "./api";
 
-export const RANGES: [string, number][] = [["15m", 15], ["1h", 60], ["6h", 360], ["24h", 1440], ["7d", 10_080]];
-/** Share of remote allocations that the shipped alert rules call too much, in percent. */
-export const TOO_REMOTE = 20;
+export const RANGES: [string, number][] = [
+  ["15m", 15],
+  ["1h", 60],
+  ["6h", 360],
+  ["24h", 1440],
+  ["7d", 10_080],
+];
 const PATH = "/rest/scheduling/api/v1/query";
 const STEPS = [15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200];
 // Four scrapes of the slowest exporter in use: a rate needs two of them, and one may be lost.
 const SHORTEST_RATE = 120;
 const MOST_PODS = 8;
 const WORST = 8;
-
-/** Whether a Prometheus measures, and which nodes. */
-export interface Measured {
-  state: "none" | "answers" | "unreachable" | "late" | "failed" | "unreadable";
-  message: string;
-  time: number;
-  exporters: number;
-  down: string[];
-  nodes: string[];
-}
 
 /** Moments from `start` to `end`, in seconds. */
 export interface Span {
@@ -41,7 +35,8 @@ export interface Panel {
   /** What has to be exported for it. */
   metric: string;
   most?: number;
-  alert?: number;
+  /** Whether there is too much of it at some point, by the alert rules. */
+  alert?: boolean;
   format?: (value: number) => string;
   query: (node: string, over: string, whole: string) => string;
 }
@@ -55,7 +50,10 @@ function remote(by: string, where: string, over: string): string {
   return `100 * ${other} / (${rate("local_pages_total", by, where, over)} + ${other})`;
 }
 
-const pages = (name: string): Panel["query"] => (node, over) => `max by (numa) (rate(numa_node_${name}_pages_total{${of(node)}}[${over}]))`;
+const pages =
+  (name: string): Panel["query"] =>
+  (node, over) =>
+    `max by (numa) (rate(numa_node_${name}_pages_total{${of(node)}}[${over}]))`;
 
 export const PANELS: Panel[] = [
   {
@@ -74,13 +72,7 @@ export const PANELS: Panel[] = [
     query: (node) => `100 * ${gauge("used", node)} / ${gauge("total", node)}`,
   },
   { title: "memoryFreeChart", unit: "gibFree", metric: "numa_node_memory_free_bytes", query: (node) => `${gauge("free", node)} / 2^30` },
-  {
-    title: "remoteChart",
-    unit: "percentOfPages",
-    metric: "numa_node_other_pages_total",
-    alert: TOO_REMOTE,
-    query: (node, over) => remote("numa", of(node), over),
-  },
+  { title: "remoteChart", unit: "percentOfPages", metric: "numa_node_other_pages_total", alert: true, query: (node, over) => remote("numa", of(node), over) },
   { title: "hitsChart", unit: "pagesPerSecond", metric: "numa_node_hit_pages_total", format: thousands, query: pages("hit") },
   { title: "missedChart", unit: "pagesPerSecond", metric: "numa_node_miss_pages_total", format: thousands, query: pages("miss") },
   { title: "foreignChart", unit: "pagesPerSecond", metric: "numa_node_foreign_pages_total", format: thousands, query: pages("foreign") },
@@ -88,7 +80,7 @@ export const PANELS: Panel[] = [
     title: "podsRemoteChart",
     unit: "percentOfPodMemory",
     metric: "numa_pod_remote_memory_ratio",
-    alert: TOO_REMOTE,
+    alert: true,
     // The same pods at every moment: those that were worst at any.
     query: (node, _, whole) => {
       const ratio = `numa_pod_remote_memory_ratio{${of(node)}}`;
@@ -118,7 +110,11 @@ export function moments({ start, end, step }: Span): number[] {
 
 /** A question about a span of time; what is not a number is a gap. */
 export async function ranged(query: string, span: Span, signal: AbortSignal): Promise<Drawn[]> {
-  const found = await get<{ data?: { result?: { metric: Record<string, string>; values: [number, string][] }[] } }>(`${PATH}_range`, { query, ...span }, signal);
+  const found = await get<{ data?: { result?: { metric: Record<string, string>; values: [number, string][] }[] } }>(
+    `${PATH}_range`,
+    { query, ...span },
+    signal,
+  );
   const count = moments(span).length;
   return (found.data?.result ?? []).map(({ metric, values }) => {
     const drawn: Drawn = { labels: metric, values: Array<number | null>(count).fill(null) };

@@ -1,6 +1,6 @@
 // The geometry of NUMA strips: a handful of paths for a whole tile, however many NUMA nodes it has.
 
-import type { Strip } from "./types";
+import type { PackedStrip } from "./types";
 
 export const MOST_STRIPS = 8;
 
@@ -22,12 +22,14 @@ const bar = (x: number, y: number, width: number, height: number): string =>
   width > 0 ? `M${x.toFixed(1)} ${y.toFixed(1)}h${width.toFixed(1)}v${height.toFixed(1)}h${(-width).toFixed(1)}z` : "";
 
 /** Strips in a box of that size; where there are more than fit, those with least free are shown. */
-export function drawn(strips: readonly Strip[], width: number, height: number, tallest = 11): Drawn {
+export function drawn(strips: readonly PackedStrip[], width: number, height: number, tallest = 11): Drawn {
   const found: Drawn = { boxes: "", reserved: "", exclusive: "", shared: "", used: "", unused: "", memory: "", memoryBox: "", more: 0, thin: false };
-  const free = (strip: Strip): number => strip[1] - strip[2] - strip[3] - strip[4];
   const shown =
     strips.length > MOST_STRIPS
-      ? [...strips].sort((one, other) => free(one) - free(other)).slice(0, MOST_STRIPS).sort((one, other) => one[0] - other[0])
+      ? strips
+          .toSorted((one, other) => one[8] - other[8])
+          .slice(0, MOST_STRIPS)
+          .sort((one, other) => one[0] - other[0])
       : strips;
   found.more = strips.length - shown.length;
   if (!shown.length) return found;

@@ -2,7 +2,7 @@
 
 const BLOCK = 512;
 
-export async function tar(files: File[]): Promise<Blob> {
+export function tar(files: File[]): Blob {
   const parts: BlobPart[] = [];
   for (const file of files) {
     parts.push(header(file.webkitRelativePath || file.name, file.size), file);
@@ -25,6 +25,13 @@ function header(name: string, size: number): Uint8Array<ArrayBuffer> {
   write("        ", 148, 8);
   write("0", 156, 1);
   write("ustar\0" + "00", 257, 8);
-  write(block.reduce((sum, byte) => sum + byte, 0).toString(8).padStart(6, "0") + "\0 ", 148, 8);
+  write(
+    block
+      .reduce((sum, byte) => sum + byte, 0)
+      .toString(8)
+      .padStart(6, "0") + "\0 ",
+    148,
+    8,
+  );
   return block;
 }

@@ -1,44 +1,188 @@
-// What the API gives, as far as the page uses it; the whole of it is in /openapi.json.
+// Made by scripts/page_types.py from the OpenAPI document (`make web`); changes here are lost.
 
-export type Verdict = "aligned" | "split" | "refused" | "full" | "never";
-export const WORST_FIRST: Verdict[] = ["refused", "split", "full", "aligned", "never"];
-
-/** id, CPUs, reserved, exclusive, shared, memory in thousandths, GPUs, GPUs in use */
-export type Strip = [number, number, number, number, number, number, number, number];
-type PackedTile = [string, string, string, number, number, number, boolean, boolean, Strip[]];
-
-export interface Tile {
+/** The pod in question, in the units people use for it. */
+export interface Asked {
   name: string;
-  pool: string;
-  policy: string;
-  verdict: Verdict;
-  stranded: number;
-  refusals: number;
-  storm: boolean;
-  stale: boolean;
-  strips: Strip[];
+  qos: string;
+  cpuMilli: number;
+  memory: number;
+  devices: Record<string, number>;
 }
 
-export interface Wall {
-  serial: number;
+/** The question that would be asked with a change made: policies, and amounts of the pod (CPUs in thousandths). */
+export interface Attempt {
+  policy: string | null;
+  scope: string | null;
+  amounts: Record<string, number>;
+}
+
+/** What stands in the way, told by one resource. */
+export interface Cause {
+  blockedBy: string[];
+  resource: string;
+  text: string;
+  wants: number[][];
+}
+
+/** What a resource says to one set of NUMA nodes, what is free there, and what is missing. */
+export interface Cell {
+  state: "impossible" | "possible" | "preferred";
+  free: number;
+  short: number;
+}
+
+/** A switch that was moved: when, by whom, from what to what; with a `problem` it was put back. */
+export interface Change {
   time: number;
-  verdicts: Verdict[];
-  tiles: PackedTile[];
+  switch: string;
+  before: "close" | "open";
+  after: "close" | "open";
+  by: string;
+  problem: string;
 }
 
-export function unpacked(tile: PackedTile, verdicts: Verdict[]): Tile {
-  const [name, pool, policy, verdict, stranded, refusals, storm, stale, strips] = tile;
-  return { name, pool, policy, verdict: verdicts[verdict] ?? "never", stranded, refusals, storm, stale, strips };
-}
-
+/** The nodes that are different now, those that are gone, and what happened meanwhile. `reports` has the `reportedAt` of every other node that was heard of anew, by name. */
 export interface Changed {
   serial: number;
   time: number;
   tiles: PackedTile[];
   gone: string[];
-  events: Happening[];
+  events: Event[];
+  reports: Record<string, number>;
 }
 
+/** One container and what it asks for, in Kubernetes' units. */
+export interface ContainerView {
+  name: string;
+  init: boolean;
+  requests: Record<string, number>;
+  limits: Record<string, number>;
+}
+
+/** A core and its threads, as the kernel numbers them, with their socket and last-level cache (None: not told). */
+export interface Core {
+  cpus: number[];
+  socket: number;
+  cache: number | null;
+}
+export type PackedCore = [cpus: number[], socket: number, cache: number | null];
+export const unpackedCore = ([cpus, socket, cache]: PackedCore): Core => ({ cpus, socket, cache });
+
+/** What `numaware diagnose --json` would write. */
+export interface Diagnosis {
+  findings: Told[];
+  files: Evidence[];
+}
+
+/** One line of a difference. */
+export interface DiffLine {
+  sign: " " | "+" | "-";
+  text: string;
+}
+
+/** Every answer to openFuyao's console. */
+export interface Envelope {
+  code: number;
+  msg: string;
+  data?: SwitchStatus;
+}
+
+/** Something that happened, by number in the order of time (milliseconds since 1970). */
+export interface Event {
+  id: number;
+  time: number;
+  kind: "admitted" | "gave-up" | "left" | "refused" | "switched" | "waiting";
+  pod: string;
+  node: string;
+  owner: string;
+  reason: string;
+  message: string;
+  change: Change | null;
+}
+
+/** What happened, the newest first. */
+export interface EventPage {
+  items: Event[];
+}
+
+/** A file, and what it was taken for, in words. */
+export interface Evidence {
+  file: string;
+  kind: string;
+}
+
+/** The answer. `deciding` is the place of the merge that decided, None where nothing was merged. `attempts` has one for every change of the explanation, None for what cannot be asked about. */
+export interface Explained {
+  node: string;
+  policy: string;
+  scope: string;
+  explanation: Explanation;
+  merges: MergeView[];
+  deciding: number | null;
+  places: Place[];
+  attempts: (Attempt | null)[];
+}
+
+/** One entry of `numaware explain --json`. */
+export interface Explanation {
+  admitted: boolean;
+  admittedWhenEmpty: boolean;
+  changes: Remedy[];
+  containers: (Record<string, unknown>)[];
+  message: string;
+  node: string;
+  pod: Record<string, string>;
+  reason: string;
+  warnings: string[];
+  why: Cause[];
+}
+
+/** How many more such pods kubelets would admit if they came one after the other; `most` is where counting ends. */
+export interface Headroom {
+  pods: number;
+  nodes: number;
+  byNode: Record<string, number>;
+  most: number;
+}
+
+/** The process answers. */
+export interface Health {
+  status: string;
+}
+
+/** What a pod holds of one NUMA node: CPUs, bytes, devices. */
+export interface Held {
+  pod: string;
+  size: number;
+  cpus: string;
+  devices: string[];
+}
+
+/** What is kept of the past: nothing without a `file`. `problem` says why nothing is added just now. `previous` and `next` are the moments of change around the one that was asked about. */
+export interface Kept {
+  file: string;
+  problem: string;
+  spans: Span[];
+  bytes: number;
+  mostBytes: number;
+  keepsMs: number;
+  previous: number | null;
+  next: number | null;
+}
+
+/** What the node's kubelet is told. */
+export interface Kubelet {
+  version: string;
+  topologyPolicy: string;
+  topologyScope: string;
+  topologyOptions: Record<string, string>;
+  cpuPolicy: string;
+  cpuOptions: Record<string, string>;
+  memoryPolicy: string;
+  reservedCpus: string;
+}
+
+/** The largest pod with so many GPUs that still fits on one NUMA node: most CPUs first, then memory. */
 export interface Largest {
   gpus: number;
   cpus: number;
@@ -47,75 +191,44 @@ export interface Largest {
   numa: number;
 }
 
-export interface Numbers {
-  name: string;
-  kind: "lab" | "cluster";
-  time: number;
-  nodes: number;
-  pods: number;
-  waiting: number;
-  pinned: number;
-  aligned: number;
-  refusals: number;
-  refusalBuckets: number[];
-  bucketMs: number;
-  storm: { owner: string; nodes: string[]; count: number; since: number; last: number; reason: string } | null;
-  verdicts: Record<Verdict, number>;
-  stranded: { pods: number; nodes: number; cpus: number; gpus: number };
-  largest: Largest[];
-  stale: number;
-  oldest: string;
-  oldestAgeMs: number;
-}
-
-export interface Happening {
-  id: number;
-  time: number;
-  kind: "admitted" | "refused" | "waiting" | "left" | "gave-up" | "switched";
-  pod: string;
-  node: string;
-  owner: string;
-  reason: string;
+/** Whether somebody measures, and whom: the state of the Prometheus (`message` tells what is wrong with it), what its clock shows, how many exporters of NUMA metrics it knows, which of them do not answer, and the nodes it has series of. */
+export interface Measured {
+  state: "answers" | "failed" | "late" | "none" | "unreachable" | "unreadable";
   message: string;
+  time: number;
+  exporters: number;
+  down: string[];
+  nodes: string[];
+  tooRemote: number;
 }
 
-export interface Summary {
-  name: string;
-  pool: string;
+/** One merge: resources by sets of NUMA nodes, and what came out. `container` is empty for a whole pod. */
+export interface MergeView {
+  container: string;
+  policy: string;
+  masks: number[][];
+  allMasks: number;
+  rows: Row[];
+  merged: ("agreed" | "beaten" | "chosen" | "dropped" | "empty")[];
+  best: number[] | null;
+  preferred: boolean;
+  admitted: boolean;
+}
+
+/** One node's answer; `why` tells its reasons in words. */
+export interface NodeAnswer {
+  node: string;
+  verdict: "aligned" | "full" | "never" | "refused" | "split";
   policy: string;
   scope: string;
-  pods: number;
-  cpus: number;
-  memory: number;
-  devices: Record<string, number>;
-  freeCpus: number;
-  freeMemory: number;
-  freeDevices: Record<string, number>;
-  numa: Strip[];
-  refusals: number;
-  storm: boolean;
-  stale: boolean;
-  source: Source;
-  reportedAt: number;
+  numa: number[];
+  reasons: Reason[];
+  why: string;
+  stranded: number;
+  strips: PackedStrip[];
 }
 
-export type Source = "measured" | "reported" | "modelled" | "inferred";
-/** threads, package, cache (null where nobody told) */
-export type Core = [number[], number, number | null];
-
-export interface NumaView {
-  id: number;
-  cores: Core[];
-  cpus: string;
-  memory: number;
-  memoryFree: number;
-  memoryReserved: number;
-  managed: boolean;
-  held: { pod: string; size: number }[];
-  hugepages: Record<string, [number, number]>;
-  distances: number[];
-}
-
+/** A device, on which NUMA nodes it is, and the pod that holds it. */
 export interface NodeDevice {
   id: string;
   resource: string;
@@ -125,6 +238,102 @@ export interface NodeDevice {
   left: number | null;
 }
 
+/** A node after its kubelet was drained of its state and restarted: which of its pods would not come back. */
+export interface NodeOutcome {
+  node: string;
+  pods: number;
+  refused: string[];
+  problem: string;
+}
+
+/** Nodes in order of name; `continue` is empty on the last page. */
+export interface NodePage {
+  items: Summary[];
+  total: number;
+  continue: string;
+}
+
+/** All that is known of a node. `caches` are the bytes of each last-level cache, 0 if nobody told, by the number that cores have. `poolCpus` counts the CPUs that pods share, `linksKnown` tells whether more is known of devices than their NUMA nodes. `links` has a row for each of `devices` and says how close it is to each of them, in nvidia-smi's words: X is the device itself, the empty word not known. It is empty where there are too many devices for a table. */
+export interface NodeView {
+  summary: Summary;
+  kubelet: Kubelet;
+  labels: Record<string, string>;
+  taints: string[];
+  unschedulable: boolean;
+  numa: NumaView[];
+  caches: number[];
+  sharedCpus: string;
+  poolCpus: number;
+  devices: NodeDevice[];
+  links: string[][];
+  linksKnown: boolean;
+  pods: PodOnNode[];
+  largest: Largest[];
+  events: Event[];
+  time: number;
+}
+
+/** One NUMA node over time: CPUs in use (owned, or asked for in the shared pool) and memory in use, in thousandths. */
+export interface NumaSeries {
+  numa: number;
+  cpus: number;
+  cpu: (number | null)[];
+  memory: (number | null)[];
+}
+
+/** One NUMA node; sizes in bytes. `managed` tells whether the Memory Manager looks after its memory. Every CPU is one that `held` names, one of `reservedCpus` or one of `freeCpus`, which a new pod could own. */
+export interface NumaView {
+  id: number;
+  cores: PackedCore[];
+  cpus: string;
+  reservedCpus: string;
+  freeCpus: string;
+  memory: number;
+  memoryFree: number;
+  memoryReserved: number;
+  managed: boolean;
+  held: Held[];
+  gpus: number;
+  freeDevices: string[];
+  hugepages: Record<string, [number, number]>;
+  distances: number[];
+}
+
+/** The headline numbers of the cluster, for one shape of pod. */
+export interface Numbers {
+  name: string;
+  kind: "cluster" | "lab";
+  time: number;
+  serial: number;
+  nodes: number;
+  pods: number;
+  waiting: number;
+  pinned: number;
+  aligned: number;
+  refusals: number;
+  refusalBuckets: number[];
+  bucketMs: number;
+  lately: number;
+  storm: Storm | null;
+  verdicts: Record<string, number>;
+  stranded: Stranded;
+  largest: Largest[];
+  largestAlike: Largest | null;
+  stale: number;
+  oldest: string;
+  oldestAgeMs: number;
+}
+
+/** What the pod would have of one NUMA node: CPUs, bytes, devices. Of a pod that is not admitted it is what that NUMA node alone could give, and `alone` the amounts of that by resource. */
+export interface Place {
+  numa: number;
+  cpus: string;
+  memory: number;
+  devices: string[];
+  alone: Record<string, number>;
+}
+
+/** A pod of the node. `gpus` counts those of its devices that are GPUs. `slot` is its letter (0 is A) as long as it lives there, None for one that owns nothing. */
 export interface PodOnNode {
   pod: string;
   uid: string;
@@ -134,52 +343,33 @@ export interface PodOnNode {
   cpuMilli: number;
   memory: number;
   devices: Record<string, string[]>;
+  gpus: number;
   numa: number[];
   aligned: boolean;
   since: number;
   predicted: boolean | null;
 }
 
-export interface NodeView {
-  summary: Summary;
-  kubelet: {
-    version: string;
-    topologyPolicy: string;
-    topologyScope: string;
-    topologyOptions: Record<string, string>;
-    cpuPolicy: string;
-    cpuOptions: Record<string, string>;
-    memoryPolicy: string;
-    reservedCpus: string;
-  };
-  labels: Record<string, string>;
-  taints: string[];
-  unschedulable: boolean;
-  numa: NumaView[];
-  /** Bytes of each last-level cache, 0 where nobody told. */
-  caches: number[];
-  sharedCpus: string;
-  reservedCpus: string;
-  devices: NodeDevice[];
-  /** A row for each device: how close it is to each of them. */
-  links: string[][];
-  pods: PodOnNode[];
-  largest: Largest[];
-  events: Happening[];
-  time: number;
+/** Pods in order; see `NodePage`. */
+export interface PodPage {
+  items: PodSummary[];
+  total: number;
+  continue: string;
 }
 
+/** A pod in a list. `aligned` is None for one that owns nothing; `predicted` None where nobody predicted. */
 export interface PodSummary {
   namespace: string;
   name: string;
   uid: string;
   owner: string;
-  phase: "Running" | "Pending";
+  phase: "Pending" | "Running";
   node: string;
   qos: string;
   cpuMilli: number;
   memory: number;
   devices: Record<string, number>;
+  gpus: number;
   numa: number[];
   aligned: boolean | null;
   predicted: boolean | null;
@@ -187,16 +377,11 @@ export interface PodSummary {
   message: string;
 }
 
-export interface ZoneView {
-  numa: number;
-  cpus: string;
-  amounts: Record<string, number>;
-}
-
+/** All that is known of a pod. `remoteMemory` is in thousandths, None where nobody measures it. */
 export interface PodView {
   summary: PodSummary;
   scheduler: string;
-  containers: { name: string; init: boolean; requests: Record<string, number>; limits: Record<string, number> }[];
+  containers: ContainerView[];
   cpus: string;
   devices: Record<string, string[]>;
   predicted: ZoneView[] | null;
@@ -204,80 +389,161 @@ export interface PodView {
   fewestNuma: number | null;
   remoteMemory: number | null;
   peers: string[];
-  events: Happening[];
+  events: Event[];
 }
 
+/** The cluster at one moment; `alignedPermille` of the pods that own something. */
+export interface Point {
+  time: number;
+  pods: number;
+  waiting: number;
+  alignedPermille: number;
+  refusals: number;
+}
+
+/** Switches, pools and history, how all that is known and when it was read. `undo` is how the switch that was moved last stood before, None where that cannot be had again. */
+export interface Policies {
+  switches: Switch[];
+  pools: Pool[];
+  changes: Change[];
+  undo: "close" | "open" | null;
+  source: "inferred" | "measured" | "modelled" | "reported";
+  time: number;
+}
+
+/** What the policy would mean, node by node. */
+export interface PolicyAnswer {
+  pool: string;
+  nodes: NodeOutcome[];
+  pods: number;
+  refused: number;
+}
+
+/** A kubelet policy to try on a pool; nothing is changed. */
+export interface PolicyWish {
+  pool: string;
+  policy: "best-effort" | "none" | "restricted" | "single-numa-node";
+  scope: "container" | "pod";
+}
+
+/** Nodes that belong together, and the kubelet policy that most of them have. */
+export interface Pool {
+  name: string;
+  nodes: number;
+  policy: string;
+  scope: string;
+  mixed: boolean;
+}
+
+/** What happened; `detail` says it in a sentence, `hint` what would help. */
+export interface Problem {
+  title: string;
+  status: number;
+  detail: string;
+  hint: string;
+  type: string;
+}
+
+/** How far a switch that is being moved has come: of the pods that restart, how many are ready. */
+export interface Progress {
+  stage: "restarting" | "undoing" | "writing";
+  ready: number;
+  wanted: number;
+}
+
+/** A pod, in one of three ways: a shape, a manifest (YAML or JSON), or the name of a pod of the cluster. The policies, where given, are tried in place of those that nodes have; `node` is for explanations. */
+export interface Question {
+  shape: Shape | null;
+  manifest: string;
+  pod: string;
+  node: string;
+  policy: "best-effort" | "none" | "restricted" | "single-numa-node" | null;
+  scope: "container" | "pod" | null;
+}
+
+/** A line of a file. */
+export interface Quote {
+  file: string;
+  line: number;
+  text: string;
+}
+
+/** One thing that stands in the way, in parts, so that a page can say it in any language. `only-on`: the amount is free only on these NUMA nodes. `short-on-every`: every NUMA node lacks at least `amount`. `short-on-node`: the whole node lacks `amount`. `too-small`: the empty machine lacks it. Else `text` tells. */
 export interface Reason {
-  code: "only-on" | "short-on-every" | "short-on-node" | "too-small" | "policy" | "outside";
-  resource?: string;
-  numa?: number[];
-  amount?: number;
-  text?: string;
-}
-
-export interface NodeAnswer {
-  node: string;
-  verdict: Verdict;
-  policy: string;
-  scope: string;
+  code: "only-on" | "outside" | "policy" | "short-on-every" | "short-on-node" | "too-small";
+  resource: string;
   numa: number[];
-  reasons: Reason[];
-  stranded: number;
-  strips: Strip[];
+  amount: number;
+  text: string;
 }
 
-export interface WhatIf {
-  pod: { name: string; qos: string; cpuMilli: number; memory: number; devices: Record<string, number> };
-  message: string;
-  verdicts: Record<Verdict, number>;
-  nodes: NodeAnswer[];
+/** A change that would have it admitted; `patch` is JSON. */
+export interface Remedy {
+  kind: "evict" | "option" | "policy" | "request";
+  patch: unknown;
+  text: string;
 }
 
-export interface MergeView {
-  container: string;
-  policy: string;
-  masks: number[][];
-  allMasks: number;
-  rows: {
-    resource: string;
-    wanted: number;
-    cells: { state: "preferred" | "possible" | "impossible"; free: number; short: number }[];
-  }[];
-  merged: ("chosen" | "agreed" | "beaten" | "dropped" | "empty")[];
-  best: number[] | null;
-  preferred: boolean;
-  admitted: boolean;
+/** A run with its history. Waiting is from a pod's arrival to its admission, of the pods that were placed. */
+export interface Result {
+  run: Run;
+  cluster: string;
+  trace: string;
+  nodes: number;
+  series: Sample[];
+  refusalsByReason: Record<string, number>;
+  storms: Storm[];
+  waitMeanMs: number;
+  waitMostMs: number;
+  tiles: SimulateTile[];
 }
 
-export interface Explained {
-  node: string;
-  policy: string;
-  scope: string;
-  explanation: {
-    admitted: boolean;
-    admittedWhenEmpty: boolean;
-    reason: string;
-    message: string;
-    containers: {
-      name: string;
-      cpuset: string | null;
-      memory: { numaAffinity: number[]; type: string; size: number }[];
-      devices: Record<string, Record<string, number>>;
-    }[];
-    why: { resource: string; text: string; blockedBy: string[] }[];
-    changes: { kind: "request" | "policy" | "option" | "evict"; text: string; patch: unknown }[];
-    warnings: string[];
-  };
-  merges: MergeView[];
-  fits: { resource: string; numa: number; wanted: number; free: number; fits: boolean }[];
-  devices: Record<string, string[]>;
-}
-
+/** How many more such pods there is room for, and the largest pods that fit on one NUMA node. */
 export interface Room {
-  headroom: { pods: number; nodes: number; byNode: Record<string, number>; most: number };
+  headroom: Headroom;
   largest: Largest[];
 }
 
+/** One resource that has a say. */
+export interface Row {
+  resource: string;
+  wanted: number;
+  cells: Cell[];
+}
+
+/** One policy with one seed. Allocation is what placed pods had asked for when the last pod had arrived. `aligned_percent` is of the placed pods that own CPUs, memory or devices: those on no more NUMA nodes than they need. `stranded_percent` is the free GPU capacity (CPU in a cluster without GPUs) that the pods of the trace cannot use, of all there is. */
+export interface Run {
+  policy: string;
+  seed: number;
+  podsTotal: number;
+  podsPlaced: number;
+  kubeletRefusals: number;
+  alignedPercent: number;
+  crossNumaPods: number;
+  cpuAllocatedPercent: number;
+  memoryAllocatedPercent: number;
+  deviceAllocatedPercent: Record<string, number>;
+  strandedPercent: number;
+  decisionsPerSecond: number;
+  unplacedByReason: Record<string, number>;
+}
+
+/** The cluster at one moment. `arrived_percent` is what arrived pods asked for, of the cluster's GPUs (or CPUs). */
+export interface Sample {
+  timeMs: number;
+  arrived: number;
+  arrivedPercent: number;
+  placed: number;
+  running: number;
+  pending: number;
+  refusals: number;
+  cpuPercent: number;
+  memoryPercent: number;
+  devicePercent: number;
+  strandedPercent: number;
+}
+
+/** What was recorded: the cluster as a whole, and one node by NUMA nodes, at the same moments. */
 export interface Series {
   node: string;
   fromMs: number;
@@ -285,89 +551,214 @@ export interface Series {
   keptFromMs: number;
   stepMs: number;
   times: number[];
-  cluster: ({ time: number; pods: number; waiting: number; alignedPermille: number; refusals: number } | null)[];
-  numa: { numa: number; cpus: number; cpu: (number | null)[]; memory: (number | null)[] }[];
-  source: string;
+  cluster: (Point | null)[];
+  numa: NumaSeries[];
+  source: "built-in recorder" | "history file";
 }
 
+/** One Guaranteed container of these amounts. */
+export interface Shape {
+  cpu: string;
+  memory: string;
+  gpu: number;
+  gpuResource: string;
+}
+
+/** One node when the last pod had arrived, for a wall of nodes: used and all, in parts of a thousand. */
+export interface SimulateTile {
+  node: string;
+  pods: number;
+  cpu: number;
+  memory: number;
+  device: number | null;
+  stranded: number;
+}
+
+/** A comparison: how far it is, and the results so far. */
+export interface Simulation {
+  id: number;
+  state: "done" | "failed" | "running";
+  wish: SimulationWish;
+  results: Result[];
+  problem: string;
+}
+
+/** Which schedulers to compare on the cluster's machines, empty, and how many pods come. */
+export interface SimulationWish {
+  policies: string[];
+  pods: number;
+  seed: number;
+}
+
+/** The latest first, and the schedulers there are. */
+export interface Simulations {
+  items: Simulation[];
+  policies: string[];
+}
+
+/** A stretch of time without a break, in milliseconds since 1970. */
+export interface Span {
+  fromMs: number;
+  toMs: number;
+}
+
+/** Refusals of one owner's pods, none later than `WINDOW` after the one before it. `nodes` are those that refused, most refusals first; `reason` is the most frequent; `since` and `last` are the times of the first refusal and of the last so far; `fix` is what would end it, where somebody has worked that out. */
+export interface Storm {
+  owner: string;
+  nodes: string[];
+  count: number;
+  since: number;
+  last: number;
+  reason: string;
+  fix: string[];
+}
+
+/** What borders between NUMA nodes keep from pods of a shape. */
+export interface Stranded {
+  pods: number;
+  nodes: number;
+  cpus: number;
+  gpus: number;
+}
+
+/** One NUMA node of a tile: CPUs in all, of the system, owned by pods, asked for in the shared pool; memory used in thousandths; GPUs in all and in use; CPUs that a new pod could own. */
+export interface Strip {
+  id: number;
+  cpus: number;
+  reserved: number;
+  exclusive: number;
+  shared: number;
+  memory: number;
+  gpus: number;
+  gpusUsed: number;
+  free: number;
+}
+export type PackedStrip = [id: number, cpus: number, reserved: number, exclusive: number, shared: number, memory: number, gpus: number, gpusUsed: number, free: number];
+export const unpackedStrip = ([id, cpus, reserved, exclusive, shared, memory, gpus, gpusUsed, free]: PackedStrip): Strip => ({ id, cpus, reserved, exclusive, shared, memory, gpus, gpusUsed, free });
+
+/** What a finding is about; only what is known. */
+export interface Subject {
+  kind?: string;
+  name?: string;
+  namespace?: string;
+  node?: string;
+}
+
+/** A node in a list. */
+export interface Summary {
+  name: string;
+  pool: string;
+  policy: string;
+  scope: string;
+  pods: number;
+  cpus: number;
+  memory: number;
+  devices: Record<string, number>;
+  gpus: number;
+  allocatableCpus: number;
+  freeCpus: number;
+  freeMemory: number;
+  freeDevices: Record<string, number>;
+  freeGpus: number;
+  numa: PackedStrip[];
+  refusals: number;
+  storm: boolean;
+  stale: boolean;
+  source: "inferred" | "measured" | "modelled" | "reported";
+  reportedAt: number;
+}
+
+/** One of openFuyao's policies. `conf` is what it is written in. `missing` says which part of it is not here at all, `broken` why a part that should be here cannot be used as it is. */
 export interface Switch {
   id: string;
-  status: "open" | "close";
+  status: "close" | "open";
   missing: string;
   place: string;
   conf: string;
   broken: string;
-  progress: { stage: "writing" | "restarting" | "undoing"; ready: number; wanted: number } | null;
+  progress: Progress | null;
 }
 
-export interface Policies {
-  switches: Switch[];
-  pools: { name: string; nodes: number; policy: string; scope: string; mixed: boolean }[];
-  changes: { time: number; switch: string; before: string; after: string; by: string; problem: string }[];
-}
-
+/** The switch as it stands now, and what differs (or would differ). */
 export interface SwitchAnswer {
   switch: Switch;
   changed: boolean;
-  diff: { sign: "+" | "-" | " "; text: string }[];
+  diff: DiffLine[];
   added: number;
   removed: number;
 }
 
-export interface PolicyAnswer {
+/** One of openFuyao's switches; `reason` says why it cannot be used, or could not be moved. */
+export interface SwitchStatus {
+  plugin: string;
+  status: "close" | "open";
+  installed: boolean;
+  reason: string;
+}
+
+/** How a switch should stand; with `dryRun` nothing is changed. */
+export interface SwitchWish {
+  status: "close" | "open";
+  dryRun: boolean;
+}
+
+/** One node of the wall, as short as it can be told; `verdict` is a place in the list of verdicts. `numa` is where the pod would lie. `reportedAt` is when the node was last heard of, 0 for one whose state is current as long as nothing else is told. Tiles of a lower `rank` come first where the worst does. */
+export interface Tile {
+  name: string;
   pool: string;
-  nodes: { node: string; pods: number; refused: string[]; problem: string }[];
-  pods: number;
-  refused: number;
+  policy: string;
+  verdict: number;
+  stranded: number;
+  refusals: number;
+  storm: boolean;
+  stale: boolean;
+  strips: PackedStrip[];
+  numa: number[];
+  source: "inferred" | "measured" | "modelled" | "reported";
+  reportedAt: number;
+  rank: number;
 }
+export type PackedTile = [name: string, pool: string, policy: string, verdict: number, stranded: number, refusals: number, storm: boolean, stale: boolean, strips: PackedStrip[], numa: number[], source: "inferred" | "measured" | "modelled" | "reported", reportedAt: number, rank: number];
+export const unpackedTile = ([name, pool, policy, verdict, stranded, refusals, storm, stale, strips, numa, source, reportedAt, rank]: PackedTile): Tile => ({ name, pool, policy, verdict, stranded, refusals, storm, stale, strips, numa, source, reportedAt, rank });
 
-export interface Simulation {
-  id: number;
-  state: "running" | "done" | "failed";
-  wish: { policies: string[]; pods: number; seed: number };
-  problem: string;
-  results: {
-    run: {
-      policy: string;
-      podsTotal: number;
-      podsPlaced: number;
-      kubeletRefusals: number;
-      alignedPercent: number;
-      crossNumaPods: number;
-      cpuAllocatedPercent: number;
-      deviceAllocatedPercent: Record<string, number>;
-      strandedPercent: number;
-    };
-    series: { timeMs: number; running: number; pending: number; refusals: number; cpuPercent: number; devicePercent: number }[];
-    waitMeanMs: number;
-  }[];
-}
-
-export interface Finding {
-  code: string;
-  severity: "error" | "warning" | "info";
-  subject: { kind?: string; namespace?: string; name?: string; node?: string };
-  title: string;
+/** A finding in words. */
+export interface Told {
   cause: string;
+  code: string;
+  confidence: "certain" | "likely" | "possible";
+  evidence: Quote[];
+  facts: Record<string, unknown>;
   fix: string[];
-  evidence: { file: string; line: number; text: string }[];
-  confidence: string;
-}
-
-export interface Problem {
+  severity: "error" | "info" | "warning";
+  subject: Subject;
   title: string;
-  status: number;
-  detail?: string;
-  hint?: string;
 }
 
-export interface Kept {
-  file: string;
-  problem: string;
-  spans: { fromMs: number; toMs: number }[];
-  bytes: number;
-  mostBytes: number;
-  keepsMs: number;
-  previous: number | null;
-  next: number | null;
+/** All nodes, packed. */
+export interface Wall {
+  serial: number;
+  time: number;
+  verdicts: ("aligned" | "full" | "never" | "refused" | "split")[];
+  tiles: PackedTile[];
+}
+
+/** All answers, and kube-scheduler's own summary of them; `telling` is the node whose answer tells most. */
+export interface WhatIf {
+  pod: Asked;
+  message: string;
+  verdicts: Record<string, number>;
+  nodes: NodeAnswer[];
+  telling: string;
+  serial: number;
+}
+
+/** What a pod has of one NUMA node. */
+export interface ZoneView {
+  numa: number;
+  cpus: string;
+  amounts: Record<string, number>;
+}
+
+export interface _Wish {
+  status: string;
 }

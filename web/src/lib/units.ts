@@ -18,12 +18,19 @@ export function amount(resource: string, value: number): string {
 
 /** Amounts as the API gives them, in one line; CPUs of containers come in thousandths. */
 export function amounts(found: Record<string, number>, thousandths = false): string {
-  return Object.entries(found).map(([resource, value]) => amount(resource, thousandths && resource === "cpu" ? value / 1000 : value)).join(" · ");
+  return Object.entries(found)
+    .map(([resource, value]) => amount(resource, thousandths && resource === "cpu" ? value / 1000 : value))
+    .join(" · ");
 }
 
 /** Where the page of a pod is, by `namespace/name`. */
 export function podPath(pod: string): string {
   return "/pods/" + pod.split("/").map(encodeURIComponent).join("/");
+}
+
+/** A resource as people call it. */
+export function named(resource: string, memory: string): string {
+  return resource === "memory" ? memory : resource === "cpu" ? "CPU" : short(resource);
 }
 
 export function short(resource: string): string {

@@ -1,6 +1,6 @@
 // The drawing of one NUMA node, laid out anew for the width it gets: memory, caches, cores, devices.
 
-import type { NodeDevice, NumaView } from "./types";
+import type { NodeDevice, NumaView, Place } from "./types";
 import { cpuList } from "./units";
 
 /** A device with its number among all of its resource on the node, as people count GPUs. */
@@ -77,16 +77,13 @@ export interface Zone {
   nvlinks: Bond[];
 }
 
-export interface Ghost {
-  cpus: Set<number>;
-  memory: number;
-  devices: Set<string>;
-}
+/** What a pod that is not there yet would have of the NUMA node. */
+export type Ghost = Place | undefined;
 
 const PAD = 10;
 const LINE = 17;
 
-export function zone(numa: NumaView, devices: NumberedDevice[], owners: Map<number, Holder>, holders: Map<string, Holder>, reserved: Set<number>, width: number, ghost: Ghost | null, compact = false): Zone {
+export function zone(numa: NumaView, devices: NumberedDevice[], holders: Map<string, Holder>, width: number, ghost: Ghost, compact = false): Zone {
   const inner = width - 2 * PAD;
   let y = 26;
   const memory: Box = { x: PAD, y, w: inner, h: 18 };
@@ -95,7 +92,10 @@ export function zone(numa: NumaView, devices: NumberedDevice[], owners: Map<numb
   const caches: CacheBox[] = [];
   const cores: Box[] = [];
   const cells: Cell[] = [];
-  const counts = { reserved: 0, exclusive: 0, free: 0 };
+  const reserved = new Set(cpuList(numa.reservedCpus));
+  const shadowed = new Set(cpuList(ghost?.cpus ?? ""));
+  const owners = new Map(numa.held.flatMap(({ pod, cpus }) => cpuList(cpus).map((cpu) => [cpu, holders.get(pod)])));
+  const counts = { reserved: reserved.size, exclusive: owners.size, free: cpuList(numa.freeCpus).length };
   const groups = new Map<number | null, typeof numa.cores>();
   for (const core of numa.cores) groups.set(core[2], [...(groups.get(core[2]) ?? []), core]);
   for (const [id, members] of groups) {
@@ -114,10 +114,7 @@ export function zone(numa: NumaView, devices: NumberedDevice[], owners: Map<numb
       if (!compact) cores.push({ x: x + 1, y: top, w: wide - 3, h: high });
       cpus.forEach((cpu, thread) => {
         const holder = owners.get(cpu) ?? null;
-        const state = ghost?.cpus.has(cpu) ? "ghost" : holder ? "held" : reserved.has(cpu) ? "reserved" : "pool";
-        if (state === "held") counts.exclusive++;
-        else if (state === "reserved") counts.reserved++;
-        else counts.free++;
+        const state = shadowed.has(cpu) ? "ghost" : holder ? "held" : reserved.has(cpu) ? "reserved" : "pool";
         cells.push({ cpu, state, holder, x: x + 2.5, y: top + 1.5 + thread * line, w: wide - 6, h: line - 1 });
       });
     });
@@ -127,14 +124,34 @@ export function zone(numa: NumaView, devices: NumberedDevice[], owners: Map<numb
   y += 20;
   const frame = y;
   const placed = deviceBoxes(devices, holders, ghost, inner, frame, compact);
-  return { height: placed.bottom + 2, frame, memory, segments, caches, cores, cells, summary, counts, devices: placed.boxes, switches: placed.switches, nvlinks: placed.nvlinks };
+  return {
+    height: placed.bottom + 2,
+    frame,
+    memory,
+    segments,
+    caches,
+    cores,
+    cells,
+    summary,
+    counts,
+    devices: placed.boxes,
+    switches: placed.switches,
+    nvlinks: placed.nvlinks,
+  };
 }
 
 const DEVICE_HIGH = 32;
 const DEVICE_WIDE = 130;
 
 /** Devices in rows below the frame, under the switch that they share, with NVLinks drawn above them. */
-function deviceBoxes(devices: NumberedDevice[], holders: Map<string, Holder>, ghost: Ghost | null, inner: number, frame: number, compact: boolean): { boxes: DeviceBox[]; switches: Bond[]; nvlinks: Bond[]; bottom: number } {
+function deviceBoxes(
+  devices: NumberedDevice[],
+  holders: Map<string, Holder>,
+  ghost: Ghost,
+  inner: number,
+  frame: number,
+  compact: boolean,
+): { boxes: DeviceBox[]; switches: Bond[]; nvlinks: Bond[]; bottom: number } {
   const boxes: DeviceBox[] = [];
   const switches: Bond[] = [];
   const nvlinks: Bond[] = [];
@@ -149,7 +166,7 @@ function deviceBoxes(devices: NumberedDevice[], holders: Map<string, Holder>, gh
   devices.forEach((device, place) => {
     const y = frame + top + Math.floor(place / per) * pitch;
     const box = { x: PAD + (place % per) * wide + 1, y, w: wide - 6, h: DEVICE_HIGH };
-    boxes.push({ ...box, device, number: device.number, holder: holders.get(device.pod) ?? null, ghost: ghost?.devices.has(device.id) ?? false });
+    boxes.push({ ...box, device, number: device.number, holder: holders.get(device.pod) ?? null, ghost: ghost?.devices.includes(device.id) ?? false });
     const before = place % per ? devices[place - 1] : undefined;
     const word = joined(before, device);
     const grow = (bonds: Bond[], made: Bond, more: boolean): void => {
@@ -160,7 +177,11 @@ function deviceBoxes(devices: NumberedDevice[], holders: Map<string, Holder>, gh
     if (switched && device.links.size) grow(switches, { x: box.x, y: y - (linked ? 38 : 24), w: box.w, h: 16, word: "PIX" }, word === "PIX");
     if (word.startsWith("NV")) {
       const middle = box.x + box.w / 2 - wide;
-      grow(nvlinks, { x: middle, y: y - 8, w: wide, h: 3, word }, nvlinks.at(-1)?.word === word && nvlinks.at(-1)!.y === y - 8 && Math.abs(nvlinks.at(-1)!.x + nvlinks.at(-1)!.w - middle) < 1);
+      grow(
+        nvlinks,
+        { x: middle, y: y - 8, w: wide, h: 3, word },
+        nvlinks.at(-1)?.word === word && nvlinks.at(-1)!.y === y - 8 && Math.abs(nvlinks.at(-1)!.x + nvlinks.at(-1)!.w - middle) < 1,
+      );
     }
   });
   // A switch with a single device under it says nothing.
@@ -175,11 +196,11 @@ function columnsFor(cores: number, width: number): number {
   return most;
 }
 
-function memorySegments(numa: NumaView, bar: Box, holders: Map<string, Holder>, ghost: Ghost | null): Segment[] {
+function memorySegments(numa: NumaView, bar: Box, holders: Map<string, Holder>, ghost: Ghost): Segment[] {
   const scale = numa.memory ? bar.w / numa.memory : 0;
   const found: Segment[] = [];
   let x = bar.x;
-  for (const held of numa.held) {
+  for (const held of numa.held.filter((one) => one.size)) {
     const w = held.size * scale;
     found.push({ x, y: bar.y, w, h: bar.h, holder: holders.get(held.pod) ?? null, kind: "held", size: held.size });
     x += w;
@@ -192,15 +213,7 @@ function memorySegments(numa: NumaView, bar: Box, holders: Map<string, Holder>, 
   return found;
 }
 
-/** CPU -> who owns it, and pod -> its letter, from the pods of a node. */
-export function held(pods: { pod: string; slot: number | null; cpus: string }[]): { owners: Map<number, Holder>; holders: Map<string, Holder> } {
-  const owners = new Map<number, Holder>();
-  const holders = new Map<string, Holder>();
-  for (const { pod, slot, cpus } of pods) {
-    if (slot === null) continue;
-    const holder = { slot, pod };
-    holders.set(pod, holder);
-    for (const cpu of cpuList(cpus)) owners.set(cpu, holder);
-  }
-  return { owners, holders };
+/** Pod -> its letter, of the pods that own something. */
+export function held(pods: readonly { pod: string; slot: number | null }[]): Map<string, Holder> {
+  return new Map(pods.flatMap(({ pod, slot }) => (slot === null ? [] : [[pod, { slot, pod }]])));
 }

@@ -302,7 +302,7 @@ def _listing(bundle: Bundle, file: str, listing: list[dict[str, Any]]) -> str:
 
 
 def _kinds(nodes: list[Node]) -> str:
-    return " and ".join(filter(None, dict.fromkeys(map(_kind_of, nodes))))
+    return ", ".join(filter(None, dict.fromkeys(map(_kind_of, nodes))))
 
 
 def _kind_of(node: Node) -> str:

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from numaware.errors import InputError
 from numaware.serve.console import site
@@ -45,7 +46,7 @@ def application(
     metrics: str | None = None,
 ) -> Starlette:
     """The ASGI application; `names` are the hosts it answers to, empty for all; `metrics` is a Prometheus."""
-    operations = (*console.operations(), *prometheus.operations(metrics))
+    operations = operations_of(console, metrics)
     document = packed(openapi(operations))
     # Whoever is to give a token needs a page to give it on, and what looks after the process has none.
     health = [route(operation) for operation in operations if operation.path == "/healthz"]
@@ -54,26 +55,40 @@ def application(
     async def described(_: Call) -> object:
         return document
 
-    async def problem(_: Request, error: Exception) -> Response:
+    async def problem(request: Request, error: Exception) -> Response:
         if isinstance(error, ProblemError):
             return answer(error)
-        if isinstance(error, HTTPException):
-            return answer(
-                ProblemError(error.status_code, str(error.detail), headers=dict(error.headers or {}))
-            )
-        return answer(ProblemError(500, "something went wrong here; the log says what"))
+        if not isinstance(error, HTTPException):
+            return answer(ProblemError(500, "something went wrong here; the log says what"))
+        headers = {
+            **(error.headers or {}),
+            **({"Allow": ", ".join(_methods(request))} if error.status_code == 405 else {}),
+        }
+        if request.url.path.startswith(endpoints.PREFIX):
+            said = endpoints.NOT_FOUND if error.status_code == 404 else error.detail.lower()
+            return endpoints.envelope(error.status_code, said, headers=headers)
+        return answer(ProblemError(error.status_code, error.detail, headers=headers))
 
     return Starlette(
         routes=[
             *(route(operation) for operation in operations),
             route(Operation("GET", "/openapi.json", "This document", described, dict)),
-            *endpoints.routes(console),
-            *prometheus.routes(metrics),
             *page,
         ],
         middleware=[Middleware(Guard, names=names, gate=gate, public=[*health, *page], rate=Rate(500, 2000))],
         exception_handlers={ProblemError: problem, HTTPException: problem, 500: problem},
     )
+
+
+def operations_of(console: Console, metrics: str | None = None) -> tuple[Operation, ...]:
+    """All that can be asked, openFuyao's endpoints included."""
+    return (*console.operations(), *prometheus.operations(metrics), *endpoints.operations(console))
+
+
+def _methods(request: Request) -> list[str]:
+    """What can be done at the path of a request."""
+    routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for route in routes for method in route.methods})
 
 
 @contextlib.asynccontextmanager

@@ -151,9 +151,9 @@ class LiveCluster:
                 raise
             problem = str(error)
         before: Status = "close" if status == "open" else "open"
-        self.changes.append(Change(self.now, part.switch.id, before, status, by, problem))
-        message = f"{part.switch.id}: {before} → {status}{f', put back: {problem}' if problem else ''}"
-        self.events.append(Event(next(self._ids), self.now, "switched", owner=by, message=message))
+        change = Change(self.now, part.switch.id, before, status, by, problem)
+        self.changes.append(change)
+        self.events.append(Event(next(self._ids), self.now, "switched", owner=by, change=change))
         if problem:
             raise SwitchError(problem, undone=True)
 

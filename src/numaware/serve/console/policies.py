@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Literal
 
@@ -17,7 +18,7 @@ from numaware.schedule.cluster import Member
 from numaware.serve.console.views.pod_shape import Policy, Scope
 from numaware.serve.console.views.wall_model import pool_of
 from numaware.serve.console.views.words import retold
-from numaware.serve.console.world import Change, Status, Switch, SwitchError, World
+from numaware.serve.console.world import Change, Source, Status, Switch, SwitchError, World
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.node import Node
 
@@ -45,11 +46,17 @@ class Pool(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Policies(msgspec.Struct, frozen=True, rename="camel"):
-    """Switches, pools and history."""
+    """Switches, pools and history, how all that is known and when it was read.
+
+    `undo` is how the switch that was moved last stood before, None where that cannot be had again.
+    """
 
     switches: tuple[Switch, ...]
     pools: tuple[Pool, ...]
     changes: tuple[Change, ...]
+    undo: Status | None
+    source: Source
+    time: int
 
 
 class SwitchWish(msgspec.Struct, frozen=True, rename="camel"):
@@ -106,7 +113,17 @@ async def policies_of(world: World) -> Policies:
     for name, kinds in sorted(pools.items()):
         (policy, scope), _ = min(kinds.items(), key=lambda item: (-item[1], item[0]))
         found.append(Pool(name, kinds.total(), policy, scope, len(kinds) > 1))
-    return Policies(tuple(world.switches), tuple(found), tuple(reversed(world.changes)))
+    switches, changes = tuple(world.switches), tuple(reversed(world.changes))
+    source: Source = "modelled" if world.kind == "lab" else "reported"
+    return Policies(switches, tuple(found), changes, _undo(switches, changes), source, world.now)
+
+
+def _undo(switches: Sequence[Switch], changes: Sequence[Change]) -> Status | None:
+    """How the last change is taken back: not if that was done already, or somebody else has moved the switch since."""
+    if not changes or changes[0].problem:
+        return None
+    last = changes[0]
+    return last.before if any((one.id, one.status) == (last.switch, last.after) for one in switches) else None
 
 
 def in_words(found: Policies, lang: Lang) -> Policies:
@@ -119,10 +136,12 @@ def in_words(found: Policies, lang: Lang) -> Policies:
             one, missing=retold(one.missing, lang), broken=retold(one.broken, lang)
         )
 
-    return Policies(
-        tuple(map(switch, found.switches)),
-        found.pools,
-        tuple(msgspec.structs.replace(one, problem=retold(one.problem, lang)) for one in found.changes),
+    return msgspec.structs.replace(
+        found,
+        switches=tuple(map(switch, found.switches)),
+        changes=tuple(
+            msgspec.structs.replace(one, problem=retold(one.problem, lang)) for one in found.changes
+        ),
     )
 
 

@@ -19,9 +19,21 @@ from numaware.workload.pod import Pod
 Source = Literal["measured", "reported", "modelled", "inferred"]
 Happening = Literal["admitted", "refused", "waiting", "left", "gave-up", "switched"]
 Status = Literal["open", "close"]
+Kind = Literal["lab", "cluster"]
 AFFINITY, DISTANCE, RUNTIME = "numaaware", "numadistance", "podaffinity"
 # What a switch that is being moved is at: writing it down, restarting who reads it, or putting both back.
 Stage = Literal["writing", "restarting", "undoing"]
+
+
+class Change(msgspec.Struct, frozen=True, rename="camel"):
+    """A switch that was moved: when, by whom, from what to what; with a `problem` it was put back."""
+
+    time: int
+    switch: str
+    before: Status
+    after: Status
+    by: str
+    problem: str = ""
 
 
 class Event(msgspec.Struct, frozen=True, rename="camel"):
@@ -35,6 +47,8 @@ class Event(msgspec.Struct, frozen=True, rename="camel"):
     owner: str = ""
     reason: str = ""
     message: str = ""
+    # What was switched, and to what.
+    change: Change | None = None
 
 
 class Story(msgspec.Struct, frozen=True):
@@ -79,17 +93,6 @@ class Switch(msgspec.Struct, frozen=True, rename="camel"):
     progress: Progress | None = None
 
 
-class Change(msgspec.Struct, frozen=True, rename="camel"):
-    """A switch that was moved: when, by whom, from what to what; with a `problem` it was put back."""
-
-    time: int
-    switch: str
-    before: Status
-    after: Status
-    by: str
-    problem: str = ""
-
-
 class SwitchError(Exception):
     """A switch that stands as it stood: why. `busy` if it is being moved just now, `undone` if it was, and put back."""
 
@@ -110,7 +113,7 @@ class World(Protocol):
         """Milliseconds since 1970, as far as the world has come."""
 
     @property
-    def kind(self) -> Literal["lab", "cluster"]: ...
+    def kind(self) -> Kind: ...
 
     @property
     def cluster(self) -> Cluster: ...

@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from numaware.machine.cpuset import CpuSet
-from numaware.serve.console.openfuyao import prometheus
+from numaware.serve.console.app import operations_of
 from support.console_world import NOW, client, console, get, post, shared_console
 
 GIB = 1 << 30
@@ -257,8 +257,15 @@ def test_the_document_describes_every_operation() -> None:
     document = get("/openapi.json")
     assert document["openapi"] == "3.1.0"
     described = {(path, method.upper()) for path, methods in document["paths"].items() for method in methods}
-    operations = (*shared_console().operations(), *prometheus.operations(None))
+    operations = operations_of(shared_console())
     assert described == {(one.path, one.method) for one in operations}
+    assert {path for path, _ in described if path.startswith("/rest/")} == {
+        "/rest/scheduling/v1/numaaware",
+        "/rest/scheduling/v1/numadistance",
+        "/rest/scheduling/v1/podaffinity",
+        "/rest/scheduling/api/v1/query",
+        "/rest/scheduling/api/v1/query_range",
+    }
 
 
 def test_the_past_is_recorded_with_its_storm_and_its_calm() -> None:

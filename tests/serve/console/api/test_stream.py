@@ -15,11 +15,16 @@ from numaware.serve.console.views.pod_shape import Shape
 from support.console_world import console
 
 SHAPE = Shape("10", "120Gi", 0)
+REPORTED_AT, RANK = 11, 12
 
 
 def decoded(data: bytes) -> tuple[str, Any]:
     name, body = data.decode().strip().split("\n")
     return name.removeprefix("event: "), msgspec.json.decode(body.removeprefix("data: "))
+
+
+def told_by_change(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: [*tile[:5], *tile[6:RANK]] for name, tile in found.items()}
 
 
 def tiles(found: Console) -> dict[str, Any]:
@@ -44,11 +49,10 @@ def test_changes_added_to_the_first_wall_give_the_last_one() -> None:
             name, news = decoded(await anext(events))
             assert (name, news["serial"]) == ("changed", before)
             known |= {tile[0]: tile for tile in news["tiles"]}
-        # Refusals leave the hour that is counted without a word; everything else must agree.
-        last = tiles(found)
-        assert {name: [*tile[:5], *tile[6:]] for name, tile in known.items()} == {
-            name: [*tile[:5], *tile[6:]] for name, tile in last.items()
-        }
+            for node, at in news["reports"].items():
+                known[node][REPORTED_AT] = at
+        # Refusals leave the hour that is counted without a word, and with them the rank; everything else must agree.
+        assert told_by_change(known) == told_by_change(tiles(found))
 
     asyncio.run(follow())
 

@@ -85,6 +85,26 @@ def test_closing_it_brings_refusals_and_opening_it_ends_them() -> None:
     assert refusals(20) == 0
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status", "message"),
+    [
+        ("GET", "/rest/scheduling/v1/nothing", 404, "resource not found"),
+        ("GET", "/rest/", 404, "resource not found"),
+        ("PUT", "/rest/elsewhere", 404, "resource not found"),
+        ("DELETE", PATH, 405, "method not allowed"),
+        ("POST", "/rest/scheduling/api/v1/query", 405, "method not allowed"),
+    ],
+)
+def test_what_is_not_there_or_cannot_be_done_is_told_in_the_envelope(
+    method: str, path: str, status: int, message: str
+) -> None:
+    answer = client().request(method, path)
+    assert (answer.status_code, answer.json()) == (status, {"code": status, "msg": message})
+    assert answer.headers["content-type"] == "application/json"
+    if path == PATH:
+        assert answer.headers["allow"] == "GET, HEAD, PUT"
+
+
 class Stubborn:
     """A part of a live cluster that is not moved."""
 

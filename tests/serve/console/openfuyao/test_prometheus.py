@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from numaware.serve.console.openfuyao.prometheus import PATH, checked
 from support.console_world import shared_console
 from support.fake_prometheus import Manner, fake_prometheus
 
+ROOT = Path(__file__).parents[4]
 RANGE = f"{PATH}_range"
 NOBODY = "http://127.0.0.1:9"
 
@@ -119,6 +121,8 @@ def test_a_prometheus_is_known_by_its_clock_its_exporters_and_its_nodes() -> Non
         found = measured(server.url)
     assert found["time"] > 1_700_000_000_000
     del found["time"]
+    rules = (ROOT / "deploy/agent/alerts.yaml").read_text()
+    assert rules.count(f"> {found.pop('tooRemote') / 100}\n") == 2
     assert found == {
         "state": "answers",
         "message": "",

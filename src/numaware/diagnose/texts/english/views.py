@@ -45,6 +45,24 @@ LABELS: Mapping[str, str] = {
     "reasons": "{reasons:clauses}",
     "whatif-names": "{names:list}[[, and {more} more]]",
     "whatif-waiting": "{count:pods} of the cluster file found no place, the first of them {first}",
+    # what keeps a pod from one NUMA node, or from the node
+    "only-on": "{resource:resource} only on NUMA {numa:list}",
+    "short-on-every": "{resource:resource} short by {amount:bare} on every NUMA node",
+    "short-on-node": "{resource:resource} short by {amount:bare} on the node",
+    "too-small": "needs {amount:bare} more {resource:beside} than the machine has",
+    # what a file was taken for
+    "kind-archive": "archive",
+    "kind-events": "events",
+    "kind-kubectl text": "kubectl text",
+    "kind-kubelet configuration": "kubelet configuration",
+    "kind-kubelet flags": "kubelet flags",
+    "kind-kubelet log": "kubelet log",
+    "kind-manifest": "manifest",
+    "kind-pods": "pods",
+    "kind-settings": "settings",
+    "kind-state file": "state file",
+    "kind-topology": "topology",
+    "kind-unknown": "unknown",
     # a pod that waits
     "pending-placed": "{pod} is on {node}",
     "pending-taken": (

@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, TypedDict, cast
 
 import msgspec
 
 from numaware.diagnose.evidence.bundle import Bundle
 from numaware.diagnose.evidence.intake import take
+from numaware.diagnose.finding import Confidence, Severity
 from numaware.diagnose.render.json import to_builtins
 from numaware.diagnose.rules.diagnosis import findings
-from numaware.diagnose.texts import Lang
+from numaware.diagnose.texts import Lang, label
 from numaware.errors import InputError
 from numaware.machine.words import printable
 
@@ -22,8 +23,39 @@ _MOST_FILES = 2000
 _MOST_BYTES = 512 << 20
 
 
+class Subject(TypedDict, total=False):
+    """What a finding is about; only what is known."""
+
+    kind: str
+    namespace: str
+    name: str
+    node: str
+
+
+class Quote(TypedDict):
+    """A line of a file."""
+
+    file: str
+    line: int
+    text: str
+
+
+class Told(TypedDict):
+    """A finding in words."""
+
+    code: str
+    severity: Severity
+    subject: Subject
+    title: str
+    cause: str
+    fix: list[str]
+    evidence: list[Quote]
+    confidence: Confidence
+    facts: dict[str, Any]
+
+
 class Evidence(msgspec.Struct, frozen=True):
-    """A file, and what it was taken for."""
+    """A file, and what it was taken for, in words."""
 
     file: str
     kind: str
@@ -32,7 +64,7 @@ class Evidence(msgspec.Struct, frozen=True):
 class Diagnosis(msgspec.Struct, frozen=True):
     """What `numaware diagnose --json` would write."""
 
-    findings: tuple[dict[str, Any], ...]
+    findings: tuple[Told, ...]
     files: tuple[Evidence, ...]
 
 
@@ -42,9 +74,21 @@ def diagnosed(data: bytes, name: str, lang: Lang) -> Diagnosis:
     for file, stream in _files(data, name):
         take(bundle, file, stream)
     return Diagnosis(
-        tuple(to_builtins(finding, lang) for finding in findings(bundle)),
-        tuple(Evidence(file, kind) for file, kind in bundle.files),
+        tuple(cast("Told", to_builtins(finding, lang)) for finding in findings(bundle)),
+        tuple(Evidence(file, _in_words(kinds, lang)) for file, kinds in bundle.files),
     )
+
+
+def _in_words(kinds: str, lang: Lang) -> str:
+    """A list of kinds; those of Kubernetes' objects are names."""
+
+    def word(kind: str) -> str:
+        try:
+            return label(f"kind-{kind}", lang)
+        except KeyError:
+            return kind
+
+    return ", ".join(map(word, kinds.split(", ")))
 
 
 def _files(data: bytes, name: str) -> Iterator[tuple[str, IO[bytes]]]:

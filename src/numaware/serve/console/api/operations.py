@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 from starlette.requests import Request
@@ -63,6 +63,8 @@ class Operation(NamedTuple):
     # What a reader gets who accepts text/event-stream.
     streams: Any = None
     missing: tuple[int, ...] = ()
+    # What the answers of these operations are wrapped in, mistakes included: they read the request themselves.
+    envelope: Any = None
 
 
 class Packed(NamedTuple):
@@ -83,6 +85,10 @@ def packed(value: Any) -> Packed:
 def route(operation: Operation) -> Route:
     """The operation as a route of Starlette."""
 
+    async def wrapped(request: Request) -> Response:
+        answer: Response = await operation.handler(Call(request.path_params, None, None, request))
+        return answer
+
     async def endpoint(request: Request) -> Response:
         try:
             call = Call(
@@ -97,7 +103,7 @@ def route(operation: Operation) -> Route:
         kept = "private, max-age=3600" if getattr(call.query, "at", None) else "no-cache"
         return _answer(request, found if isinstance(found, Packed) else packed(found), kept)
 
-    return Route(operation.path, endpoint, methods=[operation.method])
+    return Route(operation.path, wrapped if operation.envelope else endpoint, methods=[operation.method])
 
 
 def _query(operation: Operation, request: Request) -> Any:
@@ -139,6 +145,8 @@ def _answer(request: Request, found: Packed, kept: str) -> Response:
 
 # The document
 
+# What any operation may answer before it is reached.
+_AT_THE_DOOR = {"401", "403", "408", "413", "421", "429", "503"}
 _LANGUAGE = {
     "name": "Accept-Language",
     "in": "header",
@@ -156,12 +164,12 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
         *(
             kind
             for operation in operations
-            for kind in (operation.gives, operation.body, operation.streams)
+            for kind in (operation.gives, operation.body, operation.streams, operation.envelope)
             if kind
         ),
         *(field.type for group in fields for field in group),
     ]
-    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    schemas, components = _named(types)
     schema_of = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for operation, group in zip(operations, fields, strict=True):
@@ -185,11 +193,48 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
     }
 
 
+def _named(types: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Schemas of the types and of what they are made of, by the names that people know.
+
+    Where two types have one name, the other room's bears its room's name too. What is packed into an array says what
+    stands where.
+    """
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    text = msgspec.json.encode((schemas, components)).decode()
+    for name in components:
+        if "." in name:
+            _, room, *_, last = name.split(".")
+            plain = last if room == "serve" else room.title() + last
+            text = text.replace(f'"{name}"', f'"{plain}"').replace(f'/{name}"', f'/{plain}"')
+    found, named = msgspec.json.decode(text)
+    for kind in _packed_types(types):
+        names = [field.encode_name for field in msgspec.structs.fields(kind)]
+        for name, item in zip(names, named[kind.__name__]["prefixItems"], strict=True):
+            item["title"] = name
+    return found, named
+
+
+def _packed_types(types: Sequence[Any]) -> set[type[msgspec.Struct]]:
+    """The structs among the types, and within them, that are sent as arrays."""
+    seen: set[Any] = set()
+    left = list(types)
+    while left:
+        kind = left.pop()
+        if kind in seen:
+            continue
+        seen.add(kind)
+        left += get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            left += [field.type for field in msgspec.structs.fields(kind)]
+    structs = [kind for kind in seen if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
+    return {kind for kind in structs if kind.__struct_config__.array_like}
+
+
 def _described(
     operation: Operation, fields: Sequence[msgspec.structs.FieldInfo], schema_of: dict[int, Any]
 ) -> dict[str, Any]:
     problem = {"description": "Problem", "content": {MEDIA_TYPE: {"schema": schema_of[id(Problem)]}}}
-    statuses = {"400", "401", "403", "408", "413", "421", "422", "429", "503", *map(str, operation.missing)}
+    statuses = _AT_THE_DOOR | (set() if operation.envelope else {"400", "422", *map(str, operation.missing)})
     content = {"application/json": {"schema": schema_of[id(operation.gives)]}}
     if operation.streams is not None:
         content["text/event-stream"] = {"schema": schema_of[id(operation.streams)]}
@@ -214,11 +259,18 @@ def _described(
         "responses": {"200": {"description": "The answer", "content": content}},
     }
     if operation.body is not None:
-        statuses.add("415")
+        statuses |= set() if operation.envelope else {"415"}
         taken = {"application/json": {"schema": schema_of[id(operation.body)]}}
-        described["requestBody"] = {"required": True, "content": taken}
+        described["requestBody"] = {"required": not operation.envelope, "content": taken}
     elif operation.raw:
         taken = {operation.raw: {"schema": {"type": "string", "format": "binary"}}}
         described["requestBody"] = {"required": True, "content": taken}
     described["responses"] |= dict.fromkeys(sorted(statuses), problem)
+    if operation.envelope:
+        schema = {"application/json": {"schema": schema_of[id(operation.envelope)]}}
+        wrapped = {"description": "The answer that says why not", "content": schema}
+        described["responses"] |= dict.fromkeys(("404", "405", *map(str, operation.missing)), wrapped)
+        # The door stands before them, and does not know whom it guards.
+        both = schema | {MEDIA_TYPE: {"schema": schema_of[id(Problem)]}}
+        described["responses"]["400"] = {"description": "The caller's mistake", "content": both}
     return described

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from numaware.serve.console.views.judging import Verdict
 from numaware.serve.console.views.node import Summary
 from numaware.serve.console.views.pod_shape import Policy, Scope, Shape
 from numaware.serve.console.views.pods import PodSummary
@@ -79,7 +80,7 @@ class Wall(msgspec.Struct, frozen=True, rename="camel"):
 
     serial: int
     time: int
-    verdicts: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
     tiles: tuple[Tile, ...]
 
 

@@ -16,7 +16,7 @@ from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
 from numaware.serve.console import policies as switching
 from numaware.serve.console.api.diagnose import Diagnosis, diagnosed
-from numaware.serve.console.api.operations import Call, Operation, Packed
+from numaware.serve.console.api.operations import Call, Handler, Nothing, Operation, Packed
 from numaware.serve.console.api.problems import ProblemError
 from numaware.serve.console.api.queries import (
     AtQuery,
@@ -56,9 +56,11 @@ from numaware.serve.console.views.whatif import (
     WhatIf,
     asked,
     headroom,
+    reasons_in_words,
     reasons_of,
     rooms,
     tally,
+    telling,
     told,
 )
 from numaware.serve.console.views.words import retold
@@ -67,6 +69,7 @@ from numaware.workload.pod import Pod
 
 # Explanations worked out at the same time, on threads of their own.
 _AT_ONCE = 4
+_V1 = "/api/v1"
 
 
 class Console:
@@ -195,13 +198,19 @@ class Console:
                     rules.policy or config.topology_policy,
                     rules.scope or config.topology_scope,
                     found.numa,
-                    reasons_of(found, lang),
+                    reasons := reasons_of(found, lang),
+                    reasons_in_words(reasons, lang),
                     found.stranded,
                     snapshot.wall_model.strips(member.name),
                 )
             )
         return WhatIf(
-            asked(pod), told(judged, lang), tally(judged), tuple(answers), snapshot.wall_model.serial
+            asked(pod),
+            told(judged, lang),
+            tally(judged),
+            tuple(answers),
+            telling(answers),
+            snapshot.wall_model.serial,
         )
 
     async def headroom(self, call: Call) -> Room:
@@ -297,171 +306,69 @@ class Console:
         return self.simulator.start(call.body)
 
     def operations(self) -> Sequence[Operation]:
-        """The whole API; `/openapi.json` describes exactly these."""
-        v1 = "/api/v1"
+        """The whole API but openFuyao's; see `app.operations_of`."""
+
+        def get(
+            path: str, summary: str, handler: Handler, gives: Any, query: type[msgspec.Struct] = AtQuery
+        ) -> Operation:
+            return Operation("GET", f"{_V1}/{path}", summary, handler, gives, query, missing=(404,))
+
+        def post(path: str, summary: str, handler: Handler, gives: Any, body: Any) -> Operation:
+            return Operation("POST", f"{_V1}/{path}", summary, handler, gives, body=body)
+
+        events = get(
+            "events", "What happened; a stream of changes for text/event-stream", self.events, EventPage
+        )
+        switch = Operation(
+            "PUT",
+            f"{_V1}/policies/{{id}}",
+            "Move a switch, or see what that would change",
+            self.switch,
+            switching.SwitchAnswer,
+            body=switching.SwitchWish,
+            missing=(404, 409),
+        )
+        diagnose = post(
+            "diagnose", "What logs, states, configurations and manifests tell", self.diagnose, Diagnosis, None
+        )
+        explain = post("explain", "The same for a manifest", self.explain_post, Explained, Question)
+        whatif = post("whatif", "What every node says to a pod", self.whatif, WhatIf, Question)
+        pool = "What another kubelet policy would mean for a pool"
+        kept = "What is kept of the past, and when something changed"
+        recorded = "What was recorded of the cluster and of a node"
+        room = "How many more pods of a shape would be admitted"
         return (
             Operation("GET", "/healthz", "Whether the process answers", self.healthz, Health, tag="process"),
+            get("cluster", "The headline numbers for a shape of pod", self.cluster, Numbers, ShapeQuery),
+            get("wall", "All nodes, packed, with their verdict on a shape", self.wall, Wall, ShapeQuery),
+            get("nodes", "Nodes, page by page", self.nodes, NodePage, NodeQuery),
+            get("nodes/{name}", "One node in full", self.node, NodeView),
+            get("pods", "Pods, page by page", self.pods, PodPage, PodQuery),
+            get("pods/{namespace}/{name}", "One pod in full", self.pod, PodView),
+            get(
+                "explain", "Why a node would take or refuse a pod", self.explain_get, Explained, ExplainQuery
+            ),
+            explain._replace(query=AtQuery, missing=(404,)),
+            whatif._replace(query=AtQuery, missing=(404,)),
+            get("headroom", room, self.headroom, Room, ShapeQuery),
+            events._replace(query=EventQuery, streams=Changed),
+            get("monitoring", recorded, self.monitoring, Series, MonitorQuery),
+            get("history", kept, self.kept, Kept, HistoryQuery),
+            get("policies", "Switches, pools and history", self.policies, switching.Policies),
+            switch,
+            post("policies/kubelet", pool, self.try_policy, switching.PolicyAnswer, switching.PolicyWish),
+            diagnose._replace(query=DiagnoseQuery, raw="application/octet-stream"),
             Operation(
                 "GET",
-                f"{v1}/cluster",
-                "The headline numbers for a shape of pod",
-                self.cluster,
-                Numbers,
-                ShapeQuery,
-                missing=(404,),
-            ),
-            Operation(
-                "GET",
-                f"{v1}/wall",
-                "All nodes, packed, with their verdict on a shape",
-                self.wall,
-                Wall,
-                ShapeQuery,
-                missing=(404,),
-            ),
-            Operation(
-                "GET", f"{v1}/nodes", "Nodes, page by page", self.nodes, NodePage, NodeQuery, missing=(404,)
-            ),
-            Operation(
-                "GET",
-                f"{v1}/nodes/{{name}}",
-                "One node in full",
-                self.node,
-                NodeView,
-                AtQuery,
-                missing=(404,),
-            ),
-            Operation(
-                "GET", f"{v1}/pods", "Pods, page by page", self.pods, PodPage, PodQuery, missing=(404,)
-            ),
-            Operation(
-                "GET",
-                f"{v1}/pods/{{namespace}}/{{name}}",
-                "One pod in full",
-                self.pod,
-                PodView,
-                AtQuery,
-                missing=(404,),
-            ),
-            Operation(
-                "GET",
-                f"{v1}/explain",
-                "Why a node would take or refuse a pod",
-                self.explain_get,
-                Explained,
-                ExplainQuery,
-                missing=(404,),
-            ),
-            Operation(
-                "POST",
-                f"{v1}/explain",
-                "The same for a manifest",
-                self.explain_post,
-                Explained,
-                AtQuery,
-                body=Question,
-                missing=(404,),
-            ),
-            Operation(
-                "POST",
-                f"{v1}/whatif",
-                "What every node says to a pod",
-                self.whatif,
-                WhatIf,
-                AtQuery,
-                body=Question,
-                missing=(404,),
-            ),
-            Operation(
-                "GET",
-                f"{v1}/headroom",
-                "How many more pods of a shape would be admitted",
-                self.headroom,
-                Room,
-                ShapeQuery,
-                missing=(404,),
-            ),
-            Operation(
-                "GET",
-                f"{v1}/events",
-                "What happened; a stream of changes for text/event-stream",
-                self.events,
-                EventPage,
-                EventQuery,
-                streams=Changed,
-                missing=(404,),
-            ),
-            Operation(
-                "GET",
-                f"{v1}/monitoring",
-                "What was recorded of the cluster and of a node",
-                self.monitoring,
-                Series,
-                MonitorQuery,
-                missing=(404,),
-            ),
-            Operation(
-                "GET",
-                f"{v1}/history",
-                "What is kept of the past, and when something changed",
-                self.kept,
-                Kept,
-                HistoryQuery,
-                missing=(404,),
-            ),
-            Operation(
-                "GET",
-                f"{v1}/policies",
-                "Switches, pools and history",
-                self.policies,
-                switching.Policies,
-                AtQuery,
-                missing=(404,),
-            ),
-            Operation(
-                "PUT",
-                f"{v1}/policies/{{id}}",
-                "Move a switch, or see what that would change",
-                self.switch,
-                switching.SwitchAnswer,
-                body=switching.SwitchWish,
-                missing=(404, 409),
-            ),
-            Operation(
-                "POST",
-                f"{v1}/policies/kubelet",
-                "What another kubelet policy would mean for a pool",
-                self.try_policy,
-                switching.PolicyAnswer,
-                body=switching.PolicyWish,
-            ),
-            Operation(
-                "POST",
-                f"{v1}/diagnose",
-                "What logs, states, configurations and manifests tell",
-                self.diagnose,
-                Diagnosis,
-                DiagnoseQuery,
-                raw="application/octet-stream",
-            ),
-            Operation(
-                "GET",
-                f"{v1}/simulate",
+                f"{_V1}/simulate",
                 "Comparisons of schedulers, the latest first",
                 self.simulations,
                 Simulations,
             ),
-            Operation(
-                "POST",
-                f"{v1}/simulate",
-                "Compare schedulers on these machines",
-                self.simulate,
-                Simulation,
-                body=SimulationWish,
+            post(
+                "simulate", "Compare schedulers on these machines", self.simulate, Simulation, SimulationWish
             ),
-            Operation(
-                "GET", f"{v1}/simulate/{{id}}", "One comparison", self.simulation, Simulation, missing=(404,)
-            ),
+            get("simulate/{id}", "One comparison", self.simulation, Simulation, Nothing),
         )
 
 

@@ -23,13 +23,17 @@ _LOOK_EVERY = 5000
 
 
 class Changed(msgspec.Struct, frozen=True, rename="camel"):
-    """The nodes that are different now, those that are gone, and what happened meanwhile."""
+    """The nodes that are different now, those that are gone, and what happened meanwhile.
+
+    `reports` has the `reportedAt` of every other node that was heard of anew, by name.
+    """
 
     serial: int
     time: int
     tiles: tuple[Tile, ...]
     gone: tuple[str, ...]
     events: tuple[Event, ...]
+    reports: dict[str, int]
 
 
 class _Reader:
@@ -51,6 +55,8 @@ class Stream:
         self._readers: WeakSet[_Reader] = WeakSet()
         self._seen = wall_model.serial
         self._stale: set[str] = set()
+        # By name, the `reportedAt` that readers know.
+        self._reports: dict[str, int] = {}
         self._looked = 0
         self._last_event = wall_model.world.events[-1].id if wall_model.world.events else 0
 
@@ -67,9 +73,11 @@ class Stream:
         if news:
             self._last_event = news[0].id
         # What is shown of a node changes with its refusals and its age, too.
-        changed |= {event.node for event in news if event.kind == "refused"} | self._aged()
+        became_stale, reports = self._aged()
+        changed |= {event.node for event in news if event.kind == "refused"} | became_stale
+        reports = {name: at for name, at in reports.items() if name not in changed}
         names = sorted(changed)
-        if not (names or news) or not self._readers:
+        if not (names or news or reports) or not self._readers:
             return
         gone = tuple(name for name in names if name not in world.cluster.by_name)
         made: dict[Shape, bytes] = {}
@@ -82,19 +90,25 @@ class Stream:
                     self.wall_model.tiles(reader.shape, names),
                     gone,
                     tuple(reversed(news)),
+                    reports,
                 )
                 data = made[reader.shape] = encoded("changed", told)
             self._hand(reader, data)
 
-    def _aged(self) -> set[str]:
-        """Nodes that have become stale, or are no longer; how old all of them are takes a while to find out."""
+    def _aged(self) -> tuple[set[str], dict[str, int]]:
+        """Nodes that have become stale, or are no longer, and those that were heard of since the last look.
+
+        How old all of them are takes a while to find out.
+        """
         world = self.wall_model.world
         if world.now - self._looked < _LOOK_EVERY:
-            return set()
+            return set(), {}
         self._looked = world.now
-        stale = {member.name for member in world.cluster if self.wall_model.is_stale(member.name)}
-        before, self._stale = self._stale, stale
-        return stale ^ before
+        reports = {member.name: self.wall_model.reported(member.name)[1] for member in world.cluster}
+        stale = {name for name, at in reports.items() if self.wall_model.is_stale(at)}
+        heard = {name: at for name, at in reports.items() if self._reports.get(name) != at}
+        before, self._stale, self._reports = self._stale, stale, reports
+        return stale ^ before, heard
 
     def _hand(self, reader: _Reader, data: bytes) -> None:
         try:

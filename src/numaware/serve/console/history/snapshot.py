@@ -133,6 +133,8 @@ class _Event(msgspec.Struct, frozen=True, array_like=True):
     owner: str
     reason: str
     message: str
+    # Older files have none.
+    change: Change | None = None
 
 
 _NODE, _CLUSTER = msgspec.json.Decoder(_Node), msgspec.json.Decoder(_Cluster)
@@ -141,8 +143,8 @@ _TEMPLATE, _GROUND = msgspec.json.Decoder(Pod), msgspec.json.Decoder(Ground)
 
 
 def packed_event(event: Event) -> str:
-    packed = _Event(event.kind, event.pod, event.node, event.owner, event.reason, event.message)
-    return msgspec.json.encode(packed).decode()
+    _, _, *rest = msgspec.structs.astuple(event)
+    return msgspec.json.encode(rest).decode()
 
 
 def event_of(number: int, time: int, data: str) -> Event:

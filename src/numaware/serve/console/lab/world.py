@@ -206,9 +206,9 @@ class LabWorld:
         """Change schedulers, if that is one."""
         if self._status == status:
             return
-        self.changes.append(Change(self.now, AFFINITY, self._status, status, by))
-        message = f"{AFFINITY}: {self._status} → {status}"
-        self.events.append(Event(next(self._ids), self.now, "switched", owner=by, message=message))
+        change = Change(self.now, AFFINITY, self._status, status, by)
+        self.changes.append(change)
+        self.events.append(Event(next(self._ids), self.now, "switched", owner=by, change=change))
         self._status = status
         self._loop.policy = self._scheduler()
 

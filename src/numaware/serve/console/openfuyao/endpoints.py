@@ -6,43 +6,77 @@ is the caller's mistake (400), not a busy server. Where their service only says 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from numaware.serve.console import policies
+from numaware.serve.console.api.operations import Call, Handler, Method, Operation
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.middleware import caller_of
-from numaware.serve.console.world import Switch, SwitchError
+from numaware.serve.console.world import Status, Switch, SwitchError
 
 _PLUGINS = {"numaaware": "numa-aware", "numadistance": "numa-distance", "podaffinity": "pod-affinity"}
-_BASE = "/rest/scheduling/v1"
+PREFIX = "/rest/"
+TAG = "openFuyao"
+_BASE = f"{PREFIX}scheduling/v1"
 # What their service says of everything that goes wrong behind it; the reason stands in our data.
 _BUSY = "remote server busy"
+NOT_FOUND = "resource not found"
 
 
 class _Wish(msgspec.Struct):
     status: str = ""
 
 
-def routes(console: Console) -> list[BaseRoute]:
+class SwitchStatus(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of openFuyao's switches; `reason` says why it cannot be used, or could not be moved."""
+
+    plugin: str
+    status: Status
+    installed: bool
+    reason: str = ""
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """Every answer to openFuyao's console."""
+
+    code: int
+    msg: str
+    data: SwitchStatus | msgspec.UnsetType = msgspec.UNSET
+
+
+class StatusQuery(msgspec.Struct, frozen=True):
+    """How the switch should stand, unless the body says it: `open` or `close`."""
+
+    status: str = ""
+
+
+def operations(console: Console) -> Iterator[Operation]:
     """The switches; each path is one of them."""
 
-    def endpoint(name: str) -> Any:
-        async def handle(request: Request) -> Response:
+    def handler(name: str) -> Handler:
+        async def handle(call: Call) -> Response:
             switch = await policies.find(console.world, name)
             if switch is None:
-                return envelope(404, "resource not found")
-            if request.method == "PUT":
-                return await _put(console, switch, request)
-            return _told(switch)
+                return envelope(404, NOT_FOUND)
+            return (
+                await _put(console, switch, call.request) if call.request.method == "PUT" else _told(switch)
+            )
 
         return handle
 
-    return [Route(f"{_BASE}/{name}", endpoint(name), methods=["GET", "PUT"]) for name in _PLUGINS]
+    def operation(name: str, method: Method, summary: str) -> Operation:
+        path, handle = f"{_BASE}/{name}", handler(name)
+        return Operation(
+            method, path, summary, handle, Envelope, tag=TAG, missing=(409, 500), envelope=Envelope
+        )
+
+    for name in _PLUGINS:
+        yield operation(name, "GET", "How the switch stands")
+        yield operation(name, "PUT", "Move the switch")._replace(query=StatusQuery, body=_Wish)
 
 
 async def _put(console: Console, switch: Switch, request: Request) -> Response:
@@ -77,24 +111,21 @@ def _told(switch: Switch) -> Response:
     return envelope(200, "success", _data(switch))
 
 
-def _data(switch: Switch, reason: str = "") -> dict[str, Any]:
+def _data(switch: Switch, reason: str = "") -> SwitchStatus:
     reason = reason or switch.missing or switch.broken
-    return {
-        "plugin": _PLUGINS[switch.id],
-        "status": switch.status,
-        "installed": not switch.missing,
-        **({"reason": reason} if reason else {}),
-    }
+    return SwitchStatus(_PLUGINS[switch.id], switch.status, not switch.missing, reason)
 
 
-def envelope(code: int, message: str, data: object = None) -> Response:
+def envelope(
+    code: int,
+    message: str,
+    data: SwitchStatus | msgspec.UnsetType = msgspec.UNSET,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
     """OpenFuyao's answer; the code stands in the body and on the wire."""
-    body: dict[str, object] = {"code": code, "msg": message}
-    if data is not None:
-        body["data"] = data
     return Response(
-        msgspec.json.encode(body),
+        msgspec.json.encode(Envelope(code, message, data)),
         status_code=code,
         media_type="application/json",
-        headers={"cache-control": "no-store"},
+        headers={"cache-control": "no-store", **(headers or {})},
     )

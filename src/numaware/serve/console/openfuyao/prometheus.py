@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.serve.console.api.operations import Call, Operation
-from numaware.serve.console.openfuyao.endpoints import envelope
+from numaware.serve.console.openfuyao.endpoints import TAG, Envelope, envelope
 
 PATH = "/rest/scheduling/api/v1/query"
-# openFuyao's nginx passes on every path that begins with PATH; of those, Prometheus has two.
-_KNOWN = {
-    PATH: ("query", "time", "timeout"),
-    f"{PATH}_range": ("query", "start", "end", "step", "timeout"),
-}
 _SECONDS = 10.0
 _MOST_BYTES = 8 << 20
 _LONGEST = 8192
 _MOST_NAMES = 10_000
 _MOST_DOWN = 20
 
+
+class InstantQuery(msgspec.Struct, frozen=True):
+    """PromQL, asked of one moment."""
+
+    query: str
+    time: str = ""
+    timeout: str = ""
+
+
+class RangeQuery(msgspec.Struct, frozen=True):
+    """PromQL, asked of a span of time."""
+
+    query: str
+    start: str = ""
+    end: str = ""
+    step: str = ""
+    timeout: str = ""
+
+
+# openFuyao's nginx passes on every path that begins with PATH; of those, Prometheus has two.
+_KNOWN: dict[str, type[msgspec.Struct]] = {PATH: InstantQuery, f"{PATH}_range": RangeQuery}
 State = Literal["none", "answers", "unreachable", "late", "failed", "unreadable"]
 
 
@@ -43,6 +57,8 @@ class Measured(msgspec.Struct, frozen=True, rename="camel"):
     exporters: int = 0
     down: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    # From here on remote memory is too much, in percent, as in the alert rules that are shipped.
+    too_remote: int = 20
 
 
 class NoAnswerError(Exception):
@@ -83,15 +99,18 @@ def checked(url: str) -> str:
     return url.rstrip("/")
 
 
-def routes(url: str | None) -> list[BaseRoute]:
-    """The proxy; without a Prometheus it says so."""
+def operations(url: str | None) -> tuple[Operation, ...]:
+    """The proxy, which says so without a Prometheus, and what the page asks before it draws."""
 
-    async def query(request: Request) -> Response:
+    async def measured(_: Call) -> Measured:
+        return await _measured(url) if url is not None else Measured("none")
+
+    async def query(call: Call) -> Response:
         if url is None:
             return envelope(404, "no Prometheus is configured; start the console with --prometheus")
-        path = request.url.path
-        given = request.query_params
-        asked = {name: given[name] for name in _KNOWN[path] if name in given}
+        path = call.request.url.path
+        given = call.request.query_params
+        asked = {name: given[name] for name in _KNOWN[path].__struct_fields__ if name in given}
         if not asked.get("query"):
             return envelope(400, "parameters not found")
         if len(asked["query"]) > _LONGEST:
@@ -103,17 +122,24 @@ def routes(url: str | None) -> list[BaseRoute]:
         headers = {"cache-control": "no-store"}
         return Response(data, status_code=status, media_type="application/json", headers=headers)
 
-    return [Route(path, query, methods=["GET"]) for path in _KNOWN]
-
-
-def operations(url: str | None) -> tuple[Operation, ...]:
-    """What the page asks before it draws."""
-
-    async def measured(_: Call) -> Measured:
-        return await _measured(url) if url is not None else Measured("none")
-
     path = "/api/v1/monitoring/prometheus"
-    return (Operation("GET", path, "Whether a Prometheus measures, and which nodes", measured, Measured),)
+    return (
+        Operation("GET", path, "Whether a Prometheus measures, and which nodes", measured, Measured),
+        *(
+            Operation(
+                "GET",
+                path,
+                "A question to Prometheus; answer and status are its own",
+                query,
+                dict[str, Any],
+                asked,
+                tag=TAG,
+                missing=(502, 504),
+                envelope=Envelope,
+            )
+            for path, asked in _KNOWN.items()
+        ),
+    )
 
 
 async def _measured(url: str) -> Measured:

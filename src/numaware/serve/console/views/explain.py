@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from itertools import islice
+from typing import Any, Literal, TypedDict, cast
 
 import msgspec
 
 from numaware.diagnose.explain.causes import requested_by
+from numaware.diagnose.explain.change import Change
+from numaware.diagnose.explain.change import Kind as ChangeKind
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.texts import Lang
-from numaware.serve.console.views.node import device_ids
-from numaware.twin.account import account, held_by
+from numaware.machine.cpuset import iter_bits, list_form
+from numaware.machine.quantity import Quantity
+from numaware.serve.console.views.node import held_on
+from numaware.twin.account import account, free_cpus, free_devices, held_by
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hints
 from numaware.workload.demand import Demand, demand
-from numaware.workload.pod import Pod
+from numaware.workload.pod import NANO, Pod
 
 State = Literal["preferred", "possible", "impossible"]
 Outcome = Literal["chosen", "agreed", "beaten", "dropped", "empty"]
@@ -57,27 +62,72 @@ class MergeView(msgspec.Struct, frozen=True, rename="camel"):
     admitted: bool
 
 
-class ZoneFit(msgspec.Struct, frozen=True, rename="camel"):
-    """A resource of the pod on one NUMA node: what is free there, and whether that alone would do."""
+class Place(msgspec.Struct, frozen=True, rename="camel"):
+    """What the pod would have of one NUMA node: CPUs, bytes, devices. Of a pod that is not admitted it is what that NUMA
+    node alone could give, and `alone` the amounts of that by resource.
+    """
+
+    numa: int
+    cpus: str
+    memory: int
+    devices: tuple[str, ...]
+    alone: dict[str, int]
+
+
+class Cause(TypedDict):
+    """What stands in the way, told by one resource."""
 
     resource: str
-    numa: int
-    wanted: int
-    free: int
-    fits: bool
+    wants: list[list[int]]
+    blockedBy: list[str]
+    text: str
+
+
+class Remedy(TypedDict):
+    """A change that would have it admitted; `patch` is JSON."""
+
+    kind: ChangeKind
+    text: str
+    patch: Any
+
+
+class Explanation(TypedDict):
+    """One entry of `numaware explain --json`."""
+
+    pod: dict[str, str]
+    node: str
+    admitted: bool
+    admittedWhenEmpty: bool
+    reason: str
+    message: str
+    containers: list[dict[str, Any]]
+    why: list[Cause]
+    changes: list[Remedy]
+    warnings: list[str]
+
+
+class Attempt(msgspec.Struct, frozen=True, rename="camel"):
+    """The question that would be asked with a change made: policies, and amounts of the pod (CPUs in thousandths)."""
+
+    policy: str | None
+    scope: str | None
+    amounts: dict[str, int]
 
 
 class Explained(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer. `explanation` is exactly one entry of `numaware explain --json`."""
+    """The answer. `deciding` is the place of the merge that decided, None where nothing was merged.
+
+    `attempts` has one for every change of the explanation, None for what cannot be asked about.
+    """
 
     node: str
     policy: str
     scope: str
-    explanation: dict[str, Any]
+    explanation: Explanation
     merges: tuple[MergeView, ...]
-    fits: tuple[ZoneFit, ...]
-    # CPUs and devices that the pod would hold, to be drawn as a ghost.
-    devices: dict[str, tuple[str, ...]]
+    deciding: int | None
+    places: tuple[Place, ...]
+    attempts: tuple[Attempt | None, ...]
 
 
 @lru_cache(maxsize=_MOST_ANSWERS)
@@ -86,22 +136,62 @@ def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec", lang: La
     node = node.release(pod.uid) if pod.uid in node.state.pods else node
     explanation = explain(name, node, pod)
     wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
+    merges = explanation.merges
+    refusing = next((place for place, merge in enumerate(merges) if not merge.admitted), len(merges) - 1)
     config = node.kubelet.config
     return Explained(
         node=name,
         policy=config.topology_policy,
         scope=config.topology_scope,
-        explanation=to_builtins(explanation, spec_path, lang),
-        merges=tuple(_merge(node, wanted, merge) for merge in explanation.merges),
-        fits=tuple(_fits(node, wanted)),
-        devices=device_ids(node, held_by(explanation.after.state, pod.uid)) if explanation.admitted else {},
+        explanation=cast("Explanation", to_builtins(explanation, spec_path, lang)),
+        merges=tuple(_merge(node, wanted, merge) for merge in merges),
+        deciding=refusing if merges else None,
+        places=tuple(
+            _placed(explanation.after, pod, position)
+            if explanation.admitted
+            else _alone(node, requested_by(wanted, ""), position)
+            for position in range(len(node.kubelet.layout.ids))
+        ),
+        attempts=tuple(map(_attempt, explanation.changes)),
     )
 
 
-def _fits(node: Node, wanted: Demand) -> Iterator[ZoneFit]:
-    for resource, amount in sorted(requested_by(wanted, "").items()):
-        for part in account(node, resource) if amount else ():
-            yield ZoneFit(resource, part.numa, amount, part.free, part.free >= amount)
+def _attempt(change: Change) -> Attempt | None:
+    policy = change.patch.get("topologyManagerPolicy")
+    scope = change.patch.get("topologyManagerScope")
+    amounts: dict[str, int] = {}
+    for container in change.patch.get("containers", ()):
+        resources = container["resources"]
+        for name, text in (resources.get("limits") or resources["requests"]).items():
+            nano = Quantity.parse(str(text)).nano
+            amounts[name] = -(-nano * 1000 // NANO) if name == "cpu" else -(-nano // NANO)
+    return Attempt(policy, scope, amounts) if policy or scope or amounts else None
+
+
+def _placed(after: Node, pod: Pod, position: int) -> Place:
+    """What an admitted pod has of a NUMA node."""
+    held = held_on(after, position, "", held_by(after.state, pod.uid))
+    return Place(after.kubelet.layout.ids[position], held.cpus, held.size, held.devices, {})
+
+
+def _alone(node: Node, wanted: Mapping[str, int], position: int) -> Place:
+    """What a NUMA node has free of each resource that a refused pod wants, where that is enough."""
+    layout = node.kubelet.layout
+    alone = {
+        resource: amount
+        for resource, amount in sorted(wanted.items())
+        if amount and (parts := account(node, resource)) and parts[position].free >= amount
+    }
+    cpus = islice(iter_bits(free_cpus(node) & layout.node_cpus[position]), alone.get("cpu", 0))
+    devices = [
+        device
+        for resource, inventory in node.kubelet.devices.inventories.items()
+        for device in inventory.names(free_devices(node, resource) & inventory.on_node[position])[
+            : alone.get(resource, 0)
+        ]
+    ]
+    mask = sum(1 << cpu for cpu in cpus)
+    return Place(layout.ids[position], list_form(mask), alone.get("memory", 0), tuple(devices), alone)
 
 
 def _merge(node: Node, demanded: Demand, merge: Merge) -> MergeView:

@@ -9,17 +9,17 @@ import msgspec
 from numaware.machine.cpuset import iter_bits, list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
-from numaware.schedule.room import WHOLE, room
+from numaware.schedule.room import WHOLE, gpu_resource, room
 from numaware.serve.console.views.wall_model import Largest, Refusals, Strip, WallModel, pool_of
 from numaware.serve.console.world import Event, Source
 from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import (
     Holding,
     account,
+    free_cpus,
     free_devices,
     free_memory,
     held_by,
-    holders,
     pod_name,
     shared_cpus,
 )
@@ -43,9 +43,12 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
     cpus: int
     memory: int
     devices: dict[str, int]
+    gpus: int
+    allocatable_cpus: int
     free_cpus: int
     free_memory: int
     free_devices: dict[str, int]
+    free_gpus: int
     numa: tuple[Strip, ...]
     refusals: int
     storm: bool
@@ -55,10 +58,10 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Core(msgspec.Struct, frozen=True, array_like=True):
-    """A core and its threads, as the kernel numbers them, with their package and last-level cache (None: not told)."""
+    """A core and its threads, as the kernel numbers them, with their socket and last-level cache (None: not told)."""
 
     cpus: tuple[int, ...]
-    package: int
+    socket: int
     cache: int | None
 
 
@@ -75,29 +78,38 @@ class NodeDevice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Held(msgspec.Struct, frozen=True, rename="camel"):
-    """Bytes of one NUMA node that a pod holds."""
+    """What a pod holds of one NUMA node: CPUs, bytes, devices."""
 
     pod: str
     size: int
+    cpus: str
+    devices: tuple[str, ...]
 
 
 class NumaView(msgspec.Struct, frozen=True, rename="camel"):
-    """One NUMA node; sizes in bytes. `managed` tells whether the Memory Manager looks after its memory."""
+    """One NUMA node; sizes in bytes. `managed` tells whether the Memory Manager looks after its memory.
+
+    Every CPU is one that `held` names, one of `reservedCpus` or one of `freeCpus`, which a new pod could own.
+    """
 
     id: int
     cores: tuple[Core, ...]
     cpus: str
+    reserved_cpus: str
+    free_cpus: str
     memory: int
     memory_free: int
     memory_reserved: int
     managed: bool
     held: tuple[Held, ...]
+    gpus: int
+    free_devices: tuple[str, ...]
     hugepages: dict[str, tuple[int, int]]
     distances: tuple[int, ...]
 
 
 class PodOnNode(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod of the node. `slot` is its letter (0 is A) as long as it lives there, None for one that owns nothing."""
+    """A pod of the node. `gpus` counts those of its devices that are GPUs. `slot` is its letter (0 is A) as long as it lives there, None for one that owns nothing."""
 
     pod: str
     uid: str
@@ -107,6 +119,7 @@ class PodOnNode(msgspec.Struct, frozen=True, rename="camel"):
     cpu_milli: int
     memory: int
     devices: dict[str, tuple[str, ...]]
+    gpus: int
     numa: tuple[int, ...]
     aligned: bool
     since: int
@@ -130,6 +143,7 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     """All that is known of a node.
 
     `caches` are the bytes of each last-level cache, 0 if nobody told, by the number that cores have.
+    `poolCpus` counts the CPUs that pods share, `linksKnown` tells whether more is known of devices than their NUMA nodes.
     `links` has a row for each of `devices` and says how close it is to each of them, in nvidia-smi's words: X is the device
     itself, the empty word not known. It is empty where there are too many devices for a table.
     """
@@ -142,9 +156,10 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     numa: tuple[NumaView, ...]
     caches: tuple[int, ...]
     shared_cpus: str
-    reserved_cpus: str
+    pool_cpus: int
     devices: tuple[NodeDevice, ...]
     links: tuple[tuple[str, ...], ...]
+    links_known: bool
     pods: tuple[PodOnNode, ...]
     largest: tuple[Largest, ...]
     events: tuple[Event, ...]
@@ -173,8 +188,11 @@ class Letters:
 def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Summary:
     """The node's line in a list; the census has to be fresh."""
     node, load = member.node, member.load
-    source, at = wall_model.world.reported(member.name)
+    source, at = wall_model.reported(member.name)
     names = sorted(node.kubelet.devices.inventories)
+    devices = {name: len(node.kubelet.devices.inventories[name].ids) for name in names}
+    free = {name: free_devices(node, name).bit_count() for name in names}
+    gpu = gpu_resource(node) or ""
     return Summary(
         name=member.name,
         pool=pool_of(member),
@@ -183,16 +201,19 @@ def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Sum
         pods=len(member.pods),
         cpus=node.kubelet.layout.cpu_count,
         memory=sum(numa.memory_bytes for numa in node.kubelet.hardware.numa),
-        devices={name: len(node.kubelet.devices.inventories[name].ids) for name in names},
+        devices=devices,
+        gpus=devices.get(gpu, 0),
+        allocatable_cpus=member.allocatable.get("cpu", 0) // 1000,
         free_cpus=(member.allocatable.get("cpu", 0) - load.used.get("cpu", 0)) // 1000,
         free_memory=member.allocatable.get("memory", 0) - load.used.get("memory", 0),
-        free_devices={name: free_devices(node, name).bit_count() for name in names},
+        free_devices=free,
+        free_gpus=free.get(gpu, 0),
         numa=wall_model.strips(member.name),
         refusals=refusals.by_node[member.name],
         storm=member.name in refusals.storms,
-        stale=wall_model.is_stale(member.name),
+        stale=wall_model.is_stale(at),
         source=source,
-        reported_at=at,
+        reported_at=at or wall_model.world.now,
     )
 
 
@@ -221,9 +242,10 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
         numa=tuple(_numa(node, position) for position in range(len(kubelet.layout.ids))),
         caches=tuple(cache.size for cache in kubelet.hardware.caches),
         shared_cpus=list_form(shared_cpus(node)),
-        reserved_cpus=list_form(kubelet.cpus.reserved) if kubelet.cpus else "",
+        pool_cpus=free_cpus(node).bit_count(),
         devices=devices,
         links=_links(kubelet.hardware, devices),
+        links_known=bool(kubelet.hardware.links),
         pods=tuple(_pod(wall_model, member, pod, slots.get(uid)) for uid, pod in member.pods.items()),
         largest=tuple(largest_on(member)),
         events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),
@@ -251,8 +273,24 @@ def name_of(pod: Pod) -> str:
     return f"{pod.namespace}/{pod.name}" if pod.namespace else pod.uid
 
 
+def held_on(node: Node, position: int, pod: str, holding: Holding) -> Held:
+    """The part of what a pod has that is on one NUMA node."""
+    blocks = [block for block in holding.memory if block.kind == "memory" and block.nodes >> position & 1]
+    inventories = node.kubelet.devices.inventories
+    return Held(
+        pod,
+        sum(block.size // block.nodes.bit_count() for block in blocks),
+        list_form(holding.cpus & node.kubelet.layout.node_cpus[position]),
+        tuple(
+            device
+            for name, mask in holding.devices.items()
+            for device in inventories[name].names(mask & inventories[name].on_node[position])
+        ),
+    )
+
+
 def _numa(node: Node, position: int) -> NumaView:
-    kubelet = node.kubelet
+    kubelet, state = node.kubelet, node.state
     hardware = kubelet.hardware.numa[position]
     caches = kubelet.hardware.caches
     cores: dict[tuple[int, int | None, int], list[int]] = {}
@@ -260,23 +298,30 @@ def _numa(node: Node, position: int) -> NumaView:
         cache = next((index for index, one in enumerate(caches) if one.cpus >> cpu.id & 1), None)
         cores.setdefault((cpu.socket, cache, cpu.core), []).append(cpu.id)
     memory = account(node, "memory")
-    held: dict[str, int] = {}
-    for holder in holders(node, "memory"):
-        if hardware.id in holder.nodes:
-            pod = pod_name(node, holder.uid)
-            held[pod] = held.get(pod, 0) + holder.amount // len(holder.nodes)
+    inside = kubelet.layout.node_cpus[position]
+    owners = dict.fromkeys((*state.memory.blocks, *state.cpu.owned, *state.device.owned))
+    held = [held_on(node, position, pod_name(node, uid), held_by(state, uid)) for uid in owners]
+    inventories, gpu = kubelet.devices.inventories, gpu_resource(node)
     return NumaView(
         id=hardware.id,
         cores=tuple(
-            Core(tuple(sorted(cpus)), package, cache)
-            for (package, cache, _), cpus in sorted(cores.items(), key=lambda item: min(item[1]))
+            Core(tuple(sorted(cpus)), socket, cache)
+            for (socket, cache, _), cpus in sorted(cores.items(), key=lambda item: min(item[1]))
         ),
-        cpus=list_form(kubelet.layout.node_cpus[position]),
+        cpus=list_form(inside),
+        reserved_cpus=list_form(kubelet.cpus.reserved & inside) if kubelet.cpus else "",
+        free_cpus=list_form(free_cpus(node) & inside),
         memory=hardware.memory_bytes,
         memory_free=free_memory(node)[position],
         memory_reserved=memory[position].reserved if memory else 0,
         managed=bool(memory),
-        held=tuple(Held(pod, size) for pod, size in held.items()),
+        held=tuple(one for one in held if one.size or one.cpus or one.devices),
+        gpus=inventories[gpu].on_node[position].bit_count() if gpu else 0,
+        free_devices=tuple(
+            device
+            for name, inventory in inventories.items()
+            for device in inventory.names(free_devices(node, name) & inventory.on_node[position])
+        ),
         hugepages={name: (total, free_memory(node, name)[position]) for name, total in hardware.hugepages},
         distances=hardware.distances,
     )
@@ -332,6 +377,7 @@ def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> P
         cpu_milli=requests.get("cpu", 0),
         memory=requests.get("memory", 0),
         devices=device_ids(node, held),
+        gpus=held.devices.get(gpu_resource(node) or "", 0).bit_count(),
         numa=node.kubelet.layout.node_ids(numa_nodes(member, pod)),
         aligned=wall_model.is_aligned(member, pod),
         since=story.since if story else 0,

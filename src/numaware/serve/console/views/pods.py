@@ -38,6 +38,7 @@ class PodSummary(msgspec.Struct, frozen=True, rename="camel"):
     cpu_milli: int
     memory: int
     devices: dict[str, int]
+    gpus: int
     numa: tuple[int, ...]
     aligned: bool | None
     predicted: bool | None
@@ -133,6 +134,7 @@ def _summary(wall_model: WallModel, pod: Pod, member: Member | None) -> PodSumma
     world = wall_model.world
     requests = dict(pod_requests(pod))
     story, waiting = world.stories.get(pod.uid), world.waiting.get(pod.uid)
+    devices = {name: amount for name, amount in requests.items() if "/" in name}
     mask = numa_nodes(member, pod) if member else 0
     predicted = None if story is None or story.predicted is None else story.predicted == story.observed
     return PodSummary(
@@ -145,7 +147,8 @@ def _summary(wall_model: WallModel, pod: Pod, member: Member | None) -> PodSumma
         qos=qos_class(pod),
         cpu_milli=requests.get("cpu", 0),
         memory=requests.get("memory", 0),
-        devices={name: amount for name, amount in requests.items() if "/" in name},
+        devices=devices,
+        gpus=sum(amount for name, amount in devices.items() if "gpu" in name),
         numa=member.node.kubelet.layout.node_ids(mask) if member else (),
         aligned=wall_model.is_aligned(member, pod) if member and mask else None,
         predicted=predicted,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -53,7 +53,7 @@ class Series(msgspec.Struct, frozen=True, rename="camel"):
     times: tuple[int, ...]
     cluster: tuple[Point | None, ...]
     numa: tuple[NumaSeries, ...]
-    source: str
+    source: Literal["built-in recorder", "history file"]
 
 
 class _Entry(NamedTuple):

@@ -12,9 +12,9 @@ from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.pod_kinds import owns_something
 from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room
-from numaware.serve.console.views.judging import VERDICTS, Judge, Judgement
+from numaware.serve.console.views.judging import VERDICTS, Judge, Judgement, Verdict
 from numaware.serve.console.views.pod_shape import Shape, pod_of
-from numaware.serve.console.world import World
+from numaware.serve.console.world import Kind, Source, World
 from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import account, fewest_nodes_for
 from numaware.twin.kubelet import Kubelet
@@ -28,11 +28,14 @@ STALE_AFTER = 30_000
 _GPU_STEPS = (0, 1, 2, 4, 8)
 _MOST_SHAPES = 32
 _PLACES = {verdict: place for place, verdict in enumerate(VERDICTS)}
+# What a person should look at first: what NUMA alone keeps out, then what it spreads, then what is merely used up.
+WORST_FIRST: tuple[Verdict, ...] = ("refused", "split", "full", "aligned", "never")
+_MOST_RANKED = 9999
 
 
-class Strip(msgspec.Struct, frozen=True, array_like=True):
+class Strip(msgspec.Struct, frozen=True, array_like=True, rename="camel"):
     """One NUMA node of a tile: CPUs in all, of the system, owned by pods, asked for in the shared pool; memory used in
-    thousandths; GPUs in all and in use.
+    thousandths; GPUs in all and in use; CPUs that a new pod could own.
     """
 
     id: int
@@ -43,10 +46,15 @@ class Strip(msgspec.Struct, frozen=True, array_like=True):
     memory: int
     gpus: int
     gpus_used: int
+    free: int
 
 
-class Tile(msgspec.Struct, frozen=True, array_like=True):
-    """One node of the wall, as short as it can be told; `verdict` is a place in the list of verdicts."""
+class Tile(msgspec.Struct, frozen=True, array_like=True, rename="camel"):
+    """One node of the wall, as short as it can be told; `verdict` is a place in the list of verdicts.
+
+    `numa` is where the pod would lie. `reportedAt` is when the node was last heard of, 0 for one whose state is current
+    as long as nothing else is told. Tiles of a lower `rank` come first where the worst does.
+    """
 
     name: str
     pool: str
@@ -57,6 +65,10 @@ class Tile(msgspec.Struct, frozen=True, array_like=True):
     storm: bool
     stale: bool
     strips: tuple[Strip, ...]
+    numa: tuple[int, ...]
+    source: Source
+    reported_at: int
+    rank: int
 
 
 class Largest(msgspec.Struct, frozen=True, rename="camel"):
@@ -82,7 +94,7 @@ class Numbers(msgspec.Struct, frozen=True, rename="camel"):
     """The headline numbers of the cluster, for one shape of pod."""
 
     name: str
-    kind: str
+    kind: Kind
     time: int
     serial: int
     nodes: int
@@ -94,11 +106,14 @@ class Numbers(msgspec.Struct, frozen=True, rename="camel"):
     # Of the last hour, oldest first, `bucketMs` each.
     refusal_buckets: tuple[int, ...]
     bucket_ms: int
-    # The worst of the last bucket of time.
+    # In the last `bucketMs`, and the worst storm of them.
+    lately: int
     storm: Storm | None
     verdicts: dict[str, int]
     stranded: Stranded
     largest: tuple[Largest, ...]
+    # The one of them with as many GPUs as the shape has, else with fewest.
+    largest_alike: Largest | None
     stale: int
     oldest: str
     oldest_age_ms: int
@@ -226,24 +241,32 @@ class WallModel:
     def _tile(self, member: Member, judged: Judgement, refusals: Refusals) -> Tile:
         name = member.name
         row = self._rows[name]
+        source, at = self.reported(name)
+        refused = refusals.by_node.get(name, 0)
+        storm, stale = name in refusals.storms, self.is_stale(at)
         return Tile(
             name,
             row.pool,
             member.facts.topology_policy or "",
             _PLACES[judged.verdict],
             judged.stranded,
-            refusals.by_node.get(name, 0),
-            name in refusals.storms,
-            self.is_stale(name),
+            refused,
+            storm,
+            stale,
             row.strips,
+            judged.numa,
+            source,
+            at,
+            _rank(judged, refused, storm=storm, stale=stale),
         )
 
-    def is_stale(self, name: str) -> bool:
-        return self.age(name) > STALE_AFTER
+    def reported(self, name: str) -> tuple[Source, int]:
+        """How the node is known, and since when it was not heard of any more: 0 for one that is current."""
+        source, at = self.world.reported(name)
+        return source, at if at < self._now() else 0
 
-    def age(self, name: str) -> int:
-        """Milliseconds since the node was heard of."""
-        return max(0, self._now() - self.world.reported(name)[1])
+    def is_stale(self, reported_at: int) -> bool:
+        return 0 < reported_at < self._now() - STALE_AFTER
 
     def _now(self) -> int:
         return self.world.now
@@ -279,9 +302,10 @@ class WallModel:
         refusals = self.refusals()
         rows = self._rows.values()
         pinned, aligned = self.pinned()
-        ages = [(self.age(member.name), member.name) for member in self.cluster]
-        oldest = max(ages, default=(0, ""))
         now = self._now()
+        ages = [(now - (self.reported(member.name)[1] or now), member.name) for member in self.cluster]
+        oldest = max(ages, default=(0, ""))
+        largest = tuple(self._largest())
         return Numbers(
             name=self.world.name,
             kind=self.world.kind,
@@ -295,10 +319,12 @@ class WallModel:
             refusals=refusals.total,
             refusal_buckets=refusals.buckets,
             bucket_ms=BUCKET,
+            lately=refusals.lately,
             storm=refusals.worst,
             verdicts=_tally(judged.values()),
             stranded=_stranded(judged.values(), pod_of(shape)),
-            largest=tuple(self._largest()),
+            largest=largest,
+            largest_alike=next((one for one in largest if one.gpus == shape.gpu), next(iter(largest), None)),
             stale=sum(age > STALE_AFTER for age, _ in ages),
             oldest=oldest[1],
             oldest_age_ms=oldest[0],
@@ -335,12 +361,21 @@ class Refusals:
                     buckets[place] += 1
         self.total = len(refused)
         self.buckets = tuple(buckets)
+        self.lately = sum(event.time >= now - BUCKET for event in refused)
         detector = StormDetector()
         for event in reversed(refused):
             detector.refused(event.owner, event.node, event.reason, event.time)
         storms = detector.storms(now - BUCKET)
         self.storms = {node for storm in storms for node in storm.nodes}
         self.worst = storms[0] if storms else None
+
+
+def _rank(judged: Judgement, refusals: int, *, storm: bool, stale: bool) -> int:
+    """Worst first: by verdict, then storms, refusals, stranded pods and silence."""
+    rank = WORST_FIRST.index(judged.verdict) * 2 + (not storm)
+    for amount in (refusals, judged.stranded):
+        rank = rank * (_MOST_RANKED + 1) + _MOST_RANKED - min(amount, _MOST_RANKED)
+    return rank * 2 + (not stale)
 
 
 def _largest(member: Member, zones: Sequence[NumaRoom]) -> Iterable[Largest]:
@@ -411,6 +446,7 @@ def strips_of(member: Member) -> tuple[Strip, ...]:
                 else memory_used,
                 gpus[position].total if gpus else 0,
                 gpus[position].total - gpus[position].free if gpus else 0,
+                here,
             )
         )
     return tuple(strips)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
+from numaware.diagnose.finding import Message
 from numaware.diagnose.reason import most_frequent_first, nodes_available
-from numaware.diagnose.texts import Lang, say
+from numaware.diagnose.texts import Lang, label, say
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.filters import capacity_reasons
 from numaware.schedule.node_facts import pod_requests
 from numaware.serve.console.views.judging import VERDICTS, Judgement, Reason, Verdict
-from numaware.serve.console.views.wall_model import Strip
+from numaware.serve.console.views.wall_model import WORST_FIRST, Strip
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
@@ -24,7 +26,7 @@ MOST_PER_NODE = 120
 
 
 class NodeAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """One node's answer."""
+    """One node's answer; `why` tells its reasons in words."""
 
     node: str
     verdict: Verdict
@@ -32,6 +34,7 @@ class NodeAnswer(msgspec.Struct, frozen=True, rename="camel"):
     scope: str
     numa: tuple[int, ...]
     reasons: tuple[Reason, ...]
+    why: str
     stranded: int
     strips: tuple[Strip, ...]
 
@@ -47,12 +50,13 @@ class Asked(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WhatIf(msgspec.Struct, frozen=True, rename="camel"):
-    """All answers, and kube-scheduler's own summary of them."""
+    """All answers, and kube-scheduler's own summary of them; `telling` is the node whose answer tells most."""
 
     pod: Asked
     message: str
     verdicts: dict[str, int]
     nodes: tuple[NodeAnswer, ...]
+    telling: str
     serial: int
 
 
@@ -89,6 +93,25 @@ def reasons_of(judgement: Judgement, lang: Lang) -> tuple[Reason, ...]:
         Reason("policy" if reason.is_kubelets else "outside", text=say(reason, lang))
         for reason in judgement.reasons
     )
+
+
+@lru_cache(maxsize=4096)
+def reasons_in_words(reasons: tuple[Reason, ...], lang: Lang) -> str:
+    """All of them in one line."""
+    return label(Message("reasons", {"reasons": [_in_words(one, lang) for one in reasons]}), lang)
+
+
+def _in_words(reason: Reason, lang: Lang) -> str:
+    if reason.text:
+        return reason.text
+    amount = (reason.resource, reason.amount)
+    facts = {"resource": reason.resource, "amount": amount, "numa": list(reason.numa)}
+    return label(Message(reason.code, facts), lang)
+
+
+def telling(answers: Sequence[NodeAnswer]) -> str:
+    """The node to show to whoever has chosen none: the first of those that are worst off."""
+    return min(answers, key=lambda answer: WORST_FIRST.index(answer.verdict)).node if answers else ""
 
 
 def tally(judged: Sequence[Judgement]) -> dict[str, int]:
