@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from numaware.diagnose.reason import Reason
 from numaware.schedule import evaluation
 from numaware.schedule.cluster import Cluster
-from numaware.schedule.engine import GATED, Engine
+from numaware.schedule.engine import Engine
+from numaware.schedule.filters import GATED
 from numaware.schedule.node_facts import Taint
 from numaware.schedule.profile import Profile
 from numaware.schedule.storm import HELD, StormGuard

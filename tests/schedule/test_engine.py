@@ -6,8 +6,9 @@ from msgspec.structs import replace
 from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import say
 from numaware.schedule.cluster import Cluster
-from numaware.schedule.engine import GATED, Decision, Engine
+from numaware.schedule.engine import Decision, Engine
 from numaware.schedule.evaluation import ASTRAY
+from numaware.schedule.filters import GATED
 from numaware.schedule.filters.taints_and_affinity import NOT_SELECTED
 from numaware.schedule.node_facts import Taint
 from numaware.schedule.profile import Profile

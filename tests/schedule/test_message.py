@@ -7,7 +7,8 @@ from numaware.diagnose.finding import Message
 from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import say
 from numaware.schedule.cluster import Cluster
-from numaware.schedule.engine import GATED, Decision, Engine
+from numaware.schedule.engine import Decision, Engine
+from numaware.schedule.filters import GATED
 from numaware.schedule.message import nearest_miss, refusal
 from numaware.schedule.node_facts import Taint
 from numaware.schedule.partial_node import partial_node

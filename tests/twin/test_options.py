@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from numaware.twin.gates import GATES, enabled
@@ -186,14 +187,35 @@ def test_every_gate_has_an_ascending_history_that_ends_before_it_is_gone() -> No
         assert firsts[-1] < gate.gone
 
 
+class _Scenario(msgspec.Struct, rename="camel"):
+    config: dict[str, Any]
+    kubernetes_version: str
+
+
+class _Start(msgspec.Struct):
+    error: str | None = None
+
+
+class _Result(msgspec.Struct):
+    start: _Start
+
+
+class _Record(msgspec.Struct):
+    """What of a recording is about its start; most of it is not."""
+
+    scenario: _Scenario
+    result: _Result
+
+
 def test_the_recorded_start_errors_about_options_are_met() -> None:
     met = 0
+    decoder = msgspec.json.Decoder(_Record)
     for path in sorted(VECTORS.glob("*.jsonl.gz")):
-        with gzip.open(path, "rt") as lines:
+        with gzip.open(path) as lines:
             for line in lines:
-                record = json.loads(line)
-                config, version = record["scenario"]["config"], record["scenario"]["kubernetesVersion"]
-                recorded = record["result"]["start"].get("error") or ""
+                record = decoder.decode(line)
+                config, version = record.scenario.config, record.scenario.kubernetes_version
+                recorded = record.result.start.error or ""
                 cpu = parse_cpu_options(
                     tuple(config.get("cpuManagerPolicyOptions", {}).items()), version, ALPHA
                 )

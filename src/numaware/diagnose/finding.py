@@ -1,6 +1,6 @@
 """What was found in a piece of evidence: one model for every reader, rule, language and renderer.
 
-A `Finding` holds facts, not sentences. Its code (and `variant`, where one code has several stories) picks the texts of
+A `Finding` holds facts, not sentences. Its code (and `variant`, where one code has several texts) picks the texts of
 a language, which are filled from the facts: so a finding reads the same in a terminal, in JSON, in a report and in
 another language. Codes are a contract with other people's scripts: they are added to and never renamed.
 """
@@ -104,7 +104,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """A sentence to be told in the reader's language: its key in the texts, and the facts it needs."""
+    """A sentence to be worded in the reader's language: its key in the texts, and the facts it needs."""
 
     key: str
     facts: dict[str, Any] = {}

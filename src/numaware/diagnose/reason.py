@@ -89,7 +89,7 @@ _UNKNOWN: frozenset[Code] = frozenset(
     {"outcome-unknown", "pods-astray", "node-unknown", "namespaces-unknown"}
 )
 # The kubelet would refuse, for want of room on its NUMA nodes or because its managers do not agree.
-_KUBELET: frozenset[Code] = frozenset(
+_KUBELET_CODES: frozenset[Code] = frozenset(
     {"numa-alignment", "smt-alignment", "numa-memory", "exclusive-cpus", "devices"}
 )
 
@@ -108,7 +108,7 @@ class Reason(msgspec.Struct, frozen=True, order=True, cache_hash=True):
 
     @property
     def is_kubelets(self) -> bool:
-        return self.code in _KUBELET
+        return self.code in _KUBELET_CODES
 
     @property
     def named_facts(self) -> dict[str, Fact]:

@@ -23,7 +23,7 @@ from numaware.workload.demand import is_memory
 from numaware.workload.requirements import is_extended
 
 _POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
-HEALTH = "devices that are not healthy"
+HEALTH = "unhealthyDevices"
 # Whoever holds the devices that were in use when the counts were taken.
 _COUNTED = "counted"
 

@@ -20,10 +20,10 @@ from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.filters import (
     InterPodRules,
-    claims_reason,
-    ports_reason,
+    beside_reason,
     static_reason,
     volcano_reason,
+    waiting_reason,
 )
 from numaware.schedule.learned_mix import LearnedMix
 from numaware.schedule.node_facts import NodeFacts
@@ -45,7 +45,6 @@ from numaware.workload.scheduling import VOLCANO_POLICY, NodeRules
 _MOST_POOLS = 64
 # A point of a preference (0 to 100) against a point of the engine's own score (0 to 1000).
 _PREFERENCE = 3
-GATED = Reason("scheduling-gates")
 UNKNOWN_NAMESPACES = Reason("namespaces-unknown")
 
 
@@ -155,13 +154,9 @@ class Engine:
 
     def _hindrance(self, pod: Pod) -> Reason | None:
         """What keeps the pod off every node, whatever the node is."""
-        scheduling = pod.scheduling
-        if scheduling.gates:
-            return GATED
-        if scheduling.claims or scheduling.resource_claims:
-            return claims_reason(scheduling)
-        known = self.cluster.placed_pods.knows_namespaces or not scheduling.pods.selects_namespaces
-        return None if known else UNKNOWN_NAMESPACES
+        reason = waiting_reason(pod.scheduling)
+        known = self.cluster.placed_pods.knows_namespaces or not pod.scheduling.pods.selects_namespaces
+        return reason if reason or known else UNKNOWN_NAMESPACES
 
     def _one_by_one(self, pod: Pod, rules: InterPodRules | None) -> bool:
         """Whether nodes of one class may still answer differently."""
@@ -173,12 +168,7 @@ class Engine:
 
     def _reason_there(self, member: Member, pod: Pod, rules: InterPodRules | None) -> Reason | None:
         """What depends on the very node and not on its state: ports, other pods, earlier refusals."""
-        reason = None
-        if pod.scheduling.host_ports:
-            taken = [port for other in member.pods.values() for port in other.scheduling.host_ports]
-            reason = ports_reason(pod.scheduling.host_ports, taken)
-        if reason is None and rules is not None:
-            reason = rules.reason(member.name)
+        reason = beside_reason(pod, member.name, member.pods.values(), rules)
         if reason is None and self.guard is not None:
             reason = self.guard.reason(pod, member)
         return reason

@@ -16,7 +16,8 @@ from numaware.diagnose.finding import Message
 from numaware.diagnose.reason import nodes_available
 from numaware.diagnose.texts import Words
 from numaware.schedule.cluster import Member
-from numaware.schedule.engine import GATED, Decision, Engine
+from numaware.schedule.engine import Decision, Engine
+from numaware.schedule.filters import GATED
 from numaware.schedule.partial_node import class_of
 from numaware.twin.account import account, fewest_nodes, resources
 from numaware.twin.node import Merge, Node, Verdict

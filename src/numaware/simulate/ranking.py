@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from numaware.diagnose.reason import Counts, Reason, most_frequent_first
 from numaware.schedule.cluster import Cluster, Member
-from numaware.schedule.engine import GATED, Decision
+from numaware.schedule.engine import Decision
 from numaware.schedule.evaluation import NO_SHARE
 from numaware.schedule.filters import (
     InterPodRules,
+    beside_reason,
     capacity_reasons,
-    claims_reason,
-    ports_reason,
     static_reason,
+    waiting_reason,
 )
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.pod_kinds import Kind, kind_of
@@ -108,7 +108,7 @@ class Ranking:
         """The node this scheduler would bind the pod to at a moment of the lab's clock."""
         for member in self.rule.passed(now):
             self._changed(member)
-        hindrance = GATED if pod.scheduling.gates else claims_reason(pod.scheduling)
+        hindrance = waiting_reason(pod.scheduling)
         if hindrance:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
         number = self._number(pod)
@@ -174,14 +174,7 @@ class Ranking:
                 heapq.heappush(board.heap, entry)
 
     def _in_the_way(self, name: str, pod: Pod, rules: InterPodRules | None) -> Reason | None:
-        member = self.cluster.by_name[name]
-        reason = None
-        if pod.scheduling.host_ports:
-            taken = [port for other in member.pods.values() for port in other.scheduling.host_ports]
-            reason = ports_reason(pod.scheduling.host_ports, taken)
-        if reason is None and rules is not None:
-            reason = rules.reason(member.name)
-        return reason
+        return beside_reason(pod, name, self.cluster.by_name[name].pods.values(), rules)
 
     def _reasons(self, pod: Pod, number: int, rules: InterPodRules | None) -> Counts:
         counts: Counter[Reason] = Counter()

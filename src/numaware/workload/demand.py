@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from numaware.machine.quantity import Quantity
 from numaware.workload.pod import Container, Pod, Qos, Resources, amount, milli, units
 from numaware.workload.qos import peak, qos_class
 
@@ -50,6 +51,11 @@ def exclusive_cpus(container: Container) -> int:
 def is_memory(resource: str) -> bool:
     """Whether the Memory Manager looks after a resource."""
     return resource == "memory" or resource.startswith("hugepages-")
+
+
+def quantity_text(resource: str, nano: int) -> str:
+    """An amount as it would be written in a manifest: memory in binary units, all else in decimal ones."""
+    return str(Quantity(nano, "binary" if is_memory(resource) else "decimal"))
 
 
 @lru_cache(maxsize=8192)

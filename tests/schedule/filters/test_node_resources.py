@@ -6,7 +6,7 @@ import pytest
 
 from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import say
-from numaware.schedule.filters import capacity_reasons, ports_reason
+from numaware.schedule.filters.node_resources import capacity_reasons, ports_reason
 from numaware.workload.demand import Amounts
 from numaware.workload.scheduling import EVERY_ADDRESS, HostPort
 

@@ -1,4 +1,4 @@
-"""Refusals as everybody but the kubelet's log tells them: events, pod statuses, tables of kubectl."""
+"""One refused pod as events, pod statuses and tables of kubectl show it; `kube_objects` and `kubectl_text` make them."""
 
 from __future__ import annotations
 

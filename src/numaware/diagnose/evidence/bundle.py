@@ -1,4 +1,4 @@
-"""All evidence that was handed in, read but not yet judged."""
+"""What `intake` has read of all files, by kind; `rules/diagnosis` judges it as a whole."""
 
 from __future__ import annotations
 

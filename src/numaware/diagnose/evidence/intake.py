@@ -1,7 +1,8 @@
-"""What each file is, found from its content alone, and its content added to the bundle.
+"""Files of any kind come in; what each is, is found from its content, and what it says goes into the bundle.
 
-Nothing here refuses a file: what is not recognised is `unknown`, and what looks like something but cannot be read is
-taken as text, in which the lines that are known still count.
+`numaware diagnose` and the console hand every file to `take`, which tries the readers of this folder and the rules on
+single files. No file is refused: what is not recognised is `unknown`, and what looks like something but cannot be read
+is searched as text, in which the lines that are known still count.
 """
 
 from __future__ import annotations

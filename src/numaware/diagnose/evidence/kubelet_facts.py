@@ -1,4 +1,4 @@
-"""What is known about a kubelet, from whichever file says it."""
+"""What is known about one kubelet, from its log, its settings, its machine and its topology object; the rules ask it."""
 
 from __future__ import annotations
 

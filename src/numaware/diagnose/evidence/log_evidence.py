@@ -1,4 +1,4 @@
-"""Lines of a log as evidence: which part of the line matters, and what to say beneath it."""
+"""Lines of a log as evidence of a finding: the line, which part of it to mark, and what to say beneath it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def line(seen: Seen, mark: str = "", label: Message | None = None) -> Evidence:
 
 
 def of_admission(admission: Admission) -> list[Evidence]:
-    """The lines that tell the story of an admission: hints by resource, the merge, the CPUs, the verdict."""
+    """The lines that explain an admission: hints by resource, the merge, the CPUs, the verdict."""
     shown_hints: set[str] = set()
     hint_lines: list[Evidence] = []
     last: dict[str, Evidence] = {}

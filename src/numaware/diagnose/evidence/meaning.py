@@ -1,4 +1,4 @@
-"""What a sentence of the kubelet means, and how tables of such sentences are written and searched."""
+"""What a sentence of the kubelet means (a code and facts), and how tables of such sentences are written and searched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last words of kubelets that do not start, of all releases, and what each of them means."""
+"""With what words kubelets of all releases refuse to start, and what each of them means: a code and its facts."""
 
 from __future__ import annotations
 

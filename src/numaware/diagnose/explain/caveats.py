@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from numaware.diagnose.finding import Message
-from numaware.machine.quantity import Family, Quantity
+from numaware.machine.quantity import Quantity
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.cost import combinations, kubelet_seconds
-from numaware.workload.demand import exclusive_cpus, is_memory
+from numaware.workload.demand import exclusive_cpus, quantity_text
 from numaware.workload.pod import Container, Pod, amount, units
 from numaware.workload.qos import peak, qos_class
 from numaware.workload.requirements import is_extended
@@ -100,8 +100,7 @@ def _differs(container: Container, resource: str) -> Message | None:
     if not limit:
         return Message("gap-no-limit", {"resource": resource})
     if request != limit:
-        family: Family = "binary" if is_memory(resource) else "decimal"
-        amounts = {"request": str(Quantity(request, family)), "limit": str(Quantity(limit, family))}
+        amounts = {"request": quantity_text(resource, request), "limit": quantity_text(resource, limit)}
         return Message("gap-differs", {"resource": resource, **amounts})
     return None
 

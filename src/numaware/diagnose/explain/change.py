@@ -1,4 +1,4 @@
-"""One proven change, and the proof: the twin, asked again."""
+"""A change that would admit a pod, and the question to the twin by which each one is proven."""
 
 from __future__ import annotations
 

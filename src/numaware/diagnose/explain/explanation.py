@@ -1,4 +1,7 @@
-"""One pod on one node, explained: the verdict, where everything would go, why not, and what would help."""
+"""One pod on one node: the twin's verdict, where everything would go, why not, and what would help.
+
+`explain` is what `numaware explain`, the console, `lint --against` and `diagnose` ask; `to_builtins` is its JSON.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from numaware.diagnose.explain.change import Change, admits, tries
 from numaware.diagnose.finding import Message
 from numaware.machine.quantity import Quantity
 from numaware.twin.node import Node, Verdict
-from numaware.workload.demand import ContainerDemand, demand, is_memory
+from numaware.workload.demand import ContainerDemand, demand, is_memory, quantity_text
 from numaware.workload.pod import NANO, Container, Pod, Resources, amount
 
 _MEBI = 1 << 20
@@ -148,7 +148,7 @@ def _change(pod: Pod, counts: dict[_Knob, int]) -> Change:
         for knob in knobs:
             resource, count = knob.resource, counts[knob]
             amounts.append(((resource, count), (resource, knob.asked)))
-            written = str(Quantity.of(count, "binary" if is_memory(resource) else "decimal"))
+            written = quantity_text(resource, count * NANO)
             for part, resources in (("requests", container.requests), ("limits", container.limits)):
                 if amount(resources, resource):
                     parts.setdefault(part, {})[resource] = written

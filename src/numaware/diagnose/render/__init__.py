@@ -1,1 +1,1 @@
-"""One finding, many pages: a terminal, JSON, a report, an annotation."""
+"""Findings, checks and recommendations in words, as a page for a terminal, JSON, HTML, SARIF or annotations."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from numaware.diagnose.doctor.check import STATUSES, Check, Status
 from numaware.diagnose.finding import Message, is_trouble
 from numaware.diagnose.finding import worst_first as by_severity
-from numaware.diagnose.render.json import to_builtins
+from numaware.diagnose.render.json import document_bytes, to_builtins
 from numaware.diagnose.texts import Lang, finding_text, label
 from numaware.machine.drawing.lines import Line, Span, width, wrap
 from numaware.machine.words import printable
@@ -85,4 +83,4 @@ def document(name: str, checks: Sequence[Check], lang: Lang = "en") -> dict[str,
 
 
 def as_json(name: str, checks: Sequence[Check], lang: Lang = "en") -> bytes:
-    return msgspec.json.format(msgspec.json.encode(document(name, checks, lang)), indent=2) + b"\n"
+    return document_bytes(document(name, checks, lang))

@@ -34,4 +34,9 @@ def render(findings: Sequence[Finding], files: Iterable[tuple[str, str]], lang: 
         "files": [{"file": file, "kind": kind} for file, kind in files],
         "summary": label("trouble" if is_trouble(findings) else "no-trouble", lang),
     }
+    return document_bytes(document)
+
+
+def document_bytes(document: Any) -> bytes:
+    """A document of any renderer, as it is written to a file or a terminal."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import Any
 
-import msgspec
-
 from numaware.diagnose.finding import Message
 from numaware.diagnose.recommend.configuration import Recommendation
+from numaware.diagnose.render.json import document_bytes
 from numaware.diagnose.texts import Lang, label
 from numaware.machine.cpuset import CpuSet
-from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.twin.hardware import layout
-from numaware.workload.demand import is_memory
+from numaware.workload.demand import quantity_text
 
 _WIDTH = 100
 # Chinese letters are two columns wide, and have no blanks to break at.
@@ -87,14 +85,11 @@ def proof(recommended: Recommendation, lang: Lang) -> str:
 
 
 def as_json(recommended: Recommendation, machine: str, lang: Lang = "en") -> bytes:
-    return msgspec.json.format(msgspec.json.encode(to_builtins(recommended, machine, lang)), indent=2) + b"\n"
+    return document_bytes(to_builtins(recommended, machine, lang))
 
 
 def _asked(recommended: Recommendation) -> dict[str, str]:
-    return {
-        name: str(Quantity(nano, "binary" if is_memory(name) else "decimal"))
-        for name, nano in recommended.pod.containers[0].limits
-    }
+    return {name: quantity_text(name, nano) for name, nano in recommended.pod.containers[0].limits}
 
 
 def _where(recommended: Recommendation) -> list[int]:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
 from numaware import __version__
 from numaware.diagnose.finding import CODES, Evidence, Finding, Severity
+from numaware.diagnose.render.json import document_bytes
 from numaware.diagnose.texts import FindingText, Lang, finding_text, label, worded
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -38,7 +37,7 @@ def render(findings: Sequence[Finding], lang: Lang = "en") -> bytes:
         "results": [_result(finding, codes.index(finding.code), lang) for finding in findings],
     }
     document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    return document_bytes(document)
 
 
 def _result(finding: Finding, index: int, lang: Lang) -> dict[str, Any]:

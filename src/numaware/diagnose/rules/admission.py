@@ -1,4 +1,7 @@
-"""Findings about single admissions: why the hints did not go together, or what became of a pod that was let in."""
+"""Findings about the admissions in a log: why hints did not go together, or what became of a pod that was let in.
+
+`diagnosis` asks for each case, which is all admissions that went alike.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""All evidence as one story: what happened, told once, with every file that says something about it."""
+"""From a bundle to findings: one for each thing that happened, with every file that says something about it.
+
+The last step of `numaware diagnose`. Cases of logs, refusals of events and tables, loops, and state files against
+settings become findings; what the twin and the state files add is joined to them, and equal ones are counted.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod holds by the state files, beside what a log says about it."""
+"""What an admitted pod holds by the state files, joined to the finding that `diagnosis` made from a log."""
 
 from __future__ import annotations
 

@@ -176,14 +176,14 @@ def _unequal(check: ConfigCheck, kind: str, reserved: Quantity, wanted: Quantity
         "memory-manager-reserved-memory-mismatch",
         facts,
         "reservedMemory" if config.reserved_memory else "memoryManagerPolicy",
-        variant=_story(kind, reserved, wanted),
+        variant=_variant(kind, reserved, wanted),
         severity="warning" if doubtful else None,
         confidence="possible" if doubtful else "certain",
     )
 
 
-def _story(kind: str, reserved: Quantity, wanted: Quantity) -> str:
-    """Sums that differ are one story; nothing on one side, or on both, are others."""
+def _variant(kind: str, reserved: Quantity, wanted: Quantity) -> str:
+    """Which text fits: sums that differ, or nothing on one side, or on both."""
     if wanted.nano:
         return ""
     if kind != "memory":

@@ -1,4 +1,4 @@
-"""Findings about a kubelet as a whole: that it does not start, lost a device plugin, or runs as it should."""
+"""Findings about a kubelet as a whole, from its log: that it does not start, lost a device plugin, or runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Manifests and kubelet configurations before they are applied: all that is wrong with a file.
 
-One analysis for every command that is handed such a file. A file may hold several documents, and both kinds.
+`numaware lint`, `diagnose`, the doctor and the console hand their files to `lint`. A file may hold several documents, of
+both kinds; each goes to the rules of its kind.
 """
 
 from __future__ import annotations

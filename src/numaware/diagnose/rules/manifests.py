@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from numaware.diagnose.evidence.source_text import SourceText
 from numaware.diagnose.finding import Evidence, Finding, Message, Severity, Subject, finding
-from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
-from numaware.workload.demand import is_memory
+from numaware.workload.demand import is_memory, quantity_text
 from numaware.workload.manifest import Workload
 from numaware.workload.pod import NANO, Container, Pod, amount, milli, units
 from numaware.workload.problem import Problem
@@ -121,24 +121,34 @@ def _not_guaranteed(workload: Workload, source: SourceText, qos: str) -> Finding
 
 def _gaps(workload: Workload) -> Iterator[tuple[str, Message, int, str]]:
     """What keeps each container from counting as Guaranteed: (container, what, line, resource)."""
-    spec = workload.spec_path
+    for path, container in _containers(workload):
+        around = workload.line_of(f"{path}.resources") or workload.line_of(path)
+        for resource in ("cpu", "memory"):
+            limit, request = amount(container.limits, resource), amount(container.requests, resource)
+            if not limit:
+                yield container.name, Message("gap-no-limit", {"resource": resource}), around, ""
+            elif request != limit:
+                line = workload.line_of(f"{path}.resources.requests[{resource}]") or around
+                amounts = {
+                    "request": quantity_text(resource, request),
+                    "limit": quantity_text(resource, limit),
+                }
+                what = Message("gap-below", {"resource": resource, **amounts})
+                yield container.name, what, line, resource
+
+
+def _containers(workload: Workload) -> Iterator[tuple[str, Container]]:
+    """Every container with the path of its field."""
     pod = workload.pod
     for field, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
         for index, container in enumerate(containers):
-            path = f"{spec}.{field}[{index}]"
-            around = workload.line_of(f"{path}.resources") or workload.line_of(path)
-            for resource in ("cpu", "memory"):
-                limit, request = amount(container.limits, resource), amount(container.requests, resource)
-                if not limit:
-                    yield container.name, Message("gap-no-limit", {"resource": resource}), around, ""
-                elif request != limit:
-                    line = workload.line_of(f"{path}.resources.requests[{resource}]") or around
-                    amounts = {
-                        "request": _quantity_text(resource, request),
-                        "limit": _quantity_text(resource, limit),
-                    }
-                    what = Message("gap-below", {"resource": resource, **amounts})
-                    yield container.name, what, line, resource
+            yield f"{workload.spec_path}.{field}[{index}]", container
+
+
+def _request_line(workload: Workload, path: str, resource: str) -> int:
+    """Where a container asks for a resource: in its requests or its limits, else where its resources begin."""
+    places = (f"{path}.requests[{resource}]", f"{path}.limits[{resource}]", path)
+    return next(filter(None, map(workload.line_of, places)), 0)
 
 
 def _wants_its_own(pod: Pod) -> bool:
@@ -162,7 +172,7 @@ def _guaranteed_yaml(pod: Pod) -> str:
     container = next((one for one in pod.in_order if not _is_guaranteed(one)), pod.containers[0])
     cpu = max(amount(container.requests, "cpu"), amount(container.limits, "cpu"))
     memory = max(amount(container.requests, "memory"), amount(container.limits, "memory"))
-    lines = [f'cpu: "{units(cpu) or 1}"', f"memory: {_quantity_text('memory', memory) if memory else '1Gi'}"]
+    lines = [f'cpu: "{units(cpu) or 1}"', f"memory: {quantity_text('memory', memory) if memory else '1Gi'}"]
     both = "\n".join(
         f"    {field}:\n" + "\n".join(f"      {line}" for line in lines) for field in ("requests", "limits")
     )
@@ -178,29 +188,20 @@ def _is_guaranteed(container: Container) -> bool:
 
 def _fractional(workload: Workload, source: SourceText) -> Iterator[Finding]:
     """In a Guaranteed pod, the containers that run on the shared CPUs all the same."""
-    pod = workload.pod
-    count = 0
-    for field, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
-        for index, container in enumerate(containers):
-            cpu = milli(amount(container.requests, "cpu"))
-            if cpu % 1000 == 0 or count == _MOST:
-                continue
-            count += 1
-            path = f"{workload.spec_path}.{field}[{index}].resources"
-            line = workload.line_of(f"{path}.requests[cpu]") or workload.line_of(f"{path}.limits[cpu]")
-            facts = {
-                "container": container.name,
-                "cpu": _quantity_text("cpu", amount(container.requests, "cpu")),
-                "whole": -(-cpu // 1000),
-                "milliCpu": cpu,
-            }
-            label = Message("not-whole", {"whole": -(-cpu // 1000)})
-            yield finding(
-                "fractional-cpu-not-pinned",
-                subject_of(workload),
-                facts,
-                [source.at(line or workload.line_of(path), key="cpu", label=label)],
-            )
+    fractions = (pair for pair in _containers(workload) if milli(amount(pair[1].requests, "cpu")) % 1000)
+    for path, container in islice(fractions, _MOST):
+        nano = amount(container.requests, "cpu")
+        whole = units(nano)
+        facts = {
+            "container": container.name,
+            "cpu": quantity_text("cpu", nano),
+            "whole": whole,
+            "milliCpu": milli(nano),
+        }
+        place = _request_line(workload, f"{path}.resources", "cpu")
+        label = Message("not-whole", {"whole": whole})
+        evidence = [source.at(place, key="cpu", label=label)]
+        yield finding("fractional-cpu-not-pinned", subject_of(workload), facts, evidence)
 
 
 # Init containers
@@ -219,24 +220,17 @@ def _larger_init(workload: Workload, source: SourceText) -> Iterator[Finding]:
             if nano <= later:
                 continue
             path = f"{workload.spec_path}.initContainers[{index}].resources"
-            line = workload.line_of(f"{path}.requests[{resource}]") or workload.line_of(
-                f"{path}.limits[{resource}]"
-            )
+            place = _request_line(workload, path, resource)
             facts = {
                 "init": init.name,
                 "resource": resource,
-                "initAmount": _quantity_text(resource, nano),
-                "appAmount": _quantity_text(resource, later),
+                "initAmount": quantity_text(resource, nano),
+                "appAmount": quantity_text(resource, later),
             }
             yield finding(
                 "init-larger-than-app",
                 subject_of(workload),
                 facts,
-                [source.at(line or workload.line_of(path), key=resource)],
+                [source.at(place, key=resource)],
                 variant="" if pinned else "shared",
             )
-
-
-def _quantity_text(resource: str, nano: int) -> str:
-    """An amount as it would be written in a manifest."""
-    return str(Quantity(nano, "binary" if is_memory(resource) else "decimal"))

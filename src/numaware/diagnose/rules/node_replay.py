@@ -12,7 +12,6 @@ from numaware.diagnose.evidence.topology_report import with_report
 from numaware.diagnose.explain.explanation import Explanation, explain
 from numaware.diagnose.finding import Evidence, Finding
 from numaware.errors import InputError
-from numaware.machine.quantity import Quantity
 from numaware.machine.topology import Machine
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.files import load_state
@@ -21,7 +20,7 @@ from numaware.twin.kubelet import start
 from numaware.twin.node import Node
 from numaware.twin.settings import Settings, configuration
 from numaware.twin.state.device import DeviceCheckpoint
-from numaware.workload.demand import is_memory
+from numaware.workload.demand import quantity_text
 from numaware.workload.manifest import Workload
 from numaware.workload.pod import Pod
 
@@ -67,10 +66,7 @@ def _workload(bundle: Bundle, refusal: Finding) -> Piece[Workload] | None:
 
 def _requests(pod: Pod) -> dict[str, dict[str, str]]:
     return {
-        container.name: {
-            name: str(Quantity(nano, "binary" if is_memory(name) else "decimal"))
-            for name, nano in container.requests
-        }
+        container.name: {name: quantity_text(name, nano) for name, nano in container.requests}
         for container in pod.in_order
     }
 

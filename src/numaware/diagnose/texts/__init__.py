@@ -1,4 +1,4 @@
-"""The words of findings, in the languages people read."""
+"""Findings, messages and reasons in the languages people read: the only place where facts become sentences."""
 
 from __future__ import annotations
 

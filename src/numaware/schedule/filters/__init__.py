@@ -1,22 +1,23 @@
 """What any scheduler must honour, as pure questions: may this pod go to this node, and if not, why.
 
 Every answer is None or a `Reason`. The order in which kube-scheduler asks, and of whose refusals it reports the first:
-`static_reason`, `ports_reason`, `capacity_reasons` (all of them), then what `PlacedPods` has to say.
+`static_reason`, ports (`beside_reason`), `capacity_reasons` (all of them), then other pods.
 """
 
-from numaware.schedule.filters.claims import claims_reason
-from numaware.schedule.filters.inter_pod import InterPodRules
-from numaware.schedule.filters.node_resources import capacity_reasons, ports_reason
+from numaware.schedule.filters.gates_and_claims import GATED, waiting_reason
+from numaware.schedule.filters.inter_pod import InterPodRules, beside_reason
+from numaware.schedule.filters.node_resources import capacity_reasons
 from numaware.schedule.filters.placed_pods import PlacedPods
 from numaware.schedule.filters.taints_and_affinity import static_reason
 from numaware.schedule.filters.volcano import volcano_reason
 
 __all__ = [
+    "GATED",
     "InterPodRules",
     "PlacedPods",
+    "beside_reason",
     "capacity_reasons",
-    "claims_reason",
-    "ports_reason",
     "static_reason",
     "volcano_reason",
+    "waiting_reason",
 ]

@@ -6,12 +6,14 @@ score of the latter before it is scaled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from numaware.diagnose.reason import Reason
 from numaware.schedule.filters.domain_counts import Sums
+from numaware.schedule.filters.node_resources import ports_reason
+from numaware.workload.pod import Pod
 
 UNEVEN = Reason("topology-spread")
 NO_DOMAIN = Reason("topology-spread-label")
@@ -59,6 +61,16 @@ class InterPodRules(msgspec.Struct, frozen=True):
         """How much the pod would like it there, and those who are there would like it: for comparing nodes."""
         labels = self.labels[node]
         return sum(weight * sums.get(labels[key], 0) for key, weight, sums in self.wishes if key in labels)
+
+
+def beside_reason(pod: Pod, node: str, there: Iterable[Pod], rules: InterPodRules | None) -> Reason | None:
+    """Why the pod may not go to the node because of pods: a port that one `there` has, or rules about others."""
+    wanted = pod.scheduling.host_ports
+    if wanted:
+        reason = ports_reason(wanted, [port for other in there for port in other.scheduling.host_ports])
+        if reason is not None:
+            return reason
+    return None if rules is None else rules.reason(node)
 
 
 def _any(terms: tuple[tuple[str, Sums], ...], labels: Mapping[str, str]) -> bool:

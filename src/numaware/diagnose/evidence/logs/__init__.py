@@ -1,4 +1,4 @@
-"""What a kubelet wrote down: from bytes to lines, from lines to records, from records to what happened."""
+"""A kubelet's log: `scan` cuts out lines, `record` unwraps them, `messages` understands them, `journal` joins them."""
 
 from __future__ import annotations
 

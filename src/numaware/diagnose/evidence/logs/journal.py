@@ -77,7 +77,7 @@ class Admission:
         self.pod = PodName(mine.namespace or pod.namespace, mine.name or pod.name, mine.uid or pod.uid)
 
     def signature(self) -> tuple[object, ...]:
-        """Equal signatures tell the same story."""
+        """What an admission came to, and by which hints; equal ones are counted as one case."""
         parts = tuple(
             (
                 part.container,

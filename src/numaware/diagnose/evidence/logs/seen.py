@@ -1,4 +1,7 @@
-"""One thing that a line says happened, in one shape for kubelets of all releases."""
+"""What one line of a log says happened, in one shape for kubelets of all releases.
+
+`bracketed` and `structured` make these of records, and `journal` puts them together to admissions.
+"""
 
 from __future__ import annotations
 

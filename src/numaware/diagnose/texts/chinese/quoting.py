@@ -11,12 +11,12 @@ _SENTENCES = Sentences(SENTENCES)
 
 def retold(text: str) -> str:
     """The sentence; `source: sentence` keeps its source."""
-    found = _SENTENCES.told(text, retold)
-    if found:
-        return found
+    known = _SENTENCES.told(text, retold)
+    if known:
+        return known
     source, colon, rest = text.partition(": ")
-    told = retold(rest) if colon else rest
-    return f"{source}：{told}" if told != rest else text
+    chinese = retold(rest) if colon else rest
+    return f"{source}：{chinese}" if chinese != rest else text
 
 
 SPECS: Specs = {"retold": retold}

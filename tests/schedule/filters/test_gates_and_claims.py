@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from numaware.diagnose.texts import say
-from numaware.schedule.filters import claims_reason
+from numaware.schedule.filters import waiting_reason
 from numaware.workload.scheduling import Scheduling
 
 
 def test_a_pod_without_claims_can_be_judged() -> None:
-    assert claims_reason(Scheduling()) is None
+    assert waiting_reason(Scheduling()) is None
 
 
 def told(scheduling: Scheduling) -> str:
-    reason = claims_reason(scheduling)
+    reason = waiting_reason(scheduling)
     assert reason is not None
     return say(reason)
 

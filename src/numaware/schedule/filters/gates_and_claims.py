@@ -1,4 +1,4 @@
-"""What cannot be answered from pods and nodes alone: it is said to be so, never guessed."""
+"""What keeps a pod off every node: gates, and claims that nobody here can judge. It is said to be so, never guessed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from numaware.diagnose.reason import Code, Reason
 from numaware.machine.words import printable
 from numaware.workload.scheduling import Scheduling
 
+GATED = Reason("scheduling-gates")
 _SHOWN = 3
 
 
-def claims_reason(scheduling: Scheduling) -> Reason | None:
-    """The claims that decide about the node as well and that nobody here can judge; None if there are none."""
+def waiting_reason(scheduling: Scheduling) -> Reason | None:
+    """What the pod waits for: its gates, or claims that decide about the node as well; None if for nothing."""
+    if scheduling.gates:
+        return GATED
     if not (scheduling.claims or scheduling.resource_claims):
         return None
     claims = (
