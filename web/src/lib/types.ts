@@ -377,7 +377,7 @@ export interface PodSummary {
   message: string;
 }
 
-/** All that is known of a pod. `remoteMemory` is in thousandths, None where nobody measures it. */
+/** All that is known of a pod. */
 export interface PodView {
   summary: PodSummary;
   scheduler: string;
@@ -387,8 +387,6 @@ export interface PodView {
   predicted: ZoneView[] | null;
   observed: ZoneView[] | null;
   fewestNuma: number | null;
-  remoteMemory: number | null;
-  peers: string[];
   events: Event[];
 }
 
@@ -636,12 +634,13 @@ export interface Strip {
 export type PackedStrip = [id: number, cpus: number, reserved: number, exclusive: number, shared: number, memory: number, gpus: number, gpusUsed: number, free: number];
 export const unpackedStrip = ([id, cpus, reserved, exclusive, shared, memory, gpus, gpusUsed, free]: PackedStrip): Strip => ({ id, cpus, reserved, exclusive, shared, memory, gpus, gpusUsed, free });
 
-/** What a finding is about; only what is known. */
+/** What a finding is about: a Pod, a Node, a Kubelet, a KubeletConfiguration, a File; empty where not known. */
 export interface Subject {
-  kind?: string;
-  name?: string;
-  namespace?: string;
-  node?: string;
+  kind: string;
+  namespace: string;
+  name: string;
+  uid: string;
+  node: string;
 }
 
 /** A node in a list. */

@@ -11,7 +11,7 @@ import msgspec
 
 from numaware.diagnose.evidence.bundle import Bundle
 from numaware.diagnose.evidence.intake import take
-from numaware.diagnose.finding import Confidence, Severity
+from numaware.diagnose.finding import Confidence, Severity, Subject
 from numaware.diagnose.render.json import to_builtins
 from numaware.diagnose.rules.diagnosis import findings
 from numaware.diagnose.texts import Lang, label
@@ -21,15 +21,6 @@ from numaware.machine.words import printable
 _MOST_FILES = 2000
 # Of all files together, unpacked.
 _MOST_BYTES = 512 << 20
-
-
-class Subject(TypedDict, total=False):
-    """What a finding is about; only what is known."""
-
-    kind: str
-    namespace: str
-    name: str
-    node: str
 
 
 class Quote(TypedDict):

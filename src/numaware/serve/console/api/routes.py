@@ -50,7 +50,7 @@ from numaware.serve.console.views.pod_shape import Rules, Shape, pod_of, workloa
 from numaware.serve.console.views.pods import PodView
 from numaware.serve.console.views.recorder import Recorder, Series
 from numaware.serve.console.views.snapshot_view import SnapshotView
-from numaware.serve.console.views.wall_model import Numbers, pool_of
+from numaware.serve.console.views.wall_model import Numbers, pool_of, tally
 from numaware.serve.console.views.whatif import (
     NodeAnswer,
     WhatIf,
@@ -59,7 +59,6 @@ from numaware.serve.console.views.whatif import (
     reasons_in_words,
     reasons_of,
     rooms,
-    tally,
     telling,
     told,
 )

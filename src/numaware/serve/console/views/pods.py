@@ -64,7 +64,7 @@ class ContainerView(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodView(msgspec.Struct, frozen=True, rename="camel"):
-    """All that is known of a pod. `remoteMemory` is in thousandths, None where nobody measures it."""
+    """All that is known of a pod."""
 
     summary: PodSummary
     scheduler: str
@@ -74,8 +74,6 @@ class PodView(msgspec.Struct, frozen=True, rename="camel"):
     predicted: tuple[ZoneView, ...] | None
     observed: tuple[ZoneView, ...] | None
     fewest_numa: int | None
-    remote_memory: int | None
-    peers: tuple[str, ...]
     events: tuple[Event, ...]
 
 
@@ -124,8 +122,6 @@ def view_of(wall_model: WallModel, pod: Pod, member: Member | None) -> PodView:
         predicted=_zones(story.predicted) if story and story.predicted else None,
         observed=_zones(story.observed) if story and story.observed else None,
         fewest_numa=fewest_nodes_for(member.node, pod) if member and numa_nodes(member, pod) else None,
-        remote_memory=None,
-        peers=(),
         events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),
     )
 

@@ -327,7 +327,7 @@ class WallModel:
             bucket_ms=BUCKET,
             lately=refusals.lately,
             storm=refusals.worst,
-            verdicts=_tally(judged.values()),
+            verdicts=tally(judged.values()),
             stranded=_stranded(judged.values(), pod_of(shape)),
             largest=largest,
             largest_alike=next((one for one in largest if one.gpus == shape.gpu), next(iter(largest), None)),
@@ -351,7 +351,6 @@ class Refusals:
 
     def __init__(self, world: World, now: int) -> None:
         self.by_node: Counter[str] = Counter()
-        self.reasons: dict[str, str] = {}
         buckets = [0] * (HOUR // BUCKET)
         first = now // BUCKET - len(buckets) + 1
         refused = []
@@ -361,7 +360,6 @@ class Refusals:
             if event.kind == "refused":
                 refused.append(event)
                 self.by_node[event.node] += 1
-                self.reasons.setdefault(event.node, event.reason)
                 place = event.time // BUCKET - first
                 if 0 <= place < len(buckets):
                     buckets[place] += 1
@@ -400,7 +398,8 @@ def pool_of(member: Member) -> str:
     return labels.get("pool") or member.name.rstrip("0123456789").rstrip("-") or member.name
 
 
-def _tally(judged: Iterable[Judgement]) -> dict[str, int]:
+def tally(judged: Iterable[Judgement]) -> dict[str, int]:
+    """How many nodes give each verdict."""
     counts = Counter(found.verdict for found in judged)
     return {verdict: counts[verdict] for verdict in VERDICTS}
 

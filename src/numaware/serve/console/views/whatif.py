@@ -14,7 +14,7 @@ from numaware.diagnose.texts import Lang, label, say
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.filters import capacity_reasons
 from numaware.schedule.node_facts import pod_requests
-from numaware.serve.console.views.judging import VERDICTS, Judgement, Reason, Verdict
+from numaware.serve.console.views.judging import Judgement, Reason, Verdict
 from numaware.serve.console.views.wall_model import WORST_FIRST, Strip
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
@@ -112,11 +112,6 @@ def _in_words(reason: Reason, lang: Lang) -> str:
 def telling(answers: Sequence[NodeAnswer]) -> str:
     """The node to show to whoever has chosen none: the first of those that are worst off."""
     return min(answers, key=lambda answer: WORST_FIRST.index(answer.verdict)).node if answers else ""
-
-
-def tally(judged: Sequence[Judgement]) -> dict[str, int]:
-    counts = Counter(found.verdict for found in judged)
-    return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
 class Room(msgspec.Struct, frozen=True):
