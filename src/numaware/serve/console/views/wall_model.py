@@ -30,7 +30,9 @@ _MOST_SHAPES = 32
 _PLACES = {verdict: place for place, verdict in enumerate(VERDICTS)}
 # What a person should look at first: what NUMA alone keeps out, then what it spreads, then what is merely used up.
 WORST_FIRST: tuple[Verdict, ...] = ("refused", "split", "full", "aligned", "never")
-_MOST_RANKED = 9999
+_WORST = {verdict: place for place, verdict in enumerate(WORST_FIRST, 1)}
+# Refusals and stranded pods that tell two tiles apart.
+_RANKS = 1000
 
 
 class Strip(msgspec.Struct, frozen=True, array_like=True, rename="camel"):
@@ -218,7 +220,8 @@ class WallModel:
             if names is None
             else [self.cluster.by_name[name] for name in names if name in self.cluster.by_name]
         )
-        return tuple(self._tile(member, judged[member.name], refusals) for member in members)
+        now = self._now()
+        return tuple([self._tile(member, judged[member.name], refusals, now) for member in members])
 
     def judged(self, shape: Shape) -> dict[str, Judgement]:
         """What every node says to the shape, by name; only nodes that changed are asked again."""
@@ -238,12 +241,15 @@ class WallModel:
             del self._judged[next(iter(self._judged))]
         return known
 
-    def _tile(self, member: Member, judged: Judgement, refusals: Refusals) -> Tile:
+    def _tile(self, member: Member, judged: Judgement, refusals: Refusals, now: int) -> Tile:
         name = member.name
         row = self._rows[name]
-        source, at = self.reported(name)
+        source, at = self.world.reported(name)
+        stale, storm = at < now - STALE_AFTER, name in refusals.storms
         refused = refusals.by_node.get(name, 0)
-        storm, stale = name in refusals.storms, self.is_stale(at)
+        # Worst first: by verdict, then storms, refusals, stranded pods and silence.
+        rank = _WORST[judged.verdict] * 2 - storm
+        rank = (rank * _RANKS - min(refused, _RANKS - 1)) * _RANKS - min(judged.stranded, _RANKS - 1)
         return Tile(
             name,
             row.pool,
@@ -256,8 +262,8 @@ class WallModel:
             row.strips,
             judged.numa,
             source,
-            at,
-            _rank(judged, refused, storm=storm, stale=stale),
+            at if at < now else 0,
+            rank * 2 - stale,
         )
 
     def reported(self, name: str) -> tuple[Source, int]:
@@ -368,14 +374,6 @@ class Refusals:
         storms = detector.storms(now - BUCKET)
         self.storms = {node for storm in storms for node in storm.nodes}
         self.worst = storms[0] if storms else None
-
-
-def _rank(judged: Judgement, refusals: int, *, storm: bool, stale: bool) -> int:
-    """Worst first: by verdict, then storms, refusals, stranded pods and silence."""
-    rank = WORST_FIRST.index(judged.verdict) * 2 + (not storm)
-    for amount in (refusals, judged.stranded):
-        rank = rank * (_MOST_RANKED + 1) + _MOST_RANKED - min(amount, _MOST_RANKED)
-    return rank * 2 + (not stale)
 
 
 def _largest(member: Member, zones: Sequence[NumaRoom]) -> Iterable[Largest]:
