@@ -134,6 +134,14 @@ def test_the_guide_for_newcomers_asks_ten_questions_and_each_answer_is_where_it_
     assert [path for path, word in answers if word not in (ROOT / path).read_text(encoding="utf-8")] == []
 
 
+def test_every_module_that_the_architecture_names_is_there() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rooms = "|".join(path.name for path in (ROOT / "src/numaware").iterdir() if path.is_dir())
+    named = set(re.findall(rf"`((?:{rooms})/[\w/]+(?:\.py)?)`", page))
+    assert len(named) > 30
+    assert {path for path in named if not (ROOT / "src/numaware" / path).exists()} == set()
+
+
 def test_the_contributing_guide_names_every_make_target() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (phony,) = re.findall(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)
