@@ -19,6 +19,7 @@ from numaware.serve.console.history.api import History
 from numaware.serve.console.history.file import HistoryFile
 from numaware.serve.console.history.writer import EVERY, QUIET_FOR
 from numaware.serve.console.lab.world import HOUR, LabWorld, lab_cluster
+from numaware.serve.console.views.wall_model import Tile
 from numaware.serve.console.world import World
 from support.console_world import NOW
 
@@ -102,6 +103,9 @@ class Recorded:
                 "POST /api/v1/whatif", at, body={"shape": {"cpu": "6", "memory": "4Gi", "gpu": 1}}
             ),
         }
+        for tile in found["wall"]["tiles"]:
+            # Packed: its time has a place instead of a name.
+            del tile[Tile.__struct_fields__.index("reported_at")]
         for node in found["nodes"]["items"]:
             found[f"node {node['name']}"] = self.ask(f"{v1}/nodes/{{name}}", at, path={"name": node["name"]})
         for pod in found["pods"]["items"]:

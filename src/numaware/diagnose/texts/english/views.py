@@ -47,8 +47,8 @@ LABELS: Mapping[str, str] = {
     "whatif-waiting": "{count:pods} of the cluster file found no place, the first of them {first}",
     # what keeps a pod from one NUMA node, or from the node
     "only-on": "{resource:resource} only on NUMA {numa:list}",
-    "short-on-every": "{resource:resource} short by {amount:bare} on every NUMA node",
-    "short-on-node": "{resource:resource} short by {amount:bare} on the node",
+    "short-on-every": "{resource:among} short by {amount:bare} on every NUMA node",
+    "short-on-node": "{resource:among} short by {amount:bare} on the node",
     "too-small": "needs {amount:bare} more {resource:beside} than the machine has",
     # what a file was taken for
     "kind-archive": "archive",
@@ -96,6 +96,7 @@ SPECS: Specs = {
     "bare": quantity,
     "resource": _named,
     "beside": _named,
+    "among": _named,
     "cpulist": lambda cpus: f"{'CPU' if cpus.isdigit() else 'CPUs'} {cpus}",
     "held": _held,
     "zones": _zones,
