@@ -104,7 +104,7 @@ class Bare:
         run("chroot", root, "chown", "--recursive", f"{user}:{user}", self.clone)
 
     def make(self, target: str) -> subprocess.Popen[str]:
-        """In the clone, and in a session of its own: a signal reaches all of it as from a terminal."""
+        """In the clone, as the leader of its own process group: a signal reaches all of it as from a terminal."""
         settings = {name: text for name, text in os.environ.items() if SETTINGS.fullmatch(name)}
         given = sorted(text for text in settings.values() if text.startswith("/") and Path(text).is_dir())
         known = {
