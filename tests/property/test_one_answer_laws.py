@@ -1,6 +1,7 @@
 """One question, one answer: whoever asks where a pod could go hears the same of every node, and nobody's memory changes it.
 
-Asked are the engine, one that remembers nothing, what-if, the extender of other schedulers, and the console's wall and what-if.
+Asked are the engine, one that remembers nothing, what-if, the extender of other schedulers, and the console's wall, what-if and
+explanations.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from numaware.schedule.partial_node import partial_node
 from numaware.schedule.preference_scores import neighbour_scores, node_affinity_scores, taint_scores
 from numaware.schedule.storm import StormGuard
 from numaware.schedule.stranding import Mix
+from numaware.schedule.trial_policies import TrialPolicies
 from numaware.serve.cluster_cache import ClusterCache
+from numaware.serve.console.views.explain import explained
 from numaware.serve.console.views.judging import Judge
 from numaware.serve.console.views.whatif import told
 from numaware.serve.extender import Extender
@@ -144,6 +147,37 @@ def test_everybody_hears_the_same_of_every_node(scene: Scene) -> None:
         heard = extender._ask(live_pod(pod, node=""), names)
         assert heard == watcher.ask(own)
         assert [bool(extender._refusal(answer)) for answer in heard] == [not each.admitted for each in heard]
+
+
+TRIED = st.builds(
+    TrialPolicies,
+    st.sampled_from([None, "none", "best-effort", "restricted", "single-numa-node"]),
+    st.sampled_from([None, "container", "pod"]),
+)
+
+
+@settings(max_examples=100)
+@given(scenes(), TRIED)
+def test_a_policy_that_is_tried_gives_what_kubelets_with_it_give(
+    scene: Scene, policies: TrialPolicies
+) -> None:
+    engine, forgetful = engines(scene)
+    judge = Judge(scene.cluster)
+    for pod in scene.asking:
+        answers = engine.ask(pod, policies=policies)
+        assert answers == forgetful.ask(pod, policies=policies)
+        judged = judge.judge(pod, policies=policies)
+        assert [each.reasons for each in judged] == [
+            each.reasons for each in judge.engine.ask(pod, policies=policies)
+        ]
+        for member, judgement in zip(scene.cluster, judged, strict=True):
+            tried = judge.engine.member(member.name, policies)
+            if tried is not None:
+                config = tried.node.kubelet.config
+                assert policies.policy in (None, config.topology_policy)
+                assert policies.scope in (None, config.topology_scope)
+                told = explained(member.name, tried.node, pod, judgement)
+                assert told.explanation["admitted"] == (not judgement.reasons)
 
 
 @settings(max_examples=200)

@@ -7,7 +7,7 @@ Nodes come, change and go, pods too, and every change touches one node. A plan c
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
 
@@ -263,18 +263,6 @@ class Cluster:
         yield
         self.undo(0)
         self._journal = journal
-
-    def with_nodes(self, other: Callable[[Member], tuple[NodeFacts, Node] | None]) -> Cluster:
-        """The cluster as it would be if its nodes were others under the same load; None is left out."""
-        made = Cluster(())
-        made.placed_pods = self.placed_pods
-        for member in self.members:
-            changed = other(member)
-            if changed is not None:
-                facts, node = changed
-                twin = made.by_name[facts.name] = Member(facts, replace(member.load, node=node))
-                made.members.append(twin)
-        return made
 
     def keep(self) -> None:
         """What was done stays done: nobody will come back to an earlier mark."""

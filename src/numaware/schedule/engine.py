@@ -9,10 +9,11 @@ place depends on other pods, on ports or on preferences make the engine look at 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from numaware.diagnose.reason import Counts, Reason, most_frequent_first
 from numaware.schedule.answer import Answer, refused
@@ -35,6 +36,7 @@ from numaware.schedule.room import gpu_resource
 from numaware.schedule.shares import Share
 from numaware.schedule.storm import StormGuard
 from numaware.schedule.stranding import Mix
+from numaware.schedule.trial_policies import AS_THEY_ARE, TrialEvaluator, TrialPolicies
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
@@ -87,6 +89,9 @@ class Engine:
         self._evaluators = {
             name: Evaluator(each, cached=cached) for name, each in {**(profiles or {}), "": profile}.items()
         }
+        self._trial: tuple[tuple[str, TrialPolicies], TrialEvaluator] | None = None
+        # How often the evaluators have forgotten everything, the numbers of classes with it.
+        self._generation = 0
         if mix is not None:
             self._score_by(mix)
         self._learns = mix is None
@@ -98,29 +103,34 @@ class Engine:
         self._described = cluster.described
         for member in cluster:
             self._look_at(member.name)
-        self._pools: dict[tuple[NodeRules, str, str], Pool] = {}
+        self._pools: dict[tuple[NodeRules, str, str | None, str], Pool] = {}
 
     # The one question
 
-    def ask(self, pod: Pod, names: Sequence[str] | None = None) -> list[Answer]:
-        """What each of these nodes, or every node in order of name, says to the pod as things stand."""
-        self._renew_mix()
-        return self._ask(pod, kind_of(pod), names)
+    def ask(
+        self, pod: Pod, names: Sequence[str] | None = None, policies: TrialPolicies = AS_THEY_ARE
+    ) -> list[Answer]:
+        """What each of these nodes, or every node in order of name, says to the pod as things stand.
 
-    def with_nodes(self, other: Callable[[Member], tuple[NodeFacts, Node] | None]) -> Engine:
-        """An engine for the cluster as it would be if its nodes were others under the same load (`Cluster.with_nodes`).
-
-        What `other` makes of nodes in equal state has to be in equal state again: other policies, say, or another scope.
+        Or what they would say if their kubelets had other policies.
         """
-        engine = Engine(self.cluster.with_nodes(other))
-        before, after = self._evaluators[""], engine._evaluators[""]
-        first: dict[int, Member] = {}
-        for member in engine.cluster:
-            number = before.number_of(self.cluster.by_name[member.name])
-            after.set_alike(member, first.setdefault(number, member))
-        return engine
+        self._renew_mix()
+        return self._ask(pod, kind_of(pod), names, policies)
 
-    def _ask(self, pod: Pod, kind: Kind, names: Sequence[str] | None) -> list[Answer]:
+    def member(self, name: str, policies: TrialPolicies = AS_THEY_ARE) -> Member | None:
+        """The node that `ask` asks; None if there is none, or its kubelet would not start with the policies."""
+        member = self.cluster.by_name.get(name)
+        if member is None or policies == AS_THEY_ARE:
+            return member
+        return self._on_trial("", policies).member(member)
+
+    def class_of(self, member: Member) -> tuple[int, int]:
+        """Members of one class are in equal state, up to what no pod could notice."""
+        return self._generation, self._evaluators[""].number_of(member)
+
+    def _ask(
+        self, pod: Pod, kind: Kind, names: Sequence[str] | None, policies: TrialPolicies = AS_THEY_ARE
+    ) -> list[Answer]:
         cluster = self.cluster
         if names is None:
             names = [member.name for member in cluster.members]
@@ -129,9 +139,11 @@ class Engine:
             return [refused(hindrance)] * len(names)
         rules = cluster.placed_pods.rules_for(pod)
         if not self.cached:
-            return [self._asked_alone(cluster.by_name.get(name), pod, kind, rules) for name in names]
-        pool = self._pool(pod)
-        answers = pool.answers(pod, kind, names)
+            return [
+                self._asked_alone(cluster.by_name.get(name), pod, kind, rules, policies) for name in names
+            ]
+        pool = self._pool(pod, policies.policy)
+        answers = pool.answers(pod, kind, names, self._evaluator(pod, policies))
         if self._one_by_one(pod, rules):
             for place, name in enumerate(names):
                 if name in pool:
@@ -141,16 +153,32 @@ class Engine:
         return answers
 
     def _asked_alone(
-        self, member: Member | None, pod: Pod, kind: Kind, rules: InterPodRules | None
+        self,
+        member: Member | None,
+        pod: Pod,
+        kind: Kind,
+        rules: InterPodRules | None,
+        policies: TrialPolicies,
     ) -> Answer:
         """The answer of one node, from first principles: who remembers nothing asks like this."""
         if member is None:
             return NODE_UNKNOWN
-        reason = _node_reason(member, pod) or self._reason_there(member, pod, rules)
+        reason = _node_reason(member, pod, policies.policy) or self._reason_there(member, pod, rules)
         if reason:
             return refused(reason)
-        evaluator = self._evaluators[self._profile_name(pod)]
+        evaluator = self._evaluator(pod, policies)
         return evaluator.evaluate(evaluator.number_of(member), member, pod, kind)
+
+    def _evaluator(self, pod: Pod, policies: TrialPolicies = AS_THEY_ARE) -> Evaluator:
+        name = self._profile_name(pod)
+        return self._evaluators[name] if policies == AS_THEY_ARE else self._on_trial(name, policies)
+
+    def _on_trial(self, profile: str, policies: TrialPolicies) -> TrialEvaluator:
+        """The evaluator of the policies that were tried last; others are forgotten."""
+        key = profile, policies
+        if self._trial is None or self._trial[0] != key or self._trial[1].full:
+            self._trial = key, TrialEvaluator(self._evaluators[profile], policies)
+        return self._trial[1]
 
     def _hindrance(self, pod: Pod) -> Reason | None:
         """What keeps the pod off every node, whatever the node is."""
@@ -231,17 +259,17 @@ class Engine:
         name = pod.scheduling.scheduler
         return name if name in self._evaluators else ""
 
-    def _pool(self, pod: Pod) -> Pool:
+    def _pool(self, pod: Pod, on_trial: str | None = None) -> Pool:
         policy = pod.scheduling.annotation(VOLCANO_POLICY)
         # Volcano asks only Guaranteed pods for their policy, so others that name it share the pool of those that do not.
         heeded = policy if policy and qos_class(pod) == "Guaranteed" else ""
-        key = pod.scheduling.node, heeded, self._profile_name(pod)
+        key = pod.scheduling.node, heeded, on_trial if heeded else None, self._profile_name(pod)
         pool = self._pools.get(key)
         if pool is None:
             if len(self._pools) >= _MOST_POOLS:
                 del self._pools[next(iter(self._pools))]
             pool = self._pools[key] = Pool(
-                self.cluster, self._evaluators[key[2]], partial(_node_reason, pod=pod)
+                self.cluster, self._evaluators[key[3]], partial(_node_reason, pod=pod, policy=key[2])
             )
         return pool
 
@@ -267,7 +295,7 @@ class Engine:
     def _target(self, decision: Decision) -> tuple[Member, Evaluator]:
         if decision.node is None:
             raise ValueError(f"{decision.pod.name} has no node to be bound to")
-        return self.cluster.by_name[decision.node], self._evaluators[self._profile_name(decision.pod)]
+        return self.cluster.by_name[decision.node], self._evaluator(decision.pod)
 
     def _put(self, decision: Decision, member: Member, after: Node) -> None:
         before, kind = member.load, decision.kind or kind_of(decision.pod)
@@ -297,6 +325,8 @@ class Engine:
             if evaluator.full:
                 self._evaluators = {name: each.emptied() for name, each in self._evaluators.items()}
                 self._pools.clear()
+                self._trial = None
+                self._generation += 1
                 return
 
     def _look_at(self, name: str) -> None:
@@ -315,6 +345,7 @@ class Engine:
                 evaluator.forget(name)
 
     def _score_by(self, mix: Mix) -> None:
+        self._trial = None
         for evaluator in self._evaluators.values():
             evaluator.learn(mix)
 
@@ -329,9 +360,10 @@ def _counted(answers: Sequence[Answer]) -> Counts:
     return most_frequent_first(counts)
 
 
-def _node_reason(member: Member, pod: Pod) -> Reason | None:
-    """What about the node itself keeps the pod off, whatever runs there."""
-    return static_reason(pod.scheduling, member.facts) or volcano_reason(pod, member.facts)
+def _node_reason(member: Member, pod: Pod, policy: str | None = None) -> Reason | None:
+    """What about the node itself keeps the pod off, whatever runs there; `policy` instead of the one that it has."""
+    facts = member.facts if policy is None else replace(member.facts, topology_policy=policy)
+    return static_reason(pod.scheduling, facts) or volcano_reason(pod, facts)
 
 
 def _is_reluctant(facts: NodeFacts) -> bool:

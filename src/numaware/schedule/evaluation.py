@@ -134,11 +134,6 @@ class Evaluator:
         last = self._last
         return last[2] if last is not None and last[0] is load and last[1] is pod else None
 
-    def set_alike(self, member: Member, other: Member) -> None:
-        """The member is known to be of the class of another."""
-        number = self.number_of(other)
-        self._numbered[member.name] = number, member.load, member.facts, self._numbered[other.name][3]
-
     def forget(self, name: str) -> None:
         """The member is gone."""
         self._numbered.pop(name, None)

@@ -123,14 +123,17 @@ class Pool:
                 heapq.heappush(heap, (score, some.first, number))
         return None
 
-    def answers(self, pod: Pod, kind: Kind, names: Sequence[str]) -> list[Answer]:
-        """What each of these members says; each class is asked once."""
+    def answers(
+        self, pod: Pod, kind: Kind, names: Sequence[str], evaluator: Evaluator | None = None
+    ) -> list[Answer]:
+        """What each of these members says; each class is asked once, by another evaluator where one is given."""
+        evaluator = evaluator or self.evaluator
         self._catch_up()
         numbers = [*map(self._number.get, names)]
         some_of = dict(zip(numbers, names, strict=True))
-        known, by_name = self.evaluator.about(kind), self.cluster.by_name
+        known, by_name = evaluator.about(kind), self.cluster.by_name
         answers: dict[int | None, Answer] = {
-            number: known.whole.get(number) or self.evaluator.evaluated(known, number, by_name[name], pod)
+            number: known.whole.get(number) or evaluator.evaluated(known, number, by_name[name], pod)
             for number, name in some_of.items()
             if number is not None
         }

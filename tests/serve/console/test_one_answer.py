@@ -69,6 +69,31 @@ def test_a_pod_with_a_scheduling_gate_goes_nowhere_yet(
     assert message == "0/30 nodes are available: 30 Scheduling is blocked due to non-empty scheduling gates."
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schedulingGates": [{"name": "quota"}]},
+        {"annotations": {"volcano.sh/numa-topology-policy": "single-numa-node"}},
+        {"nodeSelector": {"disk": "ssd"}},
+    ],
+    ids=["gate", "volcano", "selector"],
+)
+@pytest.mark.parametrize("policies", [{}, {"policy": "restricted", "scope": "pod"}], ids=["as-is", "tried"])
+def test_an_explanation_admits_only_where_the_what_if_does(
+    changes: dict[str, Any], policies: dict[str, str]
+) -> None:
+    """It asked the kubelet alone, who knows nothing of gates, annotations and selectors, and said "admitted"."""
+    world = LabWorld(0)
+    console = client(Console(world, lambda: world.now))
+    body = {"manifest": yaml.safe_dump(document(**changes)), **policies}
+    for answer in console.post("/api/v1/whatif", json=body).json()["nodes"][::7]:
+        told = console.post("/api/v1/explain", json=body | {"node": answer["node"]}).json()
+        assert told["explanation"]["admitted"] == (answer["verdict"] in ("aligned", "split"))
+        assert (told["verdict"], told["why"]) == (answer["verdict"], answer["why"])
+        if told["explanation"]["reason"] == "Unschedulable":
+            assert told["explanation"]["message"] == answer["why"] != ""
+
+
 def read(pod: dict[str, Any], uid: str) -> Pod:
     (workload,) = manifest.read(yaml.safe_dump(pod).encode(), "pod.yaml").workloads
     return msgspec.structs.replace(workload.pod, uid=uid)

@@ -111,9 +111,11 @@ export interface Evidence {
   kind: string;
 }
 
-/** The answer. `deciding` is the place of the merge that decided, None where nothing was merged. `attempts` has one for every change of the explanation, None for what cannot be asked about. */
+/** The answer, and `why` it is no in words. `deciding` is the place of the merge that decided, None where nothing was. `attempts` has one for every change of the explanation, None for what cannot be asked about. */
 export interface Explained {
   node: string;
+  verdict: "aligned" | "full" | "never" | "refused" | "split";
+  why: string;
   policy: string;
   scope: string;
   explanation: Explanation;

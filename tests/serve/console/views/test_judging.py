@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from numaware.schedule.trial_policies import TrialPolicies
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.views import judging
 from numaware.serve.console.views.judging import Judge, Judgement
-from numaware.serve.console.views.pod_shape import Rules, Shape, pod_of
+from numaware.serve.console.views.pod_shape import Shape, pod_of
 from support.console_world import console
 
 SHAPES = (Shape("4", "8Gi", 0), Shape("40", "64Gi", 4), Shape("8", "64Gi", 1), Shape("200", "8Gi", 0))
@@ -50,7 +51,7 @@ def test_other_rules_are_another_question() -> None:
     judge = Judge(cluster)
     pod = pod_of(Shape("40", "64Gi", 4))
     as_they_are = [answer.verdict for answer in judge.judge(pod)]
-    lax = [answer.verdict for answer in judge.judge(pod, rules=Rules("none", None))]
+    lax = [answer.verdict for answer in judge.judge(pod, policies=TrialPolicies("none"))]
     assert "refused" not in lax
     assert as_they_are != lax
     assert [answer.verdict for answer in judge.judge(pod)] == as_they_are

@@ -14,6 +14,7 @@ from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
+from numaware.schedule.trial_policies import TrialPolicies
 from numaware.serve.console import policies as switching
 from numaware.serve.console.api.diagnose import Diagnosis, diagnosed
 from numaware.serve.console.api.operations import Call, Handler, Nothing, Operation, Packed
@@ -44,9 +45,8 @@ from numaware.serve.console.history.api import History, Kept, not_kept
 from numaware.serve.console.middleware import caller_of
 from numaware.serve.console.views import node, pods
 from numaware.serve.console.views.explain import Explained, explained
-from numaware.serve.console.views.judging import under
 from numaware.serve.console.views.node import NodeView
-from numaware.serve.console.views.pod_shape import Rules, Shape, pod_of, workload_of
+from numaware.serve.console.views.pod_shape import Shape, pod_of, workload_of
 from numaware.serve.console.views.pods import PodView
 from numaware.serve.console.views.recorder import Recorder, Series
 from numaware.serve.console.views.snapshot_view import SnapshotView
@@ -173,20 +173,23 @@ class Console:
     async def _explain(self, question: Question, snapshot: SnapshotView, lang: Lang) -> Explained:
         pod, _, path = _asked(question, snapshot)
         member = snapshot.member(question.node)
-        node = under(member.node, Rules(question.policy, question.scope))
-        if node is None:
+        policies = TrialPolicies(question.policy, question.scope)
+        judge = snapshot.wall_model.judge
+        asked_member = judge.engine.member(member.name, policies)
+        if asked_member is None:
             raise InputError("policy", f"the kubelet of {member.name} would not start with it")
+        (judged,) = judge.judge(pod, [member.name], policies)
         async with self._busy:
-            return await asyncio.to_thread(explained, member.name, node, pod, path, lang)
+            return await asyncio.to_thread(explained, member.name, asked_member.node, pod, judged, path, lang)
 
     async def whatif(self, call: Call) -> WhatIf:
         question: Question = call.body
         lang = call.lang
         snapshot = await self._snapshot(call.query.at)
         pod, _, _ = _asked(question, snapshot)
-        rules = Rules(question.policy, question.scope)
+        policies = TrialPolicies(question.policy, question.scope)
         snapshot.wall_model.refresh()
-        judged = snapshot.wall_model.judge.judge(pod, rules=rules)
+        judged = snapshot.wall_model.judge.judge(pod, policies=policies)
         answers = []
         for member, found in zip(snapshot.world.cluster, judged, strict=True):
             config = member.node.kubelet.config
@@ -194,8 +197,8 @@ class Console:
                 NodeAnswer(
                     member.name,
                     found.verdict,
-                    rules.policy or config.topology_policy,
-                    rules.scope or config.topology_scope,
+                    policies.policy or config.topology_policy,
+                    policies.scope or config.topology_scope,
                     found.numa,
                     reasons := reasons_of(found, lang),
                     reasons_in_words(reasons, lang),

@@ -1,4 +1,8 @@
-"""One pod on one node: the kubelet's answer with all its evidence, in the form the page draws."""
+"""One pod on one node: the engine's answer, and the kubelet's evidence for it in the form the page draws.
+
+Whether the node takes the pod is what `Engine.ask` says (`judging.py`), here as everywhere. The twin is asked for the hints,
+causes and changes behind that; where something else than the kubelet keeps the pod off, they show what the kubelet would do.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,9 @@ from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.texts import Lang
 from numaware.machine.cpuset import iter_bits, list_form
 from numaware.machine.quantity import Quantity
+from numaware.serve.console.views.judging import Judgement, Verdict
 from numaware.serve.console.views.node import held_on
+from numaware.serve.console.views.whatif import reasons_in_words, reasons_of
 from numaware.twin.account import account, free_cpus, free_devices, held_by
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hints
@@ -28,6 +34,8 @@ Outcome = Literal["chosen", "agreed", "beaten", "dropped", "empty"]
 
 # Sets of NUMA nodes that a picture can show side by side.
 _MOST_MASKS = 5
+# What the API server has as the reason of a pod that no kubelet is asked about.
+UNSCHEDULABLE = "Unschedulable"
 # Answers kept for those who look at the same: a node is a value, so what it says does not change.
 _MOST_ANSWERS = 128
 
@@ -115,12 +123,14 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Explained(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer. `deciding` is the place of the merge that decided, None where nothing was merged.
+    """The answer, and `why` it is no in words. `deciding` is the place of the merge that decided, None where nothing was.
 
     `attempts` has one for every change of the explanation, None for what cannot be asked about.
     """
 
     node: str
+    verdict: Verdict
+    why: str
     policy: str
     scope: str
     explanation: Explanation
@@ -131,25 +141,33 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @lru_cache(maxsize=_MOST_ANSWERS)
-def explained(name: str, node: Node, pod: Pod, spec_path: str = "spec", lang: Lang = "en") -> Explained:
-    """Ask the twin; a pod that is on the node already is asked about as if it came anew."""
+def explained(
+    name: str, node: Node, pod: Pod, judged: Judgement, spec_path: str = "spec", lang: Lang = "en"
+) -> Explained:
+    """The node's answer with its evidence; a pod that is on the node already is asked about as if it came anew."""
     node = node.release(pod.uid) if pod.uid in node.state.pods else node
     explanation = explain(name, node, pod)
+    document = to_builtins(explanation, spec_path, lang)
+    why = reasons_in_words(reasons_of(judged, lang), lang)
+    if judged.reasons and explanation.admitted:
+        document |= {"admitted": False, "reason": UNSCHEDULABLE, "message": why}
     wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
     merges = explanation.merges
     refusing = next((place for place, merge in enumerate(merges) if not merge.admitted), len(merges) - 1)
     config = node.kubelet.config
     return Explained(
         node=name,
+        verdict=judged.verdict,
+        why=why,
         policy=config.topology_policy,
         scope=config.topology_scope,
-        explanation=cast("Explanation", to_builtins(explanation, spec_path, lang)),
+        explanation=cast("Explanation", document),
         merges=tuple(_merge(node, wanted, merge) for merge in merges),
         deciding=refusing if merges else None,
         places=tuple(
-            _placed(explanation.after, pod, position)
-            if explanation.admitted
-            else _alone(node, requested_by(wanted, ""), position)
+            _alone(node, requested_by(wanted, ""), position)
+            if judged.reasons
+            else _placed(explanation.after, pod, position)
             for position in range(len(node.kubelet.layout.ids))
         ),
         attempts=tuple(map(_attempt, explanation.changes)),

@@ -7,31 +7,25 @@ worked out once for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from numaware.diagnose.explain.causes import requested_by
 from numaware.diagnose.explain.change import admits
 from numaware.diagnose.reason import Code as ReasonCode
 from numaware.diagnose.reason import Reason as NodeReason
 from numaware.schedule.answer import Answer
-from numaware.schedule.candidate_twins import CandidateTwin
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.engine import Engine
 from numaware.schedule.filters import capacity_reasons
-from numaware.schedule.node_facts import NodeFacts, pod_requests
-from numaware.schedule.partial_node import PartialNode
+from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room, site
 from numaware.schedule.shares import choices
 from numaware.schedule.stranding import Need, need_of
-from numaware.serve.console.views.pod_shape import AS_THEY_ARE, Rules
+from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
 from numaware.twin.account import account, fewest_nodes_for, free_in_all, resources
-from numaware.twin.errors import StartError
-from numaware.twin.kubelet import Kubelet, start
 from numaware.twin.node import Node
 from numaware.workload.demand import Amounts, demand
 from numaware.workload.pod import Pod
@@ -55,7 +49,6 @@ _TAKEN: frozenset[ReasonCode] = frozenset(
 )
 # Nobody can tell, or the node has said no before.
 _DOUBTED: frozenset[ReasonCode] = frozenset({"pods-astray", "held-back", "kubelet-crash", "outcome-unknown"})
-_NO_START = NodeReason("kubelet-start")
 
 
 class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -93,74 +86,28 @@ class Judge:
         self.engine = Engine(cluster)
         # By the engine's answer, which is kept with it, so that no other answer comes to have its identity.
         self._known: dict[int, tuple[Answer, Judgement]] = {}
-        self._elsewhere: tuple[int, Rules, Engine] | None = None
 
     def judge(
-        self, pod: Pod, names: Sequence[str] | None = None, rules: Rules = AS_THEY_ARE
+        self, pod: Pod, names: Sequence[str] | None = None, policies: TrialPolicies = AS_THEY_ARE
     ) -> list[Judgement]:
         """What each of these nodes, or every node in order of name, says; a pod that is on one is taken to come anew."""
+        known = self._known
+        if len(known) >= _MOST:
+            known.clear()
         if names is None:
             names = [member.name for member in self.cluster]
         with self.cluster.without(pod.uid):
-            engine = self.engine if rules == AS_THEY_ARE else self._under(rules)
-            return self._judge(engine, pod, names)
-
-    def _judge(self, engine: Engine, pod: Pod, names: Sequence[str]) -> list[Judgement]:
-        known, by_name = self._known, engine.cluster.by_name
-        if len(known) >= _MOST:
-            known.clear()
-        answers = engine.ask(pod, names)
-        for name, answer in zip(names, answers, strict=True):
-            if id(answer) not in known:
-                known[id(answer)] = answer, _judged(by_name.get(name), pod, answer)
+            answers = self.engine.ask(pod, names, policies)
+            for name, answer in zip(names, answers, strict=True):
+                if id(answer) not in known:
+                    known[id(answer)] = answer, _judged(self.engine.member(name, policies), pod, answer)
         return [known[id(answer)][1] for answer in answers]
-
-    def _under(self, rules: Rules) -> Engine:
-        """An engine for the cluster as it would be if its kubelets had other policies."""
-        serial = self.cluster.serial
-        if self._elsewhere is None or self._elsewhere[:2] != (serial, rules):
-            started = cache(partial(_started, rules=rules))
-
-            def changed(member: Member) -> tuple[NodeFacts, Node] | None:
-                node = _with_kubelet(member.node, started)
-                policy = rules.policy or member.facts.topology_policy
-                return None if node is None else (replace(member.facts, topology_policy=policy), node)
-
-            self._elsewhere = serial, rules, self.engine.with_nodes(changed)
-        return self._elsewhere[2]
-
-
-def under(node: Node, rules: Rules) -> Node | None:
-    """The node as it would be under other policies; None where its kubelet would not start."""
-    return node if rules == AS_THEY_ARE else _with_kubelet(node, partial(_started, rules=rules))
-
-
-def _with_kubelet(node: Node, started: Callable[[Kubelet], Kubelet | None]) -> Node | None:
-    if isinstance(node, PartialNode):
-        twins = [(twin.assumed, _with_kubelet(twin.node, started)) for twin in node.candidate_twins]
-        known = tuple(CandidateTwin(assumed, each) for assumed, each in twins if each is not None)
-        return PartialNode(node.counts, known, exact=node.exact) if known else None
-    kubelet = started(node.kubelet)
-    return None if kubelet is None else Node(kubelet, node.state)
-
-
-def _started(kubelet: Kubelet, rules: Rules) -> Kubelet | None:
-    config = replace(
-        kubelet.config,
-        topology_policy=rules.policy or kubelet.config.topology_policy,
-        topology_scope=rules.scope or kubelet.config.topology_scope,
-    )
-    try:
-        return start(kubelet.hardware, config)
-    except (StartError, ValueError):
-        return None
 
 
 def _judged(member: Member | None, pod: Pod, answer: Answer) -> Judgement:
-    if member is None:
-        # The engine has not heard of it: with these policies its kubelet would not start.
-        return Judgement("never", reasons=(_NO_START,))
     reasons = answer.reasons
+    if member is None:
+        return Judgement("never", reasons=reasons)
     if not reasons:
         return _placed(member, pod, answer)
     code = reasons[0].code

@@ -32,16 +32,6 @@ class Shape(msgspec.Struct, frozen=True, rename="camel"):
     gpu_resource: Annotated[str, msgspec.Meta(max_length=253, pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$")] = GPU
 
 
-class Rules(msgspec.Struct, frozen=True, rename="camel"):
-    """Kubelet policies to try instead of those that each node has."""
-
-    policy: Policy | None = None
-    scope: Scope | None = None
-
-
-AS_THEY_ARE = Rules()
-
-
 def pod_of(shape: Shape) -> Pod:
     """The pod of a shape; `InputError` for amounts that are none."""
     amounts = {"cpu": _amount("cpu", shape.cpu), "memory": _amount("memory", shape.memory)}
