@@ -146,7 +146,8 @@ class _Taking:
     def whole_sockets(self) -> None:
         if self.missing:
             # KUBELET: a socket counts as free when its free CPUs equal the *average* socket size, so on asymmetric
-            # machines a whole one is overlooked, or one is taken that was not whole (isSocketFree).
+            # machines a whole one is overlooked, or one is taken whole of which somebody has a part (isSocketFree; cores
+            # likewise, isCoreFree).
             size = self.layout.cpus_per_socket
             self._take_whole([unit for unit in self._sockets() if (unit[1] & self.free).bit_count() == size])
 
