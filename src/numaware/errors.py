@@ -6,12 +6,20 @@ single line (`numaware: FILE: what is wrong`) and exit code 2, and a library use
 
 from __future__ import annotations
 
+from numaware.sentence import Sentence
+
 
 class InputError(ValueError):
     """Something a person handed us cannot be read: which source, what is wrong, and how to fix it."""
 
-    def __init__(self, source: str, problem: str, *, hint: str = "") -> None:
+    def __init__(self, source: str, problem: Sentence | str, *, hint: Sentence | str = "") -> None:
         self.source = source
         self.problem = problem
         self.hint = hint
-        super().__init__(f"{source}: {problem}" + (f" ({hint})" if hint else ""))
+        super().__init__(str(self.sentence))
+
+    @property
+    def sentence(self) -> Sentence:
+        """All of it, for a reader of any language."""
+        said = Sentence("{source}: {problem}", source=self.source, problem=self.problem)
+        return Sentence("{problem} ({hint})", problem=said, hint=self.hint) if self.hint else said

@@ -11,6 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from numaware.sentence import quoted
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.openfuyao.volcano_conf import PLACE, switched
@@ -104,7 +105,10 @@ def test_how_far_a_switch_is_that_somebody_moves(
 
 
 def test_a_map_that_cannot_be_used_is_not_switched(browser: Browser, server: RunningConsole) -> None:
-    put(server, Switch(AFFINITY, "close", place=PLACE, broken=f"{PLACE}: volcano-scheduler.conf: is empty"))
+    put(
+        server,
+        Switch(AFFINITY, "close", place=PLACE, broken=quoted(f"{PLACE}: volcano-scheduler.conf: is empty")),
+    )
     with opened(browser, server) as page:
         expect(page.get_by_text("cannot be used")).to_be_visible()
         expect(page.get_by_text(re.compile("is empty"))).to_be_visible()
@@ -122,7 +126,7 @@ def test_what_was_put_back_is_told_and_cannot_be_undone(browser: Browser, server
     put(
         server,
         Switch(AFFINITY, "close", place=PLACE, conf=CONF),
-        Change(NOW - 60_000, AFFINITY, "close", "open", "10.0.0.1", REASON),
+        Change(NOW - 60_000, AFFINITY, "close", "open", "10.0.0.1", quoted(REASON)),
     )
     with opened(browser, server) as page:
         expect(page.get_by_text("put back", exact=True)).to_be_visible()

@@ -192,7 +192,7 @@ def test_nobody_at_home_is_certain_not_to_have_done_anything() -> None:
                 await client.server_version()
             problem = f"cannot talk to the API server: cannot connect to {base[7:]}: Connection refused"
             assert (told.value.source, told.value.problem) == (base, problem)
-            assert "--context" in told.value.hint
+            assert "--context" in str(told.value.hint)
 
     asyncio.run(play())
 

@@ -103,4 +103,4 @@ def test_a_flag_the_kubelet_would_not_parse_is_an_input_error(text: str, reason:
     with pytest.raises(InputError) as caught:
         read(text, "kubelet.env")
     assert caught.value.source == "kubelet.env"
-    assert caught.value.problem.endswith(reason) or reason in caught.value.problem
+    assert str(caught.value.problem).endswith(reason) or reason in str(caught.value.problem)

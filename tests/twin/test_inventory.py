@@ -139,7 +139,7 @@ GPUS = synthetic.read("2x2 +gpu@0,0,1,1")
 def placed(machine: Machine, found: DeviceCheckpoint) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """The one resource of a checkpoint: device -> NUMA nodes, and the notes."""
     (resource,), notes = registered_resources(machine, found)
-    return {one.id: one.numa for one in resource.devices}, notes
+    return {one.id: one.numa for one in resource.devices}, [str(note) for note in notes]
 
 
 def test_free_gpus_are_dealt_to_the_nodes_that_have_gpus_left() -> None:
@@ -193,7 +193,7 @@ def listed(*numa: int | None) -> list[PluginResource]:
 
 def joined(found: DeviceCheckpoint, *numa: int | None) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     (resource,), notes = registered_resources(synthetic.read("2x2"), found, listed(*numa))
-    return {one.id: one.numa for one in resource.devices}, notes
+    return {one.id: one.numa for one in resource.devices}, [str(note) for note in notes]
 
 
 def test_devices_of_the_file_go_where_a_person_lists_them_those_in_use_first() -> None:

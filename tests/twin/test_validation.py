@@ -13,7 +13,7 @@ OLD = "v1.20.15"
 def told(settings: Settings, version: str = "v1.35.0") -> list[str]:
     found = problems(settings, version)
     assert all(problem.severity == "error" for problem in found)
-    return [problem.text for problem in found]
+    return [str(problem.text) for problem in found]
 
 
 def reserved(node: int, **limits: str) -> MemoryReservation:

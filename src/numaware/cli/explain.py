@@ -19,6 +19,7 @@ from numaware.diagnose.texts import Lang, label
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
+from numaware.sentence import Sentence
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.workload import manifest
 from numaware.workload.manifest import Workload
@@ -122,8 +123,15 @@ def explain_pods(
         (workload, [explain(loaded.name, loaded.node, workload.pod) for loaded in nodes])
         for workload in given.workloads
     ]
-    notes = [f"{source}:{problem.line}: {problem}" for problem in given.problems]
-    notes += [f"{loaded.name}: {note}" for loaded in nodes for note in loaded.notes]
+    notes = [
+        Sentence("{source}: {problem}", source=f"{source}:{problem.line}", problem=problem.sentence)
+        for problem in given.problems
+    ]
+    notes += [
+        Sentence("{source}: {problem}", source=loaded.name, problem=note)
+        for loaded in nodes
+        for note in loaded.notes
+    ]
     if as_json:
         _write_json(answers, notes, lang)
     else:
@@ -142,17 +150,17 @@ def _read(file: str, source: str) -> bytes:
     return data
 
 
-def _write_json(answers: list[Answer], notes: list[str], lang: Lang) -> None:
+def _write_json(answers: list[Answer], notes: list[Sentence], lang: Lang) -> None:
     pods: list[dict[str, Any]] = [
         to_builtins(one, workload.spec_path, lang)
         for workload, explanations in answers
         for one in explanations
     ]
-    document = {"pods": pods, "notes": notes}
+    document = {"pods": pods, "notes": [str(note) for note in notes]}
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
 
-def _write_text(answers: list[Answer], notes: list[str], lang: Lang) -> None:
+def _write_text(answers: list[Answer], notes: list[Sentence], lang: Lang) -> None:
     room = terminal.reading_width(sys.stdout)
     page: list[Line] = []
     for workload, explanations in answers:
@@ -172,12 +180,7 @@ def _write_text(answers: list[Answer], notes: list[str], lang: Lang) -> None:
     if notes:
         page.append(())
     for note in notes:
-        page += paragraph(
-            label(Message("note", {"note": Message("said", {"text": note})}), lang),
-            room,
-            hang=2,
-            style="quiet",
-        )
+        page += paragraph(label(Message("note", {"note": note}), lang), room, hang=2, style="quiet")
     terminal.write(page, sys.stdout)
 
 

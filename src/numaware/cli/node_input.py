@@ -15,6 +15,7 @@ from numaware.cli.machine_input import existing, load_machine, named_machine
 from numaware.errors import InputError
 from numaware.machine.topology import Machine
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.twin import flags, kubelet_config
 from numaware.twin.config import DEFAULT_VERSION, KubeletConfig
 from numaware.twin.errors import KubeletPanic, StartError
@@ -74,7 +75,7 @@ class LoadedNode(msgspec.Struct, frozen=True):
 
     name: str
     node: Node
-    notes: tuple[str, ...]
+    notes: tuple[Sentence, ...]
 
 
 def load_node(text: str, options: Options) -> LoadedNode:
@@ -125,7 +126,7 @@ def _machine(text: str, path: Path | None) -> Machine:
     return load_machine(path)
 
 
-def _config(text: str, folder: Path | None, options: Options) -> tuple[KubeletConfig, tuple[str, ...]]:
+def _config(text: str, folder: Path | None, options: Options) -> tuple[KubeletConfig, tuple[Sentence, ...]]:
     version, notes = _version(folder, options)
     over = _flags(folder, options)
     path = options.config or next(_present(folder, _CONFIG_NAMES), None)
@@ -144,10 +145,13 @@ def _config(text: str, folder: Path | None, options: Options) -> tuple[KubeletCo
     for problem in found.problems:
         if problem.severity == "error":
             raise InputError(source, f"the kubelet would not start: {problem}")
-    return found.config, (*notes, *(f"{source}: {problem}" for problem in found.problems))
+    about_fields = (
+        Sentence("{source}: {problem}", source=source, problem=problem.sentence) for problem in found.problems
+    )
+    return found.config, (*notes, *about_fields)
 
 
-def _version(folder: Path | None, options: Options) -> tuple[str, tuple[str, ...]]:
+def _version(folder: Path | None, options: Options) -> tuple[str, tuple[Sentence, ...]]:
     """The version that was given, or what `kubelet --version` printed where somebody kept it."""
     source, text = "--kubelet-version", options.version or DEFAULT_VERSION
     if not options.version:
@@ -159,7 +163,13 @@ def _version(folder: Path | None, options: Options) -> tuple[str, tuple[str, ...
     except ValueError as error:
         raise InputError(source, str(error)) from None
     if minor > rules_for(DEFAULT_VERSION).minor:
-        return text, (f"{source}: {text} is newer than {DEFAULT_VERSION}, whose rules are taken for it",)
+        note = Sentence(
+            "{source}: {version} is newer than {known}, whose rules are taken for it",
+            source=source,
+            version=text,
+            known=DEFAULT_VERSION,
+        )
+        return text, (note,)
     return text, ()
 
 
@@ -239,7 +249,7 @@ def _is_number(text: str) -> bool:
 
 def _resources(
     machine: Machine, files: Mapping[str, bytes], options: Options
-) -> tuple[list[PluginResource] | None, list[str]]:
+) -> tuple[list[PluginResource] | None, list[Sentence]]:
     """What the device plugins offer, if anything says it, and what had to be assumed.
 
     The ids of a state file are devices that exist, so `--devices` says where those are, not that there are others.
@@ -251,7 +261,11 @@ def _resources(
     resources, notes = registered_resources(machine, checkpoint, listed)
     if not checkpoint.stamp.accepted:
         # The devices are there all the same, so its list of them is believed.
-        notes.append(f"{device.FILE}: the checksum is wrong: the kubelet forgets who holds which device")
+        notes.append(
+            Sentence(
+                "{file}: the checksum is wrong: the kubelet forgets who holds which device", file=device.FILE
+            )
+        )
     return resources, notes
 
 

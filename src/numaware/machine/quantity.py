@@ -16,6 +16,8 @@ from typing import Literal, Self
 
 import msgspec
 
+from numaware.sentence import Sentence
+
 Family = Literal["decimal", "binary", "exponent"]
 
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -45,7 +47,7 @@ class Quantity(msgspec.Struct, frozen=True, order=False):
         Blanks around the text are refused here: trimming them is the business of the JSON decoder.
         """
         if isinstance(text, bool):
-            raise ValueError(f"{text!r} is not a quantity")  # noqa: TRY004 - bad input, one error type
+            raise ValueError(Sentence("{text!r} is not a quantity", text=text))  # noqa: TRY004 - bad input, one error type
         written = text if isinstance(text, str) else repr(text)
         match = _FORM.fullmatch(written) if 0 < len(written) <= _MAX_LENGTH else None
         if match is None:
@@ -62,11 +64,15 @@ class Quantity(msgspec.Struct, frozen=True, order=False):
         if not (whole or fraction) and (shift >= 50 or power < -9):
             raise _not_a_quantity(written)
         if abs(power) > _MAX_EXPONENT:
-            raise ValueError(f"{written[:60]!r} has an exponent beyond {_MAX_EXPONENT}")
+            raise ValueError(
+                Sentence("{text!r} has an exponent beyond {most}", text=written[:60], most=_MAX_EXPONENT)
+            )
         nano = _times_power_of_ten(int(f"0{whole}{fraction}") << shift, power - len(fraction) + 9)
         # KUBELET: only the binary family is capped, and only it gives way to decimals below one unit.
         if nano > _LARGEST and family != "binary":
-            raise ValueError(f"{written[:60]!r} is more than 2^63-1, the most Kubernetes can count")
+            raise ValueError(
+                Sentence("{text!r} is more than 2^63-1, the most Kubernetes can count", text=written[:60])
+            )
         if 0 < nano < _NANO and family == "binary":
             family = "decimal"
         nano = min(nano, _LARGEST)
@@ -115,7 +121,10 @@ ZERO = Quantity(0)
 
 
 def _not_a_quantity(text: str) -> ValueError:
-    return ValueError(f"{text[:60]!r} is not a quantity (expected a form such as 2, 500m, 1.5Gi or 1e3)")
+    problem = Sentence(
+        "{text!r} is not a quantity (expected a form such as 2, 500m, 1.5Gi or 1e3)", text=text[:60]
+    )
+    return ValueError(problem)
 
 
 def _times_power_of_ten(number: int, power: int) -> int:

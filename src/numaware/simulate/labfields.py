@@ -12,6 +12,7 @@ import msgspec
 from numaware.errors import InputError
 from numaware.machine.textfile import read_bounded
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.workload.scheduling import Labels
 from numaware.workload.yamlfile import MAX_BYTES, Node
 
@@ -29,7 +30,7 @@ class Reader:
         self.source = source
         self.folder = folder
 
-    def error(self, node: Node, problem: str, hint: str = "") -> InputError:
+    def error(self, node: Node, problem: str, hint: Sentence | str = "") -> InputError:
         return InputError(f"{self.source}:{node.line}", problem, hint=hint)
 
     def mapping(self, node: Node, known: tuple[str, ...], what: str) -> None:

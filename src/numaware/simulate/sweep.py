@@ -112,7 +112,7 @@ def attempt(job: Job, progress: Progress, task: Task) -> Outcome:
     try:
         return task(job, progress)
     except InputError as error:
-        return Failure(error.source, error.problem, error.hint, "")
+        return Failure(error.source, str(error.problem), str(error.hint), "")
     except Exception as error:  # noqa: BLE001 - whatever it was, the sweep must say in which run
         return Failure("", f"{type(error).__name__}: {error}", "", traceback.format_exc())
 

@@ -124,7 +124,7 @@ def _taken_back(
     try:
         checkpoint = decode(data)
     except CorruptCheckpointError as error:
-        raise StartError(manager.lower(), restore_error(manager, error.problem, name)) from None
+        raise StartError(manager.lower(), restore_error(manager, str(error.problem), name)) from None
     if checkpoint.policy != policy:
         changed = policy_changed(manager, policy, checkpoint.policy)
         raise StartError(manager.lower(), restore_error(manager, changed, name))

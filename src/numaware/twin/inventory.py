@@ -13,6 +13,7 @@ from numaware.machine.codec import page_size_name
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine, PciDevice
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.twin.hardware import CpuPlace, Hardware, LastCache, NumaHardware, PluginDevice, PluginResource
 from numaware.twin.links import links_between
 from numaware.twin.state.device import DeviceCheckpoint
@@ -128,7 +129,7 @@ def _threads_of_nodes(machine: Machine, online: CpuSet) -> dict[int, int]:
 
 def registered_resources(
     machine: Machine, checkpoint: DeviceCheckpoint, listed: Sequence[PluginResource] = ()
-) -> tuple[list[PluginResource], list[str]]:
+) -> tuple[list[PluginResource], list[Sentence]]:
     """The resources a kubelet's device file lists, and what had to be assumed about them.
 
     The file tells the NUMA node of devices that are in use only. Of free ones, those that are called by their PCI address
@@ -137,7 +138,7 @@ def registered_resources(
     them without one would be refused by the Topology Manager for no reason. `listed` is what a person says of a resource
     (`--devices`): it takes the place of the machine, and the ids of the file are joined to it.
     """
-    notes: list[str] = []
+    notes: list[Sentence] = []
     resources = []
     by_hand = {resource.name: resource for resource in listed}
     guesses = {resource.name: resource for resource in gpu_resources(machine)}
@@ -159,12 +160,21 @@ def registered_resources(
         if unknown and len(left) == len(unknown):
             nodes.update(zip(unknown, left, strict=True))
             notes.append(
-                f"{name}: NUMA nodes of {len(unknown)} free devices inferred from the machine's GPUs"
+                Sentence(
+                    "{resource}: NUMA nodes of {count} free devices inferred from the machine's GPUs",
+                    resource=name,
+                    count=len(unknown),
+                )
             )
         elif unknown:
             notes.append(
-                f"{name}: the NUMA nodes of {len(unknown)} free devices are not known, so all its {len(nodes) + len(unknown)} "
-                "are taken to have none; --devices tells them"
+                Sentence(
+                    "{resource}: the NUMA nodes of {count} free devices are not known, so all its {all} are taken to have none; "
+                    "--devices tells them",
+                    resource=name,
+                    count=len(unknown),
+                    all=len(nodes) + len(unknown),
+                )
             )
             nodes = dict.fromkeys((*nodes, *unknown), ())
         resources.append(plugin_resource(name, nodes))
@@ -175,7 +185,7 @@ def _joined(
     listed: PluginResource,
     checkpoint: DeviceCheckpoint,
     in_use: Mapping[str, tuple[int, ...]],
-    notes: list[str],
+    notes: list[Sentence],
 ) -> PluginResource:
     """The devices that a person lists, under the ids of the file: those in use by their NUMA node, free ones in turn."""
     name, left = listed.name, {device.id: device.numa for device in listed.devices}
@@ -199,12 +209,28 @@ def _joined(
     more, less = len(left) - len(dealt), len(free) - len(dealt)
     if dealt:
         notes.append(
-            f"{name}: which of {len(dealt)} free devices is where is not known; dealt as --devices lists them"
+            Sentence(
+                "{resource}: which of {count} free devices is where is not known; dealt as --devices lists them",
+                resource=name,
+                count=len(dealt),
+            )
         )
     if more:
-        notes.append(f"{name}: {more} devices of --devices are not in the state file, and taken to be free")
+        notes.append(
+            Sentence(
+                "{resource}: {count} devices of --devices are not in the state file, and taken to be free",
+                resource=name,
+                count=more,
+            )
+        )
     if less:
-        notes.append(f"{name}: --devices lists {less} devices less than the state file, and is believed")
+        notes.append(
+            Sentence(
+                "{resource}: --devices lists {count} devices less than the state file, and is believed",
+                resource=name,
+                count=less,
+            )
+        )
     nodes |= {device: left.pop(listed_id) for device, listed_id in dealt.items()}
     return plugin_resource(name, nodes | left)
 

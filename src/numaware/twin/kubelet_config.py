@@ -14,6 +14,7 @@ import msgspec
 from numaware.errors import InputError
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.twin import flags as kubelet_flags
 from numaware.twin import kubelet_fields, kubelet_wrappers, validation
 from numaware.twin.config import DEFAULT_VERSION, KubeletConfig, MemoryReservation
@@ -85,9 +86,8 @@ def of_documents(
         else:
             settings = settings.patched(part.settings)
     if sum(not (part.is_flags or part.is_base) for part in parts) > 1:
-        problems.append(
-            Problem("note", "", "several kubelet configurations in one file: later ones change earlier ones")
-        )
+        text = Sentence("several kubelet configurations in one file: later ones change earlier ones")
+        problems.append(Problem("note", "", text))
     settings = settings.overridden(over).overridden(flags or Settings())
     file = of_settings(settings, version, tuple(problems))
     laid_over = any(part.laid_over for part in parts) or all(part.is_flags for part in parts)
@@ -126,7 +126,8 @@ def _parts(node: Node, source: str, minor: int) -> Iterator[_Part]:
     if kind == "KubeletConfiguration" or (kind is None and version.startswith(_GROUP)):
         yield _configuration(node, source, minor, _version_notes(node))
     elif kind is None and _looks_like_a_fragment(node):
-        note = Problem("note", "", "a fragment: the kubelet itself asks for apiVersion and kind", node.line)
+        fragment = Sentence("a fragment: the kubelet itself asks for apiVersion and kind")
+        note = Problem("note", "", fragment, node.line)
         yield _configuration(node, source, minor, (note,))
     elif isinstance(node.get("kubeletconfig").value, dict):
         yield _configuration(node.get("kubeletconfig"), source, minor, ())
@@ -178,13 +179,14 @@ def _version_notes(node: Node) -> tuple[Problem, ...]:
     version = node.get("apiVersion")
     if version.value == API_VERSION:
         return ()
-    shown = printable(str(version.value), 60)
-    text = (
-        "is missing"
-        if version.value is None
-        else f"{shown} is read as {API_VERSION}, the only version kubelets take"
+    if version.value is None:
+        return (Problem("note", "apiVersion", Sentence("is missing"), version.line, "missing"),)
+    text = Sentence(
+        "{given} is read as {known}, the only version kubelets take",
+        given=printable(str(version.value), 60),
+        known=API_VERSION,
     )
-    return (Problem("note", "apiVersion", text, version.line, "missing" if version.value is None else ""),)
+    return (Problem("note", "apiVersion", text, version.line),)
 
 
 def _embedded(node: Node, source: str, minor: int) -> Iterator[_Part]:
@@ -231,11 +233,10 @@ def _performance_profile(node: Node, source: str) -> _Part:
         memory_policy="Static" if aligned else None,
         reserved_memory=_PROFILE_RESERVED_MEMORY if aligned else None,
     )
-    note = Problem(
-        "note", "", "a PerformanceProfile: taken as the Node Tuning Operator renders it", node.line
-    )
+    rendered = Sentence("a PerformanceProfile: taken as the Node Tuning Operator renders it")
+    note = Problem("note", "", rendered, node.line)
     if reserved.text is None:
-        text = "is a number, and the API server asks for text: put it in quotes"
+        text = Sentence("is a number, and the API server asks for text: put it in quotes")
         quotes = Problem("note", "spec.cpu.reserved", text, reserved.line, "not-text")
         return _Part(settings, (note, quotes))
     return _Part(settings, (note,))
@@ -244,10 +245,10 @@ def _performance_profile(node: Node, source: str) -> _Part:
 def _without_effect(settings: Settings) -> Iterator[Problem]:
     """Settings that the kubelet accepts and then does nothing with."""
     if settings.reserved_memory and (settings.memory_policy or "None") == "None":
-        text = "has no effect with memoryManagerPolicy None"
+        text = Sentence("has no effect with memoryManagerPolicy None")
         yield Problem("note", "reservedMemory", text, code="no-effect")
     if settings.topology_options and (settings.topology_policy or "none") == "none":
-        text = "are not even looked at with topologyManagerPolicy none"
+        text = Sentence("are not even looked at with topologyManagerPolicy none")
         yield Problem("note", "topologyManagerPolicyOptions", text, code="no-effect")
     counted = [
         name
@@ -258,4 +259,5 @@ def _without_effect(settings: Settings) -> Iterator[Problem]:
         if "cpu" in dict(amounts or ())
     ]
     if settings.reserved_cpus and counted:
-        yield Problem("note", f"{counted[0]}.cpu", "is replaced by the number of CPUs in reservedSystemCPUs")
+        text = Sentence("is replaced by the number of CPUs in reservedSystemCPUs")
+        yield Problem("note", f"{counted[0]}.cpu", text)

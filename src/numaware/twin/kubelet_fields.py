@@ -13,6 +13,7 @@ from typing import Any
 
 from numaware.errors import InputError
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.twin.config import MemoryReservation
 from numaware.twin.gotext import quoted
 from numaware.twin.settings import Settings
@@ -68,10 +69,15 @@ def decode(node: Node, source: str, minor: int) -> tuple[Settings, list[Problem]
     unknown = [name for name in node.mapping if name not in KNOWN and name not in ("kind", "apiVersion")]
     notes = [_unknown(name, node.mapping[name].line) for name in unknown[:MAX_UNKNOWN]]
     if len(unknown) > MAX_UNKNOWN:
-        notes.append(Problem("note", "", f"and {len(unknown) - MAX_UNKNOWN} more unknown fields", node.line))
+        more = Sentence("and {count} more unknown fields", count=len(unknown) - MAX_UNKNOWN)
+        notes.append(Problem("note", "", more, node.line))
     for name, child in node.mapping.items():
         if _SINCE.get(name, 0) > minor:
-            text = f"is ignored: a kubelet of v1.{minor} does not know it (v1.{_SINCE[name]} brought it)"
+            text = Sentence(
+                "is ignored: a kubelet of v1.{minor} does not know it (v1.{since} brought it)",
+                minor=minor,
+                since=_SINCE[name],
+            )
             notes.append(Problem("note", name, text, child.line, "newer-field"))
         elif name in _FIELDS and child.value is not None:
             field, read = _FIELDS[name]
@@ -94,8 +100,10 @@ class _WrongTypeError(ValueError):
 def _unknown(name: str, line: int) -> Problem:
     near = next(iter(difflib.get_close_matches(name[:80], sorted(KNOWN), n=1, cutoff=0.8)), "")
     shown = printable(name, 80)
-    text = f"unknown field {quoted(shown)}: the kubelet logs a warning and ignores it"
-    return Problem("note", shown, f"{text}; did you mean {near}?" if near else text, line, near=near)
+    text = Sentence("unknown field {field}: the kubelet logs a warning and ignores it", field=quoted(shown))
+    if near:
+        text = Sentence("{problem}; did you mean {near}?", problem=text, near=near)
+    return Problem("note", shown, text, line, near=near)
 
 
 def _cannot(node: Node, field: str, wanted: str) -> _WrongTypeError:

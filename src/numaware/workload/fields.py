@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.workload.problem import Problem
 from numaware.workload.requirements import QUALIFIED
 from numaware.workload.scheduling import Labels
@@ -34,7 +35,9 @@ class Fields:
         if node.value is None:
             return ""
         if node.text is None:
-            self.error(node, path, f"expected text, got a JSON {node.kind}; put it in quotes")
+            self.error(
+                node, path, Sentence("expected text, got a JSON {kind}; put it in quotes", kind=node.kind)
+            )
         return node.text or ""
 
     def required(self, node: Node, path: str) -> str:
@@ -69,7 +72,8 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or value not in _INT32:
-            self.error(node, path, f"expected a whole number, got {printable(str(value), 40)}")
+            shown = printable(str(value), 40)
+            self.error(node, path, Sentence("expected a whole number, got {value}", value=shown))
             return None
         if (least is not None and value < least) or (most is not None and value > most):
             bounds = f"greater than or equal to {least}" if most is None else f"in the range {least}-{most}"
@@ -79,13 +83,13 @@ class Fields:
 
     def flag(self, node: Node, path: str) -> bool:
         if node.value is not None and not isinstance(node.value, bool):
-            self.error(node, path, f"expected true or false, got a JSON {node.kind}")
+            self.error(node, path, Sentence("expected true or false, got a JSON {kind}", kind=node.kind))
         return node.value is True
 
     def entries(self, node: Node, path: str) -> Iterator[tuple[Node, str]]:
         """The members of a list, each with its path."""
         if node.value is not None and not isinstance(node.value, list):
-            self.error(node, path, f"expected a list, got a JSON {node.kind}")
+            self.error(node, path, Sentence("expected a list, got a JSON {kind}", kind=node.kind))
         if self._may_read(node, path, len(node.items)):
             for index, item in enumerate(node.items):
                 yield item, f"{path}[{index}]"
@@ -126,9 +130,9 @@ class Fields:
 
     def expect_mapping(self, node: Node, path: str) -> None:
         if node.value is not None and not isinstance(node.value, dict):
-            self.error(node, path, f"expected a mapping, got a JSON {node.kind}")
+            self.error(node, path, Sentence("expected a mapping, got a JSON {kind}", kind=node.kind))
 
-    def error(self, node: Node, path: str, text: str) -> None:
+    def error(self, node: Node, path: str, text: Sentence | str) -> None:
         self._problems.append(Problem("error", path, text, node.line))
 
     def _may_read(self, node: Node, path: str, number: int) -> bool:

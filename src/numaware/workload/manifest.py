@@ -13,6 +13,7 @@ import msgspec
 
 from numaware.errors import InputError
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.workload.fields import Fields
 from numaware.workload.pod import Pod
 from numaware.workload.podspec import PodReader
@@ -73,13 +74,12 @@ def read(data: bytes, source: str) -> Manifest:
     manifest = scan(data, source)
     errors = [problem for problem in manifest.problems if problem.severity == "error"]
     if errors:
-        more = f"and {len(errors) - 1} more" if len(errors) > 1 else ""
-        raise InputError(f"{source}:{errors[0].line}", str(errors[0]), hint=more)
+        more = Sentence("and {count} more", count=len(errors) - 1) if len(errors) > 1 else ""
+        raise InputError(f"{source}:{errors[0].line}", errors[0].sentence, hint=more)
     if not manifest.workloads:
         kinds = sorted({skipped.kind for skipped in manifest.skipped if skipped.kind})
-        raise InputError(
-            source, "holds no pod and no pod template", hint=f"found {', '.join(kinds[:8])}" if kinds else ""
-        )
+        hint = Sentence("found {kinds}", kinds=", ".join(kinds[:8])) if kinds else ""
+        raise InputError(source, Sentence("holds no pod and no pod template"), hint=hint)
     return manifest
 
 
@@ -119,7 +119,9 @@ def _objects(given: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
         index, node, implied = stack.pop()
         count += 1
         if count > MAX_OBJECTS:
-            raise InputError(f"{source}:{node.line}", f"holds more than {MAX_OBJECTS} objects")
+            raise InputError(
+                f"{source}:{node.line}", Sentence("holds more than {most} objects", most=MAX_OBJECTS)
+            )
         if node.value is None:
             continue
         kind = node.get("kind").text or implied
@@ -137,9 +139,8 @@ def _workload(owner: Node, kind: str, template: Template, document: int, reader:
         metadata.get("generateName"), "metadata.generateName"
     )
     if not name:
-        reader.problems.append(
-            Problem("note", "metadata.name", "is missing; the API server asks for a name", owner.line)
-        )
+        text = Sentence("is missing; the API server asks for a name")
+        reader.problems.append(Problem("note", "metadata.name", text, owner.line))
     namespace = fields.text(metadata.get("namespace"), "metadata.namespace") or "default"
     kind = kind or "Pod"
     pod_name = "-".join(part for part in (name or "unnamed", template.group) if part)
@@ -181,8 +182,7 @@ def _replicas(kind: str, template: Template, reader: PodReader) -> int | None:
         return 1
     if isinstance(node.value, bool) or not isinstance(node.value, int) or node.value < 0:
         path = ".".join(part for part in (template.path.rpartition(".")[0], field) if part)
-        reader.problems.append(
-            Problem("error", path, "expected a whole number of pods, 0 or more", node.line)
-        )
+        text = Sentence("expected a whole number of pods, 0 or more")
+        reader.problems.append(Problem("error", path, text, node.line))
         return 1
     return node.value

@@ -10,6 +10,7 @@ import msgspec
 
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
+from numaware.sentence import Sentence, sentence_of
 from numaware.workload.pod import Container, Pod, Qos, Resources, amount
 from numaware.workload.problem import Code, Problem
 from numaware.workload.qos import peak
@@ -81,7 +82,9 @@ class PodReader:
             for name, _ in container.requests + container.limits
         }
         if len(names) > MAX_RESOURCES:
-            text = f"names {len(names)} resources; no pod has more than {MAX_RESOURCES}"
+            text = Sentence(
+                "names {count} resources; no pod has more than {most}", count=len(names), most=MAX_RESOURCES
+            )
             self._error(self.path, self.spec.line, text)
             return Pod(name, namespace, uid)
         overhead = self._amounts(self.spec.get("overhead"), f"{self.path}.overhead")
@@ -108,7 +111,8 @@ class PodReader:
         node = self.spec.get(field)
         path = f"{self.path}.{field}"
         if node.value is not None and not isinstance(node.value, list):
-            self._error(path, node.line, f"expected a list of containers, got a JSON {node.kind}")
+            text = Sentence("expected a list of containers, got a JSON {kind}", kind=node.kind)
+            self._error(path, node.line, text)
         if len(node.items) > MAX_CONTAINERS:
             self._error(
                 path, node.line, f"Too many: {len(node.items)}: must have at most {MAX_CONTAINERS} items"
@@ -139,14 +143,13 @@ class PodReader:
             return ""
         name = given.text
         if name is None:
-            self._error(
-                f"{path}.name", given.line, f"expected text, got a JSON {given.kind}; put it in quotes"
-            )
+            text = Sentence("expected text, got a JSON {kind}; put it in quotes", kind=given.kind)
+            self._error(f"{path}.name", given.line, text)
             return ""
         if name in self._names:
             self._error(f"{path}.name", given.line, f'Duplicate value: "{printable(name, 80)}"')
         elif not _DNS_LABEL.fullmatch(name):
-            text = f"{printable(name, 80)!r} is not a name the API server takes"
+            text = Sentence("{name!r} is not a name the API server takes", name=printable(name, 80))
             self._note(f"{path}.name", given.line, text, "bad-name")
         self._names.add(name)
         return name
@@ -154,7 +157,8 @@ class PodReader:
     def _requirements(self, node: Node, path: str) -> Requirements:
         self.lines[path] = node.line
         if node.value is not None and not isinstance(node.value, dict):
-            self._error(path, node.line, f"expected a mapping, got a JSON {node.kind}")
+            text = Sentence("expected a mapping, got a JSON {kind}", kind=node.kind)
+            self._error(path, node.line, text)
         self._misplaced(node, path, _MISPLACED_IN_RESOURCES)
         return Requirements(
             requests=self._amounts(node.get("requests"), f"{path}.requests"),
@@ -164,9 +168,10 @@ class PodReader:
     def _amounts(self, node: Node, path: str) -> Amounts:
         self.lines[path] = node.line
         if node.value is not None and not isinstance(node.value, dict):
-            self._error(
-                path, node.line, f"expected a mapping of resources to quantities, got a JSON {node.kind}"
+            text = Sentence(
+                "expected a mapping of resources to quantities, got a JSON {kind}", kind=node.kind
             )
+            self._error(path, node.line, text)
         amounts: Amounts = {}
         for name, value in node.mapping.items():
             field = f"{path}[{shown(name)}]"
@@ -174,13 +179,15 @@ class PodReader:
             try:
                 amounts[name] = quantity(value)
             except ValueError as error:
-                self._error(field, value.line, f"Invalid value: {error}")
+                self._error(
+                    field, value.line, Sentence("Invalid value: {problem}", problem=sentence_of(error))
+                )
                 continue
             if value.value is None:
-                self._note(field, value.line, "has no value and counts as 0")
+                self._note(field, value.line, Sentence("has no value and counts as 0"))
             elif (name == "memory" or name.startswith(HUGEPAGES)) and amounts[name].milli_value % 1000:
-                text = f'fractional byte value "{amounts[name]}" is invalid, must be an integer'
-                self._note(field, value.line, text, "fraction-of-a-byte")
+                refusal = f'fractional byte value "{amounts[name]}" is invalid, must be an integer'
+                self._note(field, value.line, refusal, "fraction-of-a-byte")
         return amounts
 
     def _own_requirements(self, pod: Pod) -> Requirements:
@@ -218,7 +225,7 @@ class PodReader:
             if recorded.value == known:
                 return known
         if recorded.value is not None:
-            self._note("status.qosClass", recorded.line, "is no QoS class; it is computed instead")
+            self._note("status.qosClass", recorded.line, Sentence("is no QoS class; it is computed instead"))
         return None
 
     def line_of(self, path: str) -> int:
@@ -231,7 +238,7 @@ class PodReader:
         for wrong, right in table.items():
             if wrong in node.mapping:
                 line = node.mapping[wrong].line
-                text = f"is no field of Kubernetes and is ignored; did you mean {right}?"
+                text = Sentence("is no field of Kubernetes and is ignored; did you mean {near}?", near=right)
                 self._note(f"{path}.{wrong}", line, text, near=right)
 
     def _refuse(self, path: str, refusals: Iterable[Refusal]) -> None:
@@ -239,10 +246,10 @@ class PodReader:
             where = f"{path}.{below}" if below else path
             self._error(where, self.line_of(where), text)
 
-    def _error(self, path: str, line: int, text: str) -> None:
+    def _error(self, path: str, line: int, text: Sentence | str) -> None:
         self.problems.append(Problem("error", path, text, line))
 
-    def _note(self, path: str, line: int, text: str, code: Code = "", near: str = "") -> None:
+    def _note(self, path: str, line: int, text: Sentence | str, code: Code = "", near: str = "") -> None:
         self.problems.append(Problem("note", path, text, line, code, near))
 
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from numaware.sentence import Sentence
+
 # What a rule has to tell apart; most problems are only told.
 Code = Literal["", "missing", "not-text", "newer-field", "no-effect", "bad-name", "fraction-of-a-byte"]
 
@@ -19,10 +21,15 @@ class Problem(msgspec.Struct, frozen=True):
 
     severity: Literal["error", "note"]
     path: str
-    text: str
+    text: Sentence | str
     line: int = 0
     code: Code = ""
     near: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.text}" if self.path else self.text
+        return str(self.sentence)
+
+    @property
+    def sentence(self) -> Sentence | str:
+        """The text with the field it is about."""
+        return Sentence("{path}: {text}", path=self.path, text=self.text) if self.path else self.text

@@ -13,6 +13,7 @@ import msgspec
 
 from numaware.machine.quantity import ZERO, Quantity
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.workload.pod import Resources
 from numaware.workload.yamlfile import Node
 
@@ -46,7 +47,9 @@ def quantity(node: Node) -> Quantity:
         case str(text):
             exact = Quantity.parse(text.strip())
         case bool() | dict() | list():
-            raise ValueError(f"expected a quantity such as 2, 500m or 1.5Gi, got a JSON {node.kind}")
+            raise ValueError(
+                Sentence("expected a quantity such as 2, 500m or 1.5Gi, got a JSON {kind}", kind=node.kind)
+            )
         case None:
             return ZERO
         case number:

@@ -15,6 +15,7 @@ import yaml
 
 from numaware.errors import InputError
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 100
@@ -115,12 +116,13 @@ def documents(data: bytes, source: str) -> list[Node]:
 
 def _decoded(data: bytes, source: str) -> str:
     if len(data) > MAX_BYTES:
-        raise InputError(source, f"larger than {MAX_BYTES >> 20} MiB", hint="split the file")
+        size = Sentence("larger than {most} MiB", most=MAX_BYTES >> 20)
+        raise InputError(source, size, hint=Sentence("split the file"))
     try:
         text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{source}:{line}", "is not UTF-8 text") from None
+        raise InputError(f"{source}:{line}", Sentence("is not UTF-8 text")) from None
     if text.lstrip()[:1] in ("{", "[") and "\\u" in text:
         text = _SURROGATES.sub(_joined, text)
     return text
@@ -162,7 +164,7 @@ class _Builder:
                 node, anchor = Node(_scalar(event), line), event.anchor
             elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
                 if len(stack) == MAX_DEPTH:
-                    raise self.error(line, f"nested more than {MAX_DEPTH} levels deep")
+                    raise self.error(line, Sentence("nested more than {most} levels deep", most=MAX_DEPTH))
                 empty: dict[str, Node] | list[Node] = {} if isinstance(event, yaml.MappingStartEvent) else []
                 stack.append(_Open(Node(empty, line), event.anchor))
                 continue
@@ -184,7 +186,8 @@ class _Builder:
                 continue
             self.values += 1
             if self.values > MAX_VALUES:
-                raise self.error(line, f"holds more than {MAX_VALUES} values", hint="split the file")
+                problem = Sentence("holds more than {most} values", most=MAX_VALUES)
+                raise self.error(line, problem, hint=Sentence("split the file"))
             if anchor:
                 self.anchors[anchor] = node
             if not stack:
@@ -201,16 +204,19 @@ class _Builder:
             raise self.error(line, _why(error, lines[line - 1])) from None
         except yaml.reader.ReaderError as error:
             line = self.text.count("\n", 0, error.position) + 1
-            raise self.error(line, f"holds a character that YAML forbids ({error.reason})") from None
+            raise self.error(
+                line, Sentence("holds a character that YAML forbids ({reason})", reason=error.reason)
+            ) from None
         except (ValueError, OverflowError) as error:
             # PyYAML lets an impossible escape or version directive through as Python's own error.
-            raise self.error(1, f"not YAML: {error}") from None
+            raise self.error(1, Sentence("not YAML: {problem}", problem=str(error))) from None
 
     def _aliased(self, name: str, line: int) -> Node:
         try:
             return self.anchors[name]
         except KeyError:
-            raise self.error(line, f"*{printable(name, 40)} refers to no anchor before it") from None
+            problem = Sentence("*{name} refers to no anchor before it", name=printable(name, 40))
+            raise self.error(line, problem) from None
 
     def _add(self, parent: _Open, node: Node, *, is_merge: bool) -> None:
         """Put a finished value where it belongs: into the list, or in a mapping as key and value in turn."""
@@ -226,25 +232,27 @@ class _Builder:
                 return
             key = _key(key_node)
             if key is None:
-                raise self.error(
-                    key_node.line, f"a mapping key is {key_node.kind}; Kubernetes takes only text"
-                )
+                kind = Sentence("a mapping key is {kind}; Kubernetes takes only text", kind=key_node.kind)
+                raise self.error(key_node.line, kind)
             if key in members:
-                raise self.error(key_node.line, f"key {printable(key, 60)!r} is set twice in one mapping")
+                twice = Sentence("key {key!r} is set twice in one mapping", key=printable(key, 60))
+                raise self.error(key_node.line, twice)
             members[key] = node
 
     def _merge(self, node: Node, given: Node) -> None:
         """Fill a mapping up from `<<`: its own keys win, then the first source that has the key."""
         for source in given.items if isinstance(given.value, list) else [given]:
             if not isinstance(source.value, dict):
-                raise self.error(given.line, "<< merges something that is not a mapping")
+                raise self.error(given.line, Sentence("<< merges something that is not a mapping"))
             self.merged += len(source.value)
             if self.merged > MAX_MERGED:
-                raise self.error(given.line, f"merge keys copy more than {MAX_MERGED} entries")
+                raise self.error(
+                    given.line, Sentence("merge keys copy more than {most} entries", most=MAX_MERGED)
+                )
             for key, value in source.value.items():
                 node.mapping.setdefault(key, value)
 
-    def error(self, line: int, problem: str, hint: str = "") -> InputError:
+    def error(self, line: int, problem: Sentence, hint: Sentence | str = "") -> InputError:
         return InputError(f"{self.source}:{line}", problem, hint=hint)
 
 
@@ -256,12 +264,13 @@ def _is_merge(event: Any) -> bool:
     return isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
 
 
-def _why(error: yaml.MarkedYAMLError, line: str) -> str:
+def _why(error: yaml.MarkedYAMLError, line: str) -> Sentence:
     if "\t" in line[: len(line) - len(line.lstrip())]:
-        return "a tab is used for indentation; YAML takes only blanks"
+        return Sentence("a tab is used for indentation; YAML takes only blanks")
     if _CALL_OUT.search(line):
-        return "not YAML: the line ends in a call-out mark such as <1>, copied from a manual"
-    return f"not YAML: {', '.join(part for part in (error.context, error.problem) if part)}"
+        return Sentence("not YAML: the line ends in a call-out mark such as <1>, copied from a manual")
+    problem = ", ".join(part for part in (error.context, error.problem) if part)
+    return Sentence("not YAML: {problem}", problem=problem)
 
 
 def _key(node: Node) -> str | None:

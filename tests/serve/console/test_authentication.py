@@ -63,7 +63,7 @@ class World:
         try:
             return asyncio.run(self.gate.admit(Ask(token, verb, path, at)))
         except ProblemError as error:
-            return error.problem.status
+            return error.status
 
 
 @pytest.fixture

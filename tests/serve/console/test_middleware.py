@@ -170,7 +170,7 @@ def test_a_body_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(ProblemError) as caught:
         asyncio.run(_call(_Bounded(never, 10)))
-    assert caught.value.problem.status == 408
+    assert caught.value.status == 408
 
 
 def test_a_body_that_comes_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def test_a_body_that_comes_byte_by_byte_is_not_waited_for(monkeypatch: pytest.Mo
 
     with pytest.raises(ProblemError) as caught:
         asyncio.run(read())
-    assert caught.value.problem.status == 408
+    assert caught.value.status == 408
 
 
 def test_a_body_that_keeps_coming_gets_the_time_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ def find(root: NodeRoot, processes: Mapping[str, bytes] | None, version: str) ->
             else kubelet_config.of_settings(over, version)
         )
     except InputError as error:
-        return setup._replace(problem=printable(error.problem, 300))
+        return setup._replace(problem=printable(str(error.problem), 300))
     return setup._replace(settings=read.settings, config=None if read.refused else read.config)
 
 
@@ -118,7 +118,7 @@ def config_checks(kubelet: KubeletSetup, hardware: Hardware | None) -> Iterator[
         try:
             linted = lint(kubelet.data, kubelet.file, world)
         except InputError as error:
-            facts = {"path": kubelet.file, "message": printable(error.problem, 300)}
+            facts = {"path": kubelet.file, "message": printable(str(error.problem), 300)}
             broken = trouble("kubelet-configuration-invalid", kubelet.file, facts, kind="Kubelet")
             yield checked("kubelet-config", Message("doctor-config", {"file": kubelet.file}), [broken])
         else:

@@ -16,6 +16,7 @@ from numaware.diagnose.rules.policy_options import option_findings
 from numaware.machine.cpuset import list_form
 from numaware.machine.quantity import ZERO, Quantity
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.twin import kubelet_config
 from numaware.twin.errors import StartError
 from numaware.twin.gotext import quoted
@@ -85,7 +86,7 @@ def _policies(check: ConfigCheck) -> Iterator[Finding]:
 
 
 def _unknown_policy(
-    check: ConfigCheck, field: str, given: str, allowed: tuple[str, ...], message: str = ""
+    check: ConfigCheck, field: str, given: str, allowed: tuple[str, ...], message: Sentence | str = ""
 ) -> Finding:
     near = [one for one in allowed if one.lower() == given.lower().replace("_", "-")]
     facts = {

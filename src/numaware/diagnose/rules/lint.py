@@ -145,8 +145,8 @@ def _refused(subject: Subject, source_text: SourceText, error: InputError) -> Fi
     field = text.partition(":")[0].strip("\"'- ")
     facts = {
         "path": printable(field, 80) or error.source,
-        "message": printable(error.problem, 600),
-        "fix": printable(error.hint, 200) or None,
+        "message": printable(str(error.problem), 600),
+        "fix": printable(str(error.hint), 200) or None,
     }
     evidence = [source_text.at(line)] if line else [source_text.whole()]
     return finding("kubelet-configuration-invalid", subject, facts, evidence)

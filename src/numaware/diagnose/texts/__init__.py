@@ -9,12 +9,13 @@ from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 from numaware.diagnose.finding import Finding, Message
 from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts.template import MissingFactError, Specs, Text, fill
+from numaware.sentence import Sentence
 
 Lang = Literal["en", "zh"]
 LANGUAGES: tuple[Lang, ...] = get_args(Lang)
 
 # A sentence of ours, or a quote: what a kubelet or a scheduler said stays in its own words.
-Words = Message | Reason | str
+Words = Message | Reason | Sentence | str
 
 _MODULES: dict[Lang, str] = {"en": "english", "zh": "chinese"}
 
@@ -31,6 +32,7 @@ class _Language(Protocol):
     TEXTS: Mapping[str, Text]  # code, or code/variant
     LABELS: Mapping[str, str]  # what stands beneath a marked line, and the fixed words of the renderers
     REASONS: Mapping[str, str]  # by the code of a reason
+    SENTENCES: Mapping[str, str]  # by the English template
     SPECS: Specs
 
 
@@ -59,10 +61,13 @@ def label(message: Message | str, lang: Lang = "en") -> str:
 
 
 def say(words: Words, lang: Lang = "en") -> str:
-    """A message or a reason in a language; what somebody else said is quoted as it is."""
+    """A message, a reason or a sentence in a language; what somebody else said is quoted as it is."""
     match words:
         case str():
             return words
+        case Sentence():
+            template = _language(lang).SENTENCES.get(words.template, words.template)
+            return template.format_map(worded(words.facts, lang))
         case Reason():
             language = _language(lang)
             return fill(language.REASONS[words.code], worded(words.named_facts, lang), language.SPECS)
@@ -70,9 +75,9 @@ def say(words: Words, lang: Lang = "en") -> str:
 
 
 def worded(value: Any, lang: Lang = "en") -> Any:
-    """Facts as plain JSON values: every message and reason among them is told."""
+    """Facts as plain JSON values: every message, reason and sentence among them is told."""
     match value:
-        case Message() | Reason():
+        case Message() | Reason() | Sentence():
             return say(value, lang)
         case dict():
             return {key: worded(one, lang) for key, one in value.items()}

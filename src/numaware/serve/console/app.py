@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from numaware.errors import InputError
+from numaware.sentence import Sentence
 from numaware.serve.console import site
 from numaware.serve.console.api.operations import Call, Operation, openapi, packed, route
 from numaware.serve.console.api.problems import ProblemError, answer
@@ -59,7 +60,7 @@ def application(
         if isinstance(error, ProblemError):
             return answer(error)
         if not isinstance(error, HTTPException):
-            return answer(ProblemError(500, "something went wrong here; the log says what"))
+            return answer(ProblemError(500, Sentence("something went wrong here; the log says what")))
         headers = {
             **(error.headers or {}),
             **({"Allow": ", ".join(_methods(request))} if error.status_code == 405 else {}),

@@ -22,6 +22,7 @@ import structlog
 from numaware.kube.errors import ApiError
 from numaware.kube.reviews import Caller
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.serve.console.api.problems import ProblemError
 from numaware.serve.console.middleware import Ask, Rate
 
@@ -84,7 +85,7 @@ class ClusterAuthentication:
         if not ask.token or len(ask.token) > _LONGEST_TOKEN:
             raise _token_needed('Bearer realm="kubernetes"')
         if len(ask.path) > _LONGEST_PATH:
-            raise ProblemError(414, "nothing here has so long a path")
+            raise ProblemError(414, Sentence("nothing here has so long a path"))
         caller = await self._caller(ask)
         name = printable(caller.username, 200)
         if not await self._may(caller, ask):
@@ -92,7 +93,9 @@ class ClusterAuthentication:
             if ask.verb != "get":
                 _log.warning("refused", by=name, what=what, client=ask.client)
             raise ProblemError(
-                403, f"{name} may not {what}", "a ClusterRole with that verb in nonResourceURLs gives leave"
+                403,
+                Sentence("{name} may not {action}", name=name, action=what),
+                Sentence("a ClusterRole with that verb in nonResourceURLs gives leave"),
             )
         return name
 
@@ -102,12 +105,15 @@ class ClusterAuthentication:
         if caller is None and not self._wrong.get(key):
             wait = self._candidate_twins.wait(ask.client)
             if wait:
-                raise ProblemError(429, "too many tokens", headers={"retry-after": str(int(wait) + 1)})
+                raise ProblemError(
+                    429, Sentence("too many tokens"), headers={"retry-after": str(int(wait) + 1)}
+                )
             caller = await self._find(self._known, key, lambda: self._bearer(ask.token))
             if caller is None:
                 self._wrong.put(key, True)
         if caller is None:
-            raise _token_needed('Bearer realm="kubernetes"', "the cluster does not know this token")
+            unknown = Sentence("the cluster does not know this token")
+            raise _token_needed('Bearer realm="kubernetes"', unknown)
         return caller
 
     async def _bearer(self, token: str) -> Caller | None:
@@ -137,9 +143,8 @@ class ClusterAuthentication:
             if not self._away:
                 _log.error("nobody can come in: the cluster cannot be asked", error=str(error) or "no answer")
             self._away = True
-            raise ProblemError(
-                503, "the cluster cannot be asked who may do this", "try again", {"retry-after": "2"}
-            ) from None
+            unasked = Sentence("the cluster cannot be asked who may do this")
+            raise ProblemError(503, unasked, Sentence("try again"), {"retry-after": "2"}) from None
         self._away = False
         return found
 
@@ -167,5 +172,8 @@ class _Kept(Generic[_Value]):
             self._found.popitem(last=False)
 
 
-def _token_needed(how: str, detail: str = "a token is needed") -> ProblemError:
-    return ProblemError(401, detail, "send it as Authorization: Bearer …", {"www-authenticate": how})
+def _token_needed(how: str, why: Sentence | None = None) -> ProblemError:
+    detail = why or Sentence("a token is needed")
+    return ProblemError(
+        401, detail, Sentence("send it as Authorization: Bearer …"), {"www-authenticate": how}
+    )

@@ -13,6 +13,7 @@ from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.storm import owner_of
+from numaware.sentence import Sentence
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.console.world import (
     AFFINITY,
@@ -30,10 +31,10 @@ from numaware.serve.console.world import (
 )
 
 _MOST_EVENTS = 20_000
-_READ_ONLY = "this console only looks at the cluster; nothing is switched from here"
+_READ_ONLY = Sentence("this console only looks at the cluster; nothing is switched from here")
 # Many pages may look at the same switches.
 _SECONDS_KNOWN = 1.0
-_ON_NODES = (
+_ON_NODES = Sentence(
     "kubelets are configured on their nodes (prefer-closest-numa-nodes); nothing in this cluster edits them"
 )
 
@@ -142,14 +143,14 @@ class LiveCluster:
 
     async def _move(self, part: Part, status: Status, by: str) -> None:
         """Move it, and remember whatever was changed on the way."""
-        problem = ""
+        problem = Sentence()
         try:
             if not await part.move(status, by):
                 return
         except SwitchError as error:
             if not error.undone:
                 raise
-            problem = str(error)
+            problem = error.sentence
         before: Status = "close" if status == "open" else "open"
         change = Change(self.now, part.switch.id, before, status, by, problem)
         self.changes.append(change)

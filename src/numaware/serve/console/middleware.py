@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from numaware.sentence import Sentence
 from numaware.serve.console.api.problems import ProblemError, answer
 
 SECURITY_HEADERS = (
@@ -156,16 +157,17 @@ class Guard:
     def _check(self, request: Request) -> None:
         host = _host(request.headers.get("host", ""))
         if not host or (self.names and host not in self.names):
-            raise ProblemError(421, "this console does not answer to that Host", "open it by its own address")
+            strange = Sentence("this console does not answer to that Host")
+            raise ProblemError(421, strange, Sentence("open it by its own address"))
         wait = self.rate.wait(_address(request))
         if wait:
-            raise ProblemError(429, "too many calls", headers={"retry-after": str(int(wait) + 1)})
+            raise ProblemError(429, Sentence("too many calls"), headers={"retry-after": str(int(wait) + 1)})
         length = request.headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit() and len(length) < _MOST_DIGITS):
-            raise ProblemError(400, "Content-Length is not a number")
+            raise ProblemError(400, Sentence("Content-Length is not a number"))
         limit = _limit(request.scope)
         if int(length) > limit:
-            raise ProblemError(413, f"the body is larger than {limit >> 20} MiB")
+            raise ProblemError(413, Sentence("the body is larger than {most} MiB", most=limit >> 20))
         if request.method not in _SAFE:
             _check_origin(request)
 
@@ -210,12 +212,12 @@ class _Bounded:
             message = await asyncio.wait_for(self.receive(), left)
         except TimeoutError:
             raise ProblemError(
-                408, "the body did not come in time", headers={"connection": "close"}
+                408, Sentence("the body did not come in time"), headers={"connection": "close"}
             ) from None
         self.complete = not message.get("more_body", False)
         self.got += len(message.get("body", b""))
         if self.got > self.limit:
-            raise ProblemError(413, f"the body is larger than {self.limit >> 20} MiB")
+            raise ProblemError(413, Sentence("the body is larger than {most} MiB", most=self.limit >> 20))
         return message
 
 
@@ -236,4 +238,4 @@ def _check_origin(request: Request) -> None:
     if site not in ("same-origin", "none") or (
         origin is not None and origin not in (f"http://{here}", f"https://{here}")
     ):
-        raise ProblemError(403, "another site may not change anything here")
+        raise ProblemError(403, Sentence("another site may not change anything here"))

@@ -11,14 +11,13 @@ import msgspec
 import structlog
 
 from numaware.diagnose.reason import Reason
-from numaware.diagnose.texts import Lang, say
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
+from numaware.sentence import Sentence, quoted
 from numaware.serve.console.views.pod_shape import Policy, Scope
 from numaware.serve.console.views.wall_model import pool_of
-from numaware.serve.console.views.words import retold
-from numaware.serve.console.world import Change, Source, Status, Switch, SwitchError, World
+from numaware.serve.console.world import NOTHING, Change, Source, Status, Switch, SwitchError, Told, World
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.node import Node
 
@@ -90,7 +89,7 @@ class NodeOutcome(msgspec.Struct, frozen=True, rename="camel"):
     node: str
     pods: int
     refused: tuple[str, ...]
-    problem: str = ""
+    problem: Told = NOTHING
 
 
 class PolicyAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -124,31 +123,6 @@ def _undo(switches: Sequence[Switch], changes: Sequence[Change]) -> Status | Non
         return None
     last = changes[0]
     return last.before if any((one.id, one.status) == (last.switch, last.after) for one in switches) else None
-
-
-def in_words(found: Policies, lang: Lang) -> Policies:
-    """The same with every sentence told in a language."""
-    if lang == "en":
-        return found
-
-    def switch(one: Switch) -> Switch:
-        return msgspec.structs.replace(
-            one, missing=retold(one.missing, lang), broken=retold(one.broken, lang)
-        )
-
-    return msgspec.structs.replace(
-        found,
-        switches=tuple(map(switch, found.switches)),
-        changes=tuple(
-            msgspec.structs.replace(one, problem=retold(one.problem, lang)) for one in found.changes
-        ),
-    )
-
-
-def tried_in_words(found: PolicyAnswer, lang: Lang) -> PolicyAnswer:
-    """The same for a policy that was tried."""
-    nodes = (msgspec.structs.replace(one, problem=retold(one.problem, lang)) for one in found.nodes)
-    return msgspec.structs.replace(found, nodes=tuple(nodes))
 
 
 async def find(world: World, name: str) -> Switch | None:
@@ -200,7 +174,7 @@ def try_policy(world: World, wish: PolicyWish) -> PolicyAnswer:
     """Restart the kubelets of a pool, in thought, with empty state files and another policy."""
     members = [member for member in world.cluster if pool_of(member) == wish.pool]
     if not members:
-        raise InputError("pool", f"there is no pool {printable(wish.pool, 80)!r}")
+        raise InputError("pool", Sentence("there is no pool {name!r}", name=printable(wish.pool, 80)))
     found = tuple(_restarted(member, wish) for member in members)
     return PolicyAnswer(
         wish.pool, found, sum(one.pods for one in found), sum(len(one.refused) for one in found)
@@ -216,13 +190,14 @@ def _restarted(member: Member, wish: PolicyWish) -> NodeOutcome:
     try:
         fresh = Node.fresh(node.kubelet.hardware, config)
     except (StartError, ValueError) as error:
-        return NodeOutcome(member.name, len(pods), (), printable(str(error), 300))
+        return NodeOutcome(member.name, len(pods), (), quoted(printable(str(error), 300)))
     refused = []
     for pod in pods.values():
         try:
             verdict = fresh.admit(pod)
         except KubeletPanic as crash:
-            return NodeOutcome(member.name, len(pods), (), say(Reason("kubelet-crash", (str(crash),))))
+            why = Reason("kubelet-crash", (str(crash),))
+            return NodeOutcome(member.name, len(pods), (), Sentence("{reason}", reason=why))
         fresh = verdict.node
         if not verdict.admitted:
             refused.append(f"{pod.namespace}/{pod.name}")

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from numaware.sentence import Sentence
 from numaware.serve.console.api.problems import ProblemError
 
 STATIC = Path(__file__).with_name("static")
@@ -57,7 +58,7 @@ def routes(folder: Path = STATIC) -> list[BaseRoute]:
 
     async def index(request: Request) -> Response:
         if page is None:
-            raise ProblemError(404, "the page is not built", "run make web")
+            raise ProblemError(404, Sentence("the page is not built"), Sentence("run make web"))
         return _send(request, page, "no-cache")
 
     def sender(path: str, found: _File) -> Route:

@@ -7,12 +7,13 @@ heard of, how pods came to be where they are, who waits, and what can be switche
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import msgspec
 
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.ledger import Placement
+from numaware.sentence import Sentence, quoted
 from numaware.workload.pod import Pod
 
 # How a fact came to be known.
@@ -25,6 +26,11 @@ AFFINITY, DISTANCE, RUNTIME = "numaaware", "numadistance", "podaffinity"
 Stage = Literal["writing", "restarting", "undoing"]
 
 
+# A sentence that is written in the reader's language when it is sent.
+Told = Annotated[Sentence, msgspec.Meta(extra_json_schema={"type": "string", "default": ""})]
+NOTHING = msgspec.field(default_factory=Sentence)
+
+
 class Change(msgspec.Struct, frozen=True, rename="camel"):
     """A switch that was moved: when, by whom, from what to what; with a `problem` it was put back."""
 
@@ -33,7 +39,7 @@ class Change(msgspec.Struct, frozen=True, rename="camel"):
     before: Status
     after: Status
     by: str
-    problem: str = ""
+    problem: Told = NOTHING
 
 
 class Event(msgspec.Struct, frozen=True, rename="camel"):
@@ -86,17 +92,18 @@ class Switch(msgspec.Struct, frozen=True, rename="camel"):
 
     id: str
     status: Status
-    missing: str = ""
+    missing: Told = NOTHING
     place: str = ""
     conf: str = ""
-    broken: str = ""
+    broken: Told = NOTHING
     progress: Progress | None = None
 
 
 class SwitchError(Exception):
     """A switch that stands as it stood: why. `busy` if it is being moved just now, `undone` if it was, and put back."""
 
-    def __init__(self, message: str, *, busy: bool = False, undone: bool = False) -> None:
+    def __init__(self, message: Sentence | str, *, busy: bool = False, undone: bool = False) -> None:
+        self.sentence = message if isinstance(message, Sentence) else quoted(message)
         self.busy = busy
         self.undone = undone
         super().__init__(message)

@@ -34,12 +34,12 @@ def verify(data: bytes, source: str) -> Report:
     try:
         content = document.read(data, source)
     except InputError as error:
-        return Report(source, problem=error.problem)
+        return Report(source, problem=str(error.problem))
     kind = kind_of(content.fields)
     try:
         checkpoint = parse(content.fields, source)
     except InputError as error:
-        return Report(source, kind, problem=error.problem)
+        return Report(source, kind, problem=str(error.problem))
     stamp = checkpoint.stamp
     return Report(
         source,

@@ -16,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from numaware.errors import InputError
+from numaware.sentence import Sentence
 from numaware.serve.console.api.problems import ProblemError
 from numaware.serve.console.history import writer
 from numaware.serve.console.history.api import History
@@ -141,7 +142,7 @@ def test_a_file_that_was_damaged_breaks_no_page(tmp_path: Path) -> None:
                     assert answer.status_code in (200, 404), answer.text
             assert found.get("/api/v1/monitoring", params={"minutes": 1440}).status_code in (200, 404)
             assert found.get("/api/v1/nodes").status_code == 200
-    assert audit == {200, 404, "is damaged"}
+    assert audit == {200, 404, Sentence("is damaged")}
 
 
 def test_a_file_that_becomes_another_is_not_written_to(tmp_path: Path) -> None:
@@ -159,12 +160,12 @@ def test_a_file_that_becomes_another_is_not_written_to(tmp_path: Path) -> None:
         recorded.look()
         fail.set()
         recorded.look(world.now + 60_000)
-        assert recorded.history.writer.problem == "disk I/O error"
+        assert str(recorded.history.writer.problem) == "disk I/O error"
         fail.clear()
         path.unlink()
         path.write_text("somebody else's", encoding="utf-8")
         recorded.look(world.now + 70_000)
-        assert "is not a history" in recorded.history.writer.problem
+        assert "is not a history" in str(recorded.history.writer.problem)
     assert path.read_text(encoding="utf-8") == "somebody else's"
 
 
@@ -218,7 +219,7 @@ def test_a_file_from_the_future_is_told_of(tmp_path: Path) -> None:
         recorded.look(NOW + 3 * HOUR)
     with recording(path, lab()) as recorded:
         recorded.look(NOW)
-        assert recorded.history.writer.problem == "what is kept in it is of a later time than now"
+        assert str(recorded.history.writer.problem) == "what is kept in it is of a later time than now"
 
 
 def test_of_a_time_in_which_nobody_looked_nothing_is_shown(tmp_path: Path) -> None:

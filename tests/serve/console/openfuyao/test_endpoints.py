@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
+from numaware.sentence import quoted
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.world import AFFINITY, Status, Switch, SwitchError
@@ -130,7 +131,7 @@ def live(part: Stubborn) -> TestClient:
 
 
 def test_a_part_that_cannot_be_read_is_a_busy_server_with_a_reason() -> None:
-    api = live(Stubborn(Switch(AFFINITY, "close", broken="it is empty"), SwitchError("it is empty")))
+    api = live(Stubborn(Switch(AFFINITY, "close", broken=quoted("it is empty")), SwitchError("it is empty")))
     for answer in (api.get(PATH), api.put(f"{PATH}?status=open")):
         data = {"plugin": "numa-aware", "status": "close", "installed": True, "reason": "it is empty"}
         assert answer.status_code == 500

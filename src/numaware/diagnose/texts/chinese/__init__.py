@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from numaware.diagnose.texts.chinese import (
+    console,
     doctor,
     explain,
+    inputs,
     labels,
     lint,
-    quoting,
     recommend,
     refusals,
     scheduling,
@@ -16,7 +17,7 @@ from numaware.diagnose.texts.chinese import (
 )
 from numaware.diagnose.texts.chinese.words import SPECS as WORDS
 
-__all__ = ["LABELS", "REASONS", "SPECS", "TEXTS"]
+__all__ = ["LABELS", "REASONS", "SENTENCES", "SPECS", "TEXTS"]
 
 LABELS = {
     **labels.LABELS,
@@ -27,5 +28,6 @@ LABELS = {
     **views.LABELS,
 }
 REASONS = scheduling.REASONS
-SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS, **quoting.SPECS}
+SENTENCES = {**inputs.SENTENCES, **console.SENTENCES}
+SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS}
 TEXTS = {**refusals.TEXTS, **startup.TEXTS, **lint.TEXTS, **doctor.TEXTS}

@@ -52,14 +52,14 @@ TEXTS: Mapping[str, Text] = {
         "sed -i -E 's/[ \\t]+<[0-9]+>[ \\t]*$//; /^[ \\t]+\\.\\.\\.$/d' {name}",
     ),
     "ignored-field": text(
-        "{path} 不起作用", "{path}：{message:retold}。", "是不是想写 {near}?", "删除或改正 {path}"
+        "{path} 不起作用", "{path}：{message}。", "是不是想写 {near}?", "删除或改正 {path}"
     ),
     "ignored-field/manifest": text(
         "{path} 不是 Kubernetes 的字段，不起作用",
         "Kubernetes 会悄悄丢掉它，Pod 就在没有这项内容的情况下运行。",
         "应写在 {near}",
     ),
-    "manifest-invalid": text("API server 会拒绝 {name}：{path}", "{path}：{message:retold}"),
+    "manifest-invalid": text("API server 会拒绝 {name}：{path}", "{path}：{message}"),
     "memory-in-fractions-of-a-byte": text(
         "{path} 请求的是不足一个字节的内存",
         "{message:sentence}后缀 m 表示千分之一，所以 500m 的内存是半个字节。",

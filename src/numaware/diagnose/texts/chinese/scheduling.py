@@ -13,7 +13,6 @@ LABELS: Mapping[str, str] = {
     "all-available": "{nodes} 个节点都可用。",
     "nearest-short": "节点 {node}：在 {nodes:set} 上还差 {missing:amounts}",
     "nearest-cause": "节点 {node}：{cause:clause}",
-    "said": "{text:retold}",
 }
 
 REASONS: Mapping[str, str] = {

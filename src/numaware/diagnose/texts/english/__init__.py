@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from numaware.diagnose.texts.english import (
     doctor,
     explain,
@@ -15,7 +17,7 @@ from numaware.diagnose.texts.english import (
 )
 from numaware.diagnose.texts.english.words import SPECS as WORDS
 
-__all__ = ["LABELS", "REASONS", "SPECS", "TEXTS"]
+__all__ = ["LABELS", "REASONS", "SENTENCES", "SPECS", "TEXTS"]
 
 LABELS = {
     **labels.LABELS,
@@ -26,5 +28,7 @@ LABELS = {
     **views.LABELS,
 }
 REASONS = scheduling.REASONS
+# A sentence brings its English with it.
+SENTENCES: Mapping[str, str] = {}
 SPECS = {**WORDS, **explain.SPECS, **scheduling.SPECS, **views.SPECS}
 TEXTS = {**refusals.TEXTS, **startup.TEXTS, **lint.TEXTS, **doctor.TEXTS}

@@ -14,7 +14,6 @@ LABELS: Mapping[str, str] = {
     "all-available": "{nodes}/{nodes} nodes are available.",
     "nearest-short": "node {node} is {missing:amounts} short on {nodes:set}",
     "nearest-cause": "node {node}: {cause:clause}",
-    "said": "{text:retold}",
 }
 
 REASONS: Mapping[str, str] = {
@@ -77,7 +76,6 @@ def _reasons(reasons: str | Sequence[tuple[int, str]]) -> str:
 SPECS: Specs = {
     "reasons": _reasons,
     "named": str,
-    "retold": str,
     "clause": lambda sentence: sentence.removesuffix("."),
     "sorted": lambda texts: ", ".join(sorted(texts)),
     "volume_claims": lambda number: count(number, "volume claim"),

@@ -17,6 +17,7 @@ from numaware.diagnose.rules.diagnosis import findings
 from numaware.diagnose.texts import Lang, label
 from numaware.errors import InputError
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 
 _MOST_FILES = 2000
 # Of all files together, unpacked.
@@ -93,13 +94,18 @@ def _files(data: bytes, name: str) -> Iterator[tuple[str, IO[bytes]]]:
         try:
             for count, member in enumerate(archive):
                 if count >= _MOST_FILES:
-                    raise InputError(printable(name), f"holds more than {_MOST_FILES} files")
+                    raise InputError(
+                        printable(name), Sentence("holds more than {most} files", most=_MOST_FILES)
+                    )
                 stream = archive.extractfile(member) if member.isfile() else None
                 if stream is None:
                     continue
                 total += member.size
                 if total > _MOST_BYTES:
-                    raise InputError(printable(name), f"holds more than {_MOST_BYTES >> 20} MiB")
+                    raise InputError(
+                        printable(name), Sentence("holds more than {most} MiB", most=_MOST_BYTES >> 20)
+                    )
                 yield printable(member.name, 200), stream
         except (tarfile.TarError, EOFError, OSError) as error:
-            raise InputError(printable(name), f"is a broken archive: {printable(str(error))}") from None
+            broken = Sentence("is a broken archive: {problem}", problem=printable(str(error)))
+            raise InputError(printable(name), broken) from None

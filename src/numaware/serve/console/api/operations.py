@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
@@ -18,10 +19,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from numaware import __version__
-from numaware.diagnose.texts import Lang
+from numaware.diagnose.texts import Lang, say
 from numaware.errors import InputError
+from numaware.sentence import Sentence
+from numaware.serve.console.api.language import language_of
 from numaware.serve.console.api.problems import MEDIA_TYPE, Problem, ProblemError
-from numaware.serve.console.views.words import language_of
 
 Method = Literal["GET", "POST", "PUT"]
 _SMALLEST_ZIP = 1024
@@ -75,9 +77,9 @@ class Packed(NamedTuple):
     tag: str
 
 
-def packed(value: Any) -> Packed:
-    """A value as it is sent."""
-    data = msgspec.json.encode(value)
+def packed(value: Any, lang: Lang = "en") -> Packed:
+    """A value as it is sent, its sentences told in a language."""
+    data = msgspec.json.encode(value, enc_hook=partial(say, lang=lang))
     zipped = gzip.compress(data, 1, mtime=0) if len(data) >= _SMALLEST_ZIP else b""
     return Packed(data, zipped, f'"{hashlib.blake2b(data, digest_size=12).hexdigest()}"')
 
@@ -96,12 +98,13 @@ def route(operation: Operation) -> Route:
             )
             found = await operation.handler(call)
         except InputError as error:
-            raise ProblemError(422, f"{error.source}: {error.problem}", error.hint) from None
+            detail = Sentence("{source}: {problem}", source=error.source, problem=error.problem)
+            raise ProblemError(422, detail, error.hint) from None
         if isinstance(found, Response):
             return found
         # What was does not change, so whoever asked once need not ask again for a while.
         kept = "private, max-age=3600" if getattr(call.query, "at", None) else "no-cache"
-        return _answer(request, found if isinstance(found, Packed) else packed(found), kept)
+        return _answer(request, found if isinstance(found, Packed) else packed(found, call.lang), kept)
 
     return Route(operation.path, wrapped if operation.envelope else endpoint, methods=[operation.method])
 
@@ -109,15 +112,15 @@ def route(operation: Operation) -> Route:
 def _query(operation: Operation, request: Request) -> Any:
     given = dict(request.query_params)
     if len(given) < len(request.query_params.multi_items()):
-        raise ProblemError(400, "a query parameter is there twice")
+        raise ProblemError(400, Sentence("a query parameter is there twice"))
     known = {field.encode_name for field in msgspec.structs.fields(operation.query)}
     strange = sorted(given.keys() - known)
     if strange:
-        raise ProblemError(400, f"there is no query parameter {strange[0][:40]!r}")
+        raise ProblemError(400, Sentence("there is no query parameter {name!r}", name=strange[0][:40]))
     try:
         return msgspec.convert(given, operation.query, strict=False)
     except msgspec.ValidationError as error:
-        raise ProblemError(400, f"query: {error}") from None
+        raise ProblemError(400, Sentence("query: {problem}", problem=str(error))) from None
 
 
 async def _body(operation: Operation, request: Request) -> Any:
@@ -126,11 +129,11 @@ async def _body(operation: Operation, request: Request) -> Any:
     if operation.body is None:
         return None
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        raise ProblemError(415, "the body has to be application/json")
+        raise ProblemError(415, Sentence("the body has to be application/json"))
     try:
         return msgspec.json.decode(await request.body(), type=operation.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ProblemError(400, f"body: {error}") from None
+        raise ProblemError(400, Sentence("body: {problem}", problem=str(error))) from None
 
 
 def _answer(request: Request, found: Packed, kept: str) -> Response:

@@ -9,7 +9,9 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from numaware.serve.console.views.words import language_of, retold
+from numaware.diagnose.texts import Lang, say
+from numaware.sentence import Sentence
+from numaware.serve.console.api.language import language_of
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -28,11 +30,22 @@ class ProblemError(Exception):
     """Ends a call with a problem for the one who called."""
 
     def __init__(
-        self, status: int, detail: str, hint: str = "", headers: dict[str, str] | None = None
+        self,
+        status: int,
+        detail: Sentence | str,
+        hint: Sentence | str = "",
+        headers: dict[str, str] | None = None,
     ) -> None:
-        self.problem = Problem(HTTPStatus(status).phrase, status, detail, hint)
+        self.status = status
+        self.detail = detail
+        self.hint = hint
         self.headers = headers or {}
         super().__init__(detail)
+
+    def problem(self, lang: Lang = "en") -> Problem:
+        """The problem in a language."""
+        phrase = HTTPStatus(self.status).phrase
+        return Problem(phrase, self.status, say(self.detail, lang), say(self.hint, lang))
 
 
 def answer(error: ProblemError) -> Response:
@@ -48,15 +61,11 @@ class _Answer(Response):
     def __init__(self, error: ProblemError) -> None:
         self.error = error
         headers = {"cache-control": "no-store", "vary": "accept-language", **error.headers}
-        super().__init__(msgspec.json.encode(error.problem), error.problem.status, headers)
+        super().__init__(b"", error.status, headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         lang = language_of(Headers(scope=scope))
-        problem = self.error.problem
-        told = msgspec.structs.replace(
-            problem, detail=retold(problem.detail, lang), hint=retold(problem.hint, lang)
-        )
-        self.body = msgspec.json.encode(told)
+        self.body = msgspec.json.encode(self.error.problem(lang))
         self.headers["content-length"] = str(len(self.body))
         self.headers["content-language"] = lang
         await super().__call__(scope, receive, send)

@@ -15,6 +15,7 @@ from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
 from numaware.schedule.trial_policies import TrialPolicies
+from numaware.sentence import Sentence
 from numaware.serve.console import policies as switching
 from numaware.serve.console.api.diagnose import Diagnosis, diagnosed
 from numaware.serve.console.api.operations import Call, Handler, Nothing, Operation, Packed
@@ -39,7 +40,6 @@ from numaware.serve.console.api.queries import (
     Wall,
 )
 from numaware.serve.console.api.simulation import Simulation, Simulations, SimulationWish, Simulator
-from numaware.serve.console.api.simulation import in_words as simulation_in_words
 from numaware.serve.console.api.stream import Changed, Stream, TooManyReadersError
 from numaware.serve.console.history.api import History, Kept, not_kept
 from numaware.serve.console.middleware import caller_of
@@ -62,7 +62,6 @@ from numaware.serve.console.views.whatif import (
     telling,
     told,
 )
-from numaware.serve.console.views.words import retold
 from numaware.serve.console.world import SwitchError, World
 from numaware.workload.pod import Pod
 
@@ -177,7 +176,9 @@ class Console:
         judge = snapshot.wall_model.judge
         asked_member = judge.engine.member(member.name, policies)
         if asked_member is None:
-            raise InputError("policy", f"the kubelet of {member.name} would not start with it")
+            raise InputError(
+                "policy", Sentence("the kubelet of {node} would not start with it", node=member.name)
+            )
         (judged,) = judge.judge(pod, [member.name], policies)
         async with self._busy:
             return await asyncio.to_thread(explained, member.name, asked_member.node, pod, judged, path, lang)
@@ -235,7 +236,8 @@ class Console:
         try:
             lines = self.stream.subscribe(_shape(query))
         except TooManyReadersError:
-            raise ProblemError(429, "too many readers listen already", headers={"retry-after": "5"}) from None
+            full = Sentence("too many readers listen already")
+            raise ProblemError(429, full, headers={"retry-after": "5"}) from None
         return StreamingResponse(
             lines,
             media_type="text/event-stream",
@@ -262,18 +264,19 @@ class Console:
         query: HistoryQuery = call.query
         if self.history is None:
             return Kept()
-        found = await self.history.kept(query.around, query.node)
-        return msgspec.structs.replace(found, problem=retold(found.problem, call.lang))
+        return await self.history.kept(query.around, query.node)
 
     async def policies(self, call: Call) -> switching.Policies:
         snapshot = await self._snapshot(call.query.at)
-        return switching.in_words(await switching.policies_of(snapshot.world), call.lang)
+        return await switching.policies_of(snapshot.world)
 
     async def switch(self, call: Call) -> switching.SwitchAnswer:
         wish: switching.SwitchWish = call.body
         switch = await switching.find(self.world, call.path["id"])
         if switch is None:
-            raise ProblemError(404, f"there is no switch {printable(call.path['id'], 40)!r}")
+            raise ProblemError(
+                404, Sentence("there is no switch {name!r}", name=printable(call.path["id"], 40))
+            )
         if switch.missing:
             raise ProblemError(409, switch.missing)
         try:
@@ -281,28 +284,28 @@ class Console:
                 return switching.preview(self.world, switch, wish)
             return await switching.move(self.world, switch, wish, caller_of(call.request))
         except SwitchError as error:
-            raise ProblemError(409, str(error)) from None
+            raise ProblemError(409, error.sentence) from None
 
     async def try_policy(self, call: Call) -> switching.PolicyAnswer:
         async with self._busy:
-            return switching.tried_in_words(switching.try_policy(self.world, call.body), call.lang)
+            return switching.try_policy(self.world, call.body)
 
     async def diagnose(self, call: Call) -> Diagnosis:
         query: DiagnoseQuery = call.query
         async with self._busy:
             return await asyncio.to_thread(diagnosed, call.body, query.file, query.lang or call.lang)
 
-    async def simulations(self, call: Call) -> Simulations:
-        found = self.simulator.listed()
-        items = tuple(simulation_in_words(one, call.lang) for one in found.items)
-        return msgspec.structs.replace(found, items=items)
+    async def simulations(self, _: Call) -> Simulations:
+        return self.simulator.listed()
 
     async def simulation(self, call: Call) -> Simulation:
         number = call.path["id"]
         found = self.simulator.known.get(int(number)) if number.isascii() and number.isdigit() else None
         if found is None:
-            raise ProblemError(404, f"there is no comparison {printable(number, 20)!r}")
-        return simulation_in_words(found, call.lang)
+            raise ProblemError(
+                404, Sentence("there is no comparison {number!r}", number=printable(number, 20))
+            )
+        return found
 
     async def simulate(self, call: Call) -> Simulation:
         return self.simulator.start(call.body)

@@ -12,11 +12,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.schedule.cluster import Cluster
+from numaware.sentence import Sentence
 from numaware.serve.console.lab.pod_churn import JOBS, pod_of
-from numaware.serve.console.views.words import retold
+from numaware.serve.console.world import NOTHING, Told
 from numaware.simulate.clusters import ClusterSpec, NodeSpec
 from numaware.simulate.policies import POLICIES
 from numaware.simulate.result import Result
@@ -43,7 +43,7 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel"):
     state: Literal["running", "done", "failed"]
     wish: SimulationWish
     results: tuple[Result, ...]
-    problem: str = ""
+    problem: Told = NOTHING
 
 
 class Simulations(msgspec.Struct, frozen=True, rename="camel"):
@@ -68,9 +68,11 @@ class Simulator:
         """Begin a comparison; `InputError` for a scheduler nobody knows, or when too many wait."""
         strange = [name for name in wish.policies if name not in POLICIES]
         if strange or len(set(wish.policies)) < len(wish.policies):
-            raise InputError("policies", "every scheduler once, each a known one", hint=", ".join(POLICIES))
+            known = ", ".join(POLICIES)
+            raise InputError("policies", Sentence("every scheduler once, each a known one"), hint=known)
         if len(self._tasks) >= _MOST_WAITING:
-            raise InputError("simulate", "too many comparisons are waiting", hint="try again in a moment")
+            hint = Sentence("try again in a moment")
+            raise InputError("simulate", Sentence("too many comparisons are waiting"), hint=hint)
         self._count += 1
         found = self.known[self._count] = Simulation(self._count, "running", wish, ())
         if len(self.known) > _MOST_RUNS:
@@ -104,10 +106,10 @@ class Simulator:
                     self._note(number, [result])
             except InputError as error:
                 self._pool = None
-                self._note(number, [], state="failed", problem=str(error))
+                self._note(number, [], state="failed", problem=error.sentence)
             except BrokenProcessPool:
                 self._pool = None
-                problem = "the process that played it ended before it was done"
+                problem = Sentence("the process that played it ended before it was done")
                 self._note(number, [], state="failed", problem=problem)
             else:
                 self._note(number, [], state="done")
@@ -117,18 +119,13 @@ class Simulator:
         number: int,
         results: Sequence[Result],
         state: Literal["running", "done", "failed"] = "running",
-        problem: str = "",
+        problem: Sentence = Sentence(),  # noqa: B008 - it never changes
     ) -> None:
         known = self.known.get(number)
         if known is not None:
             self.known[number] = msgspec.structs.replace(
                 known, state=state, results=(*known.results, *results), problem=problem
             )
-
-
-def in_words(found: Simulation, lang: Lang) -> Simulation:
-    """The same with its problem told in a language."""
-    return msgspec.structs.replace(found, problem=retold(found.problem, lang)) if found.problem else found
 
 
 def spec_of(cluster: Cluster) -> ClusterSpec:

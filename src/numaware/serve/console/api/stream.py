@@ -152,4 +152,4 @@ class Stream:
 
 def encoded(name: str, value: object) -> bytes:
     """One event on the wire."""
-    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(value) + b"\n\n"
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(value, enc_hook=str) + b"\n\n"

@@ -7,11 +7,13 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from numaware.sentence import Sentence
 from numaware.serve.console.api.problems import ProblemError
 from numaware.serve.console.history.file import KEPT_FOR, MOST_BYTES, HistoryFile
 from numaware.serve.console.history.reader import HistoryReader, NotKeptError, Span
@@ -19,11 +21,11 @@ from numaware.serve.console.history.writer import HistoryWriter
 from numaware.serve.console.views.node import Letters
 from numaware.serve.console.views.recorder import Series, by_numa, by_step, steps
 from numaware.serve.console.views.snapshot_view import SnapshotView
+from numaware.serve.console.world import NOTHING, Told
 from numaware.twin.errors import StartError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_SCENES = 3
-_HOW = "start the console with --record FILE to look back"
 
 # What a file that somebody has changed by hand may lead to.
 _UNREADABLE = (
@@ -47,7 +49,7 @@ class Kept(msgspec.Struct, frozen=True, rename="camel"):
     """
 
     file: str = ""
-    problem: str = ""
+    problem: Told = NOTHING
     spans: tuple[Span, ...] = ()
     bytes: int = 0
     most_bytes: int = MOST_BYTES
@@ -138,26 +140,34 @@ class History:
     async def _read(self, ask: Callable[[HistoryReader], _Answer]) -> _Answer:
         archive = self.writer.archive
         if archive is None:
-            raise ProblemError(404, "nothing is kept of that time", self.writer.problem)
+            raise ProblemError(404, Sentence("nothing is kept of that time"), self.writer.problem)
         try:
             return await asyncio.to_thread(ask, archive)
         except NotKeptError:
             raise ProblemError(404, await asyncio.to_thread(_told, archive)) from None
         except _UNREADABLE as error:
-            raise ProblemError(404, "what is kept of that time cannot be read", str(error)) from None
+            unreadable = Sentence("what is kept of that time cannot be read")
+            raise ProblemError(404, unreadable, str(error)) from None
 
 
 def not_kept() -> ProblemError:
     """The answer of a console that keeps nothing."""
-    return ProblemError(404, "nothing is kept of that time", _HOW)
+    how = Sentence("start the console with --record FILE to look back")
+    return ProblemError(404, Sentence("nothing is kept of that time"), how)
 
 
-def _told(archive: HistoryReader) -> str:
+def _told(archive: HistoryReader) -> Sentence:
     spans = archive.spans()
     if not spans:
-        return "nothing is kept yet"
-    kept = ", ".join(f"from {written(span.from_ms)} to {written(span.to_ms)}" for span in spans[-5:])
-    return f"nothing is kept of that time; kept {kept}"
+        return Sentence("nothing is kept yet")
+    kept = reduce(
+        lambda some, more: Sentence("{some}, {more}", some=some, more=more),
+        (
+            Sentence("from {begin} to {end}", begin=written(span.from_ms), end=written(span.to_ms))
+            for span in spans[-5:]
+        ),
+    )
+    return Sentence("nothing is kept of that time; kept {spans}", spans=kept)
 
 
 def _snapshot(archive: HistoryReader, time: int) -> SnapshotView:

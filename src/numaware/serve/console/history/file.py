@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from numaware.errors import InputError
+from numaware.sentence import Sentence
 
 HOUR = 3600_000
 DAY = 24 * HOUR
@@ -106,7 +107,8 @@ class HistoryFile:
         except BaseException as error:
             self.close()
             if isinstance(error, UnicodeDecodeError) or type(error) is sqlite3.DatabaseError:
-                raise InputError(str(path), "is damaged", hint="put it aside, and give a new file") from None
+                hint = Sentence("put it aside, and give a new file")
+                raise InputError(str(path), Sentence("is damaged"), hint=hint) from None
             raise
         # Numbers of what is shared, by digest, with the time that they were last told to be in use.
         self._values: dict[bytes, tuple[int, int]] = {}
@@ -311,16 +313,17 @@ def _create(path: Path) -> None:
 def _locked(path: Path) -> IO[bytes]:
     """The file, for us alone as a writer. Looked at before SQLite touches it: what is not ours stays as it is."""
     if not path.is_file():
-        raise InputError(str(path), "is not a file", hint="give --record a file of its own")
+        raise InputError(
+            str(path), Sentence("is not a file"), hint=Sentence("give --record a file of its own")
+        )
     stream = path.open("r+b")
     try:
         _check(path, stream.read(100))
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         stream.close()
-        raise InputError(
-            str(path), "another console is writing to it", hint="give every console a file of its own"
-        ) from None
+        hint = Sentence("give every console a file of its own")
+        raise InputError(str(path), Sentence("another console is writing to it"), hint=hint) from None
     except BaseException:
         stream.close()
         raise
@@ -329,15 +332,14 @@ def _locked(path: Path) -> IO[bytes]:
 
 def _check(path: Path, head: bytes) -> None:
     number, version = (int.from_bytes(head[place : place + 4], "big") for place in (68, 60))
+    hint = Sentence("it was left as it is; give a new file")
     if len(head) < 100 or not head.startswith(_MAGIC) or number != _OURS:
-        raise InputError(
-            str(path), "is not a history of numaware", hint="it was left as it is; give a new file"
-        )
+        raise InputError(str(path), Sentence("is not a history of numaware"), hint=hint)
     if version != _VERSION:
         raise InputError(
             str(path),
-            f"is a history of version {version}, not {_VERSION}",
-            hint="it was left as it is; give a new file",
+            Sentence("is a history of version {given}, not {known}", given=version, known=_VERSION),
+            hint=hint,
         )
 
 

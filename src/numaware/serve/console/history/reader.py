@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from numaware.schedule.cluster import Cluster, Member
+from numaware.sentence import Sentence
 from numaware.serve.console.history.file import inflate, size_of
 from numaware.serve.console.history.snapshot import ClusterMoment, NodeMoment, Unpacker, event_of
 from numaware.serve.console.views.recorder import Point
@@ -23,7 +24,6 @@ from numaware.serve.console.world import Event, Source, Status, Story, Switch, S
 # What is on no node is written down like a node without a name.
 NO_NODE = ""
 MOST_EVENTS = 20_000
-_OVER = "what is over cannot be changed"
 
 
 _AROUND = (
@@ -88,7 +88,7 @@ class PastWorld:
         """They stand as they stood."""
 
     async def set_switch(self, switch: str, status: Status, by: str) -> Switch:  # noqa: ARG002 - nothing is switched
-        raise SwitchError(_OVER)
+        raise SwitchError(Sentence("what is over cannot be changed"))
 
 
 class _Run(NamedTuple):

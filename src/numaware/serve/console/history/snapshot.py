@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,7 @@ from numaware.schedule.ledger import Placement, ZonePart
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.partial_node import PartialNode
 from numaware.schedule.published_counts import Counts
+from numaware.sentence import Sentence, quoted
 from numaware.serve.console.world import Change, Event, Happening, Source, Story, Switch, Waiting
 from numaware.twin.account import ContainerPlacement
 from numaware.twin.hardware import Hardware
@@ -137,14 +138,33 @@ class _Event(msgspec.Struct, frozen=True, array_like=True):
     change: Change | None = None
 
 
-_NODE, _CLUSTER = msgspec.json.Decoder(_Node), msgspec.json.Decoder(_Cluster)
-_EVENT = msgspec.json.Decoder(_Event)
+def _kept_sentence(sentence: Sentence) -> tuple[str, dict[str, Any]]:
+    return sentence.template, sentence.facts
+
+
+def _sentence(_: type, kept: Any) -> Sentence:
+    """A sentence as it was kept (of older files only its English is known); `ValueError` for what is none."""
+    if isinstance(kept, str):
+        return quoted(kept)
+    try:
+        template, facts = kept
+        told = {name: _sentence(_, fact) if isinstance(fact, list) else fact for name, fact in facts.items()}
+        sentence = Sentence(template, **told)
+        str(sentence)
+    except (AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"no sentence: {error}") from None
+    return sentence
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_kept_sentence)
+_NODE, _CLUSTER = msgspec.json.Decoder(_Node), msgspec.json.Decoder(_Cluster, dec_hook=_sentence)
+_EVENT = msgspec.json.Decoder(_Event, dec_hook=_sentence)
 _TEMPLATE, _GROUND = msgspec.json.Decoder(Pod), msgspec.json.Decoder(Ground)
 
 
 def packed_event(event: Event) -> str:
     _, _, *rest = msgspec.structs.astuple(event)
-    return msgspec.json.encode(rest).decode()
+    return _ENCODER.encode(rest).decode()
 
 
 def event_of(number: int, time: int, data: str) -> Event:
@@ -187,7 +207,7 @@ class Packer:
             _Waits(self._pod(uid, waiting.pod), waiting.owner, waiting.since, waiting.message)
             for uid, waiting in moment.waiting.items()
         )
-        return msgspec.json.encode(_Cluster(waiting, moment.switches, moment.changes))
+        return _ENCODER.encode(_Cluster(waiting, moment.switches, moment.changes))
 
     def _pod(self, uid: str, pod: Pod, letter: int | None = None, story: Story | None = None) -> _Pod:
         template = msgspec.structs.replace(pod, name="", namespace="", uid="")

@@ -18,8 +18,10 @@ from typing import NamedTuple
 
 import structlog
 
+from numaware.errors import InputError
 from numaware.schedule.cluster import Cluster, Load
 from numaware.schedule.node_facts import NodeFacts
+from numaware.sentence import Sentence, sentence_of
 from numaware.serve.console.history.file import HOUR, RENEWED_EVERY, HistoryFile, Row
 from numaware.serve.console.history.reader import MOST_EVENTS, NO_NODE, HistoryReader
 from numaware.serve.console.history.snapshot import (
@@ -76,7 +78,7 @@ class HistoryWriter:
     def __init__(self, path: Path, make: Callable[[Path], HistoryFile]) -> None:
         """`InputError` for a file that is not ours; one that cannot be written is told of as a `problem`."""
         self.path = path
-        self.problem = ""
+        self.problem = Sentence()
         self.archive: HistoryReader | None = None
         self._make = make
         self._file: HistoryFile | None = None
@@ -192,7 +194,7 @@ class HistoryWriter:
         else:
             if self.problem:
                 _log.info("recording again", file=str(self.path))
-                self.problem = ""
+                self.problem = Sentence()
 
     def _write(self, file: HistoryFile, now: int) -> None:
         if now - self._forgot >= _FORGET_EVERY or file.used_permille() >= _FULL_PERMILLE:
@@ -202,10 +204,14 @@ class HistoryWriter:
         self._writer.write(file)
 
     def _fail(self, error: Exception) -> None:
-        text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        said = error.sentence if isinstance(error, InputError) else sentence_of(error)
+        if not isinstance(said, Sentence):
+            # What an operating system or a database says is a sentence without facts: the common ones are told in Chinese.
+            text = (error.strerror if isinstance(error, OSError) else None) or said
+            said = Sentence(text.replace("{", "{{").replace("}", "}}"))
         if not self.problem:
-            _log.warning("not recording", file=str(self.path), problem=text)
-        self.problem = text
+            _log.warning("not recording", file=str(self.path), problem=str(said))
+        self.problem = said
 
 
 class _Writer:
@@ -290,7 +296,7 @@ class _Writer:
         if not self._in_run:
             last = file.last_time()
             if time <= last - _FUTURE:
-                raise ValueError("what is kept in it is of a later time than now")
+                raise ValueError(Sentence("what is kept in it is of a later time than now"))
             if time <= last:
                 # Somebody wrote of this time before; what is kept does not change.
                 self._points.clear()

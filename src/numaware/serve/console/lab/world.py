@@ -21,6 +21,7 @@ from numaware.diagnose.texts import say
 from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.schedule.ledger import placement_of
+from numaware.sentence import Sentence
 from numaware.serve.console.lab.pod_churn import coming
 from numaware.serve.console.openfuyao.volcano_conf import PLACE, switched
 from numaware.serve.console.world import (
@@ -180,9 +181,9 @@ class LabWorld:
             Switch(
                 DISTANCE,
                 "close",
-                missing="the lab's kubelets are configured in its file; no agent edits them",
+                missing=Sentence("the lab's kubelets are configured in its file; no agent edits them"),
             ),
-            Switch(RUNTIME, "close", missing="no agent with its runtime plug-in runs in the lab"),
+            Switch(RUNTIME, "close", missing=Sentence("no agent with its runtime plug-in runs in the lab")),
         )
 
     def switched_conf(self, switch: str, status: Status) -> str:

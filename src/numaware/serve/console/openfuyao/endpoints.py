@@ -112,7 +112,7 @@ def _told(switch: Switch) -> Response:
 
 
 def _data(switch: Switch, reason: str = "") -> SwitchStatus:
-    reason = reason or switch.missing or switch.broken
+    reason = reason or str(switch.missing or switch.broken)
     return SwitchStatus(_PLUGINS[switch.id], switch.status, not switch.missing, reason)
 
 

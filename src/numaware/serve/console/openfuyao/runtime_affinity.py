@@ -10,6 +10,7 @@ from numaware.kube import oenumas
 from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.serve.console.world import RUNTIME, Status, Switch, SwitchError
 
 NAMESPACE = "tcs"
@@ -26,7 +27,7 @@ class RuntimeAffinity:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.switch = Switch(RUNTIME, "close", place=PLACE, broken="it has not been read yet")
+        self.switch = Switch(RUNTIME, "close", place=PLACE, broken=Sentence("it has not been read yet"))
 
     async def read(self) -> None:
         """Look how it stands."""
@@ -48,8 +49,8 @@ class RuntimeAffinity:
                     _log.info("switch written", place=PLACE, status=status, by=by)
                     return True
         except ApiError as error:
-            raise SwitchError(f"the API server says: {error}") from None
-        raise SwitchError(f"somebody else keeps writing {PLACE}")
+            raise SwitchError(Sentence("the API server says: {problem}", problem=str(error))) from None
+        raise SwitchError(Sentence("somebody else keeps writing {place}", place=PLACE))
 
     async def _written(self, found: oenumas.Oenuma, status: Status) -> bool:
         """Whether it is there now; not if somebody else was first."""
@@ -83,8 +84,13 @@ def _conf(word: str) -> str:
 
 def _unread(error: ApiError) -> Switch:
     if error.status == 403:
-        return Switch(RUNTIME, "close", missing=f"the account of this console may not read {PLACE}")
-    if error.not_found:
-        missing = f"there is no Oenuma {NAMESPACE}/{NAME}: openFuyao's runtime plug-in is not installed"
+        missing = Sentence("the account of this console may not read {place}", place=PLACE)
         return Switch(RUNTIME, "close", missing=missing)
-    return Switch(RUNTIME, "close", place=PLACE, broken=f"{PLACE} cannot be read: {error}")
+    if error.not_found:
+        missing = Sentence(
+            "there is no Oenuma {name}: openFuyao's runtime plug-in is not installed",
+            name=f"{NAMESPACE}/{NAME}",
+        )
+        return Switch(RUNTIME, "close", missing=missing)
+    broken = Sentence("{place} cannot be read: {problem}", place=PLACE, problem=str(error))
+    return Switch(RUNTIME, "close", place=PLACE, broken=broken)

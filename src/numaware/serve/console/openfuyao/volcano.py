@@ -28,6 +28,7 @@ from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
 from numaware.kube.microtime import micro_time
 from numaware.kube.transport import Clock, Sleep
+from numaware.sentence import Sentence, sentence_of
 from numaware.serve.console.openfuyao import volcano_conf
 from numaware.serve.console.openfuyao.volcano_conf import KEY, MAP, NAMESPACE, PLACE
 from numaware.serve.console.world import AFFINITY, Progress, Stage, Status, Switch, SwitchError
@@ -67,7 +68,7 @@ class Volcano:
         self._clock = clock
         self._now = now
         self._sleep = sleep
-        self._switch = Switch(AFFINITY, "close", place=PLACE, broken="it has not been read yet")
+        self._switch = Switch(AFFINITY, "close", place=PLACE, broken=Sentence("it has not been read yet"))
         self._progress: Progress | None = None
         # The last change that was made from here: undoing it gives back that very text, arguments and all.
         self._last: _Edit | None = None
@@ -89,16 +90,17 @@ class Volcano:
     async def move(self, status: Status, by: str) -> bool:
         """Move the switch, and return whether it had to be; `SwitchError` if it stands as it stood."""
         if self._progress is not None:
-            raise SwitchError("it is being moved already", busy=True)
+            raise SwitchError(Sentence("it is being moved already"), busy=True)
         self._progress = Progress("writing")
         try:
             # Each write on the way is logged with who wanted it.
             with bound_contextvars(by=by):
                 return await self._moved(status)
         except InputError as error:
-            raise SwitchError(str(error)) from None
+            raise SwitchError(error.sentence) from None
         except ApiError as error:
-            raise SwitchError(self._switch.broken or f"the API server says: {error}") from None
+            problem = self._switch.broken or Sentence("the API server says: {problem}", problem=str(error))
+            raise SwitchError(problem) from None
         finally:
             self._progress = None
 
@@ -128,7 +130,10 @@ class Volcano:
         await self._map()
         before = await deployments.read(self._client, DEPLOYMENT, NAMESPACE)
         if before.paused:
-            raise SwitchError(f"Deployment {NAMESPACE}/{DEPLOYMENT} is paused, so it would not restart")
+            paused = Sentence(
+                "Deployment {name} is paused, so it would not restart", name=f"{NAMESPACE}/{DEPLOYMENT}"
+            )
+            raise SwitchError(paused)
         edit = await self._write(lambda text: self._edited(text, status))
         if edit is None:
             return False
@@ -139,7 +144,18 @@ class Volcano:
             what = "could not be restarted" if isinstance(error, ApiError) else "did not come up"
             _log.warning(f"scheduler {what}", problem=str(error))
             undone = await self._undo(edit, moment, before.restarted_at)
-            raise SwitchError(f"the scheduler {what} ({error}); {undone}", undone=True) from None
+            problem = sentence_of(error)
+            if isinstance(error, ApiError):
+                told = Sentence(
+                    "the scheduler could not be restarted ({problem}); {undone}",
+                    problem=problem,
+                    undone=undone,
+                )
+            else:
+                told = Sentence(
+                    "the scheduler did not come up ({problem}); {undone}", problem=problem, undone=undone
+                )
+            raise SwitchError(told, undone=True) from None
         self._last = edit
         return True
 
@@ -163,7 +179,7 @@ class Volcano:
             self._switch = _read(after)
             _log.info("configuration written", place=PLACE, status=self._switch.status)
             return _Edit(before, after)
-        raise SwitchError(f"somebody else keeps writing {PLACE}")
+        raise SwitchError(Sentence("somebody else keeps writing {place}", place=PLACE))
 
     async def _restart(self, moment: str | None, stage: Stage) -> None:
         """Have the scheduler start anew, and wait until it is ready."""
@@ -186,24 +202,36 @@ class Volcano:
             ready = max(0, rollout.available + rollout.updated - rollout.total)
             self._progress = Progress(stage, ready, rollout.wanted)
             if self._clock() >= deadline:
-                raise _NotUpError(f"after {self._patience:g} s {ready} of {rollout.wanted} pods are ready")
+                raise _NotUpError(
+                    Sentence(
+                        "after {seconds:g} s {ready} of {wanted} pods are ready",
+                        seconds=self._patience,
+                        ready=ready,
+                        wanted=rollout.wanted,
+                    )
+                )
             await self._sleep(_SECONDS_BETWEEN_LOOKS)
 
-    async def _undo(self, edit: _Edit, moment: str, earlier: str | None) -> str:
+    async def _undo(self, edit: _Edit, moment: str, earlier: str | None) -> Sentence:
         """Put back what we have changed, as far as it is still ours; tells how that went."""
         self._progress = Progress("undoing")
-        told = "it was put back as it was"
+        told = Sentence("it was put back as it was")
         try:
             back = await self._write(lambda text: edit.before if text == edit.after else text)
             if back is None and self._switch.conf != edit.before:
-                told = "somebody else has changed the configuration since, so that was left as it is"
+                told = Sentence(
+                    "somebody else has changed the configuration since, so that was left as it is"
+                )
             now = await deployments.read(self._client, DEPLOYMENT, NAMESPACE)
             if now.restarted_at == moment:
                 await self._restart(earlier, "undoing")
         except _NotUpError as error:
-            return f"{told}, but the scheduler is not ready: {error}"
+            problem = sentence_of(error)
+            return Sentence(
+                "{undone}, but the scheduler is not ready: {problem}", undone=told, problem=problem
+            )
         except (ApiError, SwitchError) as error:
-            return f"putting it back did not succeed: {error}"
+            return Sentence("putting it back did not succeed: {problem}", problem=sentence_of(error))
         return told
 
 
@@ -211,13 +239,18 @@ def _read(text: str) -> Switch:
     try:
         return Switch(AFFINITY, volcano_conf.status_of(text), place=PLACE, conf=text)
     except InputError as error:
-        return Switch(AFFINITY, "close", place=PLACE, conf=text, broken=f"{PLACE}: {error}")
+        broken = Sentence("{source}: {problem}", source=PLACE, problem=error.sentence)
+        return Switch(AFFINITY, "close", place=PLACE, conf=text, broken=broken)
 
 
 def _unread(error: ApiError) -> Switch:
     if error.status == 403:
-        return Switch(AFFINITY, "close", missing=f"the account of this console may not read {PLACE}")
+        missing = Sentence("the account of this console may not read {place}", place=PLACE)
+        return Switch(AFFINITY, "close", missing=missing)
     if error.not_found:
-        missing = f"there is no ConfigMap {NAMESPACE}/{MAP}: Volcano's scheduler is not installed"
-        return Switch(AFFINITY, "close", place=PLACE, broken=missing)
-    return Switch(AFFINITY, "close", place=PLACE, broken=f"{PLACE} cannot be read: {error}")
+        broken = Sentence(
+            "there is no ConfigMap {name}: Volcano's scheduler is not installed", name=f"{NAMESPACE}/{MAP}"
+        )
+    else:
+        broken = Sentence("{place} cannot be read: {problem}", place=PLACE, problem=str(error))
+    return Switch(AFFINITY, "close", place=PLACE, broken=broken)

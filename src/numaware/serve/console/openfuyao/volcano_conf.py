@@ -22,6 +22,7 @@ import yaml
 
 from numaware.errors import InputError
 from numaware.machine.words import printable
+from numaware.sentence import Sentence, sentence_of
 from numaware.serve.console.world import Status
 
 PLUGIN = "numa-aware"
@@ -73,7 +74,8 @@ def switched(text: str, status: Status) -> str:
     meant = deepcopy(conf.data)
     changed = _added(conf, meant) if status == "open" else _removed(conf, meant)
     if _read(changed).data != meant:
-        raise InputError(SOURCE, f"{PLUGIN} cannot be switched without changing more", hint="edit it by hand")
+        problem = Sentence("{plugin} cannot be switched without changing more", plugin=PLUGIN)
+        raise InputError(SOURCE, problem, hint=Sentence("edit it by hand"))
     return changed
 
 
@@ -82,12 +84,12 @@ def switched(text: str, status: Status) -> str:
 
 def _read(text: str) -> _Conf:
     if not text.strip():
-        raise InputError(SOURCE, "is empty")
+        raise InputError(SOURCE, Sentence("is empty"))
     if len(text) > _MOST_CHARACTERS:
-        raise InputError(SOURCE, f"is longer than {_MOST_CHARACTERS >> 10} KiB")
+        raise InputError(SOURCE, Sentence("is longer than {most} KiB", most=_MOST_CHARACTERS >> 10))
     tokens = _tried(lambda: list(_tokens(text)))
     if any(isinstance(token, yaml.AliasToken) for token in tokens):
-        raise InputError(SOURCE, "has aliases, by which one line stands in several places")
+        raise InputError(SOURCE, Sentence("has aliases, by which one line stands in several places"))
     root = _tried(lambda: yaml.compose(text, Loader=yaml.BaseLoader))
     # Makes nothing but strings, lists and dicts.
     data = _tried(lambda: yaml.load(text, Loader=yaml.BaseLoader))  # noqa: S506 - see above
@@ -101,7 +103,7 @@ def _tokens(text: str) -> Iterator[yaml.Token]:
     for token in yaml.scan(text, Loader=yaml.BaseLoader):
         depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
         if depth > _DEEPEST:
-            raise ValueError("too many brackets in one another")
+            raise ValueError(Sentence("too many brackets in one another"))
         yield token
 
 
@@ -109,7 +111,10 @@ def _tried(parse: Callable[[], _T]) -> _T:
     try:
         return parse()
     except _UNREADABLE as error:
-        raise InputError(SOURCE, f"is broken YAML: {printable(' '.join(str(error).split()), 300)}") from None
+        problem = sentence_of(error)
+        if isinstance(problem, str):
+            problem = printable(" ".join(problem.split()), 300)
+        raise InputError(SOURCE, Sentence("is broken YAML: {problem}", problem=problem)) from None
 
 
 def _tiers(root: yaml.Node | None) -> dict[int, yaml.SequenceNode]:
@@ -128,21 +133,20 @@ def _items(node: yaml.Node | None, what: str) -> list[yaml.Node]:
     if node is None or (isinstance(node, yaml.ScalarNode) and node.value in ("", "~", "null")):
         return []
     if not isinstance(node, yaml.SequenceNode):
-        raise InputError(f"{SOURCE}:{node.start_mark.line + 1}", f"{what} is not a list")
+        raise InputError(f"{SOURCE}:{node.start_mark.line + 1}", Sentence("{what} is not a list", what=what))
     return list(node.value)
 
 
 def _fields(node: yaml.Node | None, what: str) -> dict[str, yaml.Node]:
     if not isinstance(node, yaml.MappingNode):
         where = f":{node.start_mark.line + 1}" if node is not None else ""
-        raise InputError(f"{SOURCE}{where}", f"{what} is not a mapping")
+        raise InputError(f"{SOURCE}{where}", Sentence("{what} is not a mapping", what=what))
     found: dict[str, yaml.Node] = {}
     for key, value in node.value:
         name = key.value if isinstance(key, yaml.ScalarNode) else ""
         if name in found or name == "<<":
-            raise InputError(
-                f"{SOURCE}:{key.start_mark.line + 1}", f"{printable(name, 80)} is there twice or merges"
-            )
+            problem = Sentence("{name} is there twice or merges", name=printable(name, 80))
+            raise InputError(f"{SOURCE}:{key.start_mark.line + 1}", problem)
         found[name] = value
     return found
 
@@ -158,7 +162,8 @@ def _ours(conf: _Conf, tier: int) -> list[int]:
 
 def _added(conf: _Conf, meant: Any) -> str:
     if not conf.tiers:
-        raise InputError(SOURCE, "has no tier with plugins", hint="Volcano needs some to schedule anything")
+        hint = Sentence("Volcano needs some to schedule anything")
+        raise InputError(SOURCE, Sentence("has no tier with plugins"), hint=hint)
     tier = max(conf.tiers)
     meant["tiers"][tier]["plugins"].append({"name": PLUGIN})
     text, plugins = conf.text, conf.tiers[tier]

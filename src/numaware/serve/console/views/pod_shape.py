@@ -9,6 +9,7 @@ import msgspec
 from numaware.errors import InputError
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
+from numaware.sentence import Sentence, sentence_of
 from numaware.workload import manifest
 from numaware.workload.manifest import Workload
 from numaware.workload.pod import NANO, Container, Pod
@@ -45,9 +46,9 @@ def _amount(name: str, text: str) -> int:
     try:
         nano = Quantity.parse(text).nano
     except ValueError as error:
-        raise InputError(name, str(error), hint="such as 8, 500m or 96Gi") from None
+        raise InputError(name, sentence_of(error), hint=Sentence("such as 8, 500m or 96Gi")) from None
     if not 0 <= nano <= _MOST[name] * NANO:
-        raise InputError(name, f"{printable(text, 40)} is beyond any machine")
+        raise InputError(name, Sentence("{amount} is beyond any machine", amount=printable(text, 40)))
     return nano
 
 

@@ -7,14 +7,14 @@ from typing import Literal
 
 import msgspec
 
-from numaware.diagnose.texts import Lang
+from numaware.diagnose.evidence import fit_error
+from numaware.diagnose.texts import Lang, say
 from numaware.machine.cpuset import list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.ledger import Placement
 from numaware.schedule.node_facts import pod_requests
 from numaware.serve.console.views.node import device_ids, name_of
 from numaware.serve.console.views.wall_model import WallModel
-from numaware.serve.console.views.words import retold
 from numaware.serve.console.world import Event, World
 from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import fewest_nodes_for, held_by
@@ -164,13 +164,14 @@ def _amounts(resources: tuple[tuple[str, int], ...]) -> dict[str, int]:
 
 def in_words(pod: PodSummary, lang: Lang) -> PodSummary:
     """What its scheduler says of it, told in a language."""
-    if lang == "en" or not pod.message:
-        return pod
-    return msgspec.structs.replace(pod, message=retold(pod.message, lang))
+    return msgspec.structs.replace(pod, message=_in_words(pod.message, lang))
 
 
 def event_in_words(event: Event, lang: Lang) -> Event:
     """The same for something that happened."""
-    if lang == "en" or not event.message:
-        return event
-    return msgspec.structs.replace(event, message=retold(event.message, lang))
+    return msgspec.structs.replace(event, message=_in_words(event.message, lang))
+
+
+def _in_words(message: str, lang: Lang) -> str:
+    """What is known of a scheduler's message in a language; a message of another kind is quoted."""
+    return say((lang != "en" and fit_error.read(message)) or message, lang)

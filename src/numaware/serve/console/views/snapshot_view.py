@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
+from numaware.sentence import Sentence
 from numaware.serve.console.api.operations import Packed, packed
 from numaware.serve.console.api.problems import ProblemError
 from numaware.serve.console.api.queries import Wall
@@ -28,14 +29,15 @@ class SnapshotView:
     def member(self, name: str) -> Member:
         member = self.world.cluster.by_name.get(name)
         if member is None:
-            raise ProblemError(404, f"there is no node {printable(name, 80)!r}")
+            raise ProblemError(404, Sentence("there is no node {name!r}", name=printable(name, 80)))
         return member
 
     def pod(self, namespace: str, name: str) -> tuple[Pod, Member | None]:
         """The pod and the node it is on."""
         found = pods.find(self.world, namespace, name)
         if found is None:
-            raise ProblemError(404, f"there is no pod {printable(f'{namespace}/{name}', 160)!r}")
+            called = printable(f"{namespace}/{name}", 160)
+            raise ProblemError(404, Sentence("there is no pod {name!r}", name=called))
         return found
 
     def wall(self, shape: Shape) -> Packed:
