@@ -59,8 +59,7 @@ def said(name: str) -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
 def check(meaning: Meaning | None, message: str) -> None:
     assert meaning is not None, message
     assert meaning.code in CODES
-    # KUBELET: takeByTopologyNUMADistributed gives up on its own count; nobody can do more than quote it.
-    assert meaning.code != "admission-error" or "accounting error" in message, message
+    assert meaning.code != "admission-error", message
     words = finding_text(
         finding(meaning.code, Subject("Pod", "shop", "web-0"), meaning.facts, variant=meaning.variant)
     )

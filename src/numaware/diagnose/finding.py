@@ -26,6 +26,7 @@ CODES: dict[str, Severity] = {
     "topology-affinity-error-disjoint-hints": "error",
     "smt-alignment-error": "error",
     "not-enough-exclusive-cpus": "error",
+    "distributed-cpus-miscounted": "error",
     "not-enough-memory-on-nodes": "error",
     "out-of-cpu": "error",
     "out-of-resource": "error",

@@ -52,6 +52,18 @@ REFUSALS: list[tuple[str, str, str, dict[str, Any]]] = [
         {"resource": "nvidia.com/gpu", "requested": 2, "available": 1},
     ),
     (
+        UNEXPECTED.format("accounting error, not enough CPUs allocated, remaining: 2"),
+        "UnexpectedAdmissionError",
+        "distributed-cpus-miscounted",
+        {"missing": 2},
+    ),
+    (
+        UNEXPECTED.format("accounting error, too many CPUs allocated, remaining: -4"),
+        "UnexpectedAdmissionError",
+        "distributed-cpus-miscounted",
+        {"missing": -4},
+    ),
+    (
         UNEXPECTED.format("no healthy devices present; cannot allocate unhealthy devices amd.com/gpu"),
         "UnexpectedAdmissionError",
         "devices-unhealthy",

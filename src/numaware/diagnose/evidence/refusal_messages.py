@@ -121,6 +121,12 @@ _REFUSALS = table(
     ),
     (r"not enough cpus available to satisfy request(?:: requested=(\d{1,9}), available=(\d{1,9}))?", _cpus),
     (
+        r"accounting error, (?:not enough|too many) CPUs allocated, remaining: (-?\d{1,9})",
+        lambda match: Meaning(
+            "distributed-cpus-miscounted", "", {"missing": int(match[1]), "reason": UNEXPECTED}
+        ),
+    ),
+    (
         rf"no healthy devices present; cannot allocate unhealthy devices ({_NAME})",
         lambda match: Meaning("devices-unhealthy", "", {"resource": match[1]}),
     ),

@@ -91,6 +91,16 @@ TEXTS: Mapping[str, Text] = {
         "会显示谁占用着它们",
         "不需要绑核的 Pod 不要占用独占池：请求小数（如 1500m），或改为 Burstable",
     ),
+    "distributed-cpus-miscounted": text(
+        "{who} 被[[ {node} ]]拒绝（UnexpectedAdmissionError）：CPU 管理器分配的 CPU 数对不上",
+        "启用 distribute-cpus-across-numa 时，CPU 管理器选出的 NUMA 节点都有足够的空闲 CPU，但实际却从别的节点分配："
+        "它继续查找时，后来的组合覆盖了最佳组合的最后几个节点。空闲 CPU 不足一份的节点什么也不给，于是总数对不上"
+        "（remaining: {missing}）。空闲的 CPU 其实足够。这是 kubelet 的错误，不是 Pod 的，只要节点的占用状况不变就会再次发生。",
+        _TRIED,
+        "减少请求的 CPU，使它们放得进更少的 NUMA 节点",
+        "或者从 cpuManagerPolicyOptions 中去掉 distribute-cpus-across-numa，这需要清空 cpu_manager_state 并重启 kubelet",
+        "或者把 Pod 放到各 NUMA 节点占用均匀的节点上",
+    ),
     "not-enough-memory-on-nodes": text(
         "{who} 被[[ {node} ]]拒绝：内存管理器给不出内存",
         "内存管理器无法从选定的 NUMA 节点给出内存（{message}）：那里剩余不够，或者它们已属于另一个节点组。"

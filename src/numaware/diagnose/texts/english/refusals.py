@@ -100,6 +100,18 @@ TEXTS: Mapping[str, Text] = {
         "keep pods that need no pinning out of the exclusive pool: ask for a fraction such as 1500m, or make "
         "them Burstable",
     ),
+    "distributed-cpus-miscounted": text(
+        "{who} was refused with UnexpectedAdmissionError: the CPU manager lost count of the CPUs it dealt out[[ on {node}]]",
+        "With distribute-cpus-across-numa the CPU manager chooses NUMA nodes that all have their part of the CPUs free, but "
+        "then deals from others: while it looks on, a later choice is written over the last nodes of the best one. A node "
+        "that has less than its part gives nothing, and the sum does not come out even (remaining: {missing}). Enough CPUs are "
+        "free. This is an error of the kubelet, not of the pod, and it comes again as long as the node is filled like this.",
+        _TRIED,
+        "ask for fewer CPUs, so that they fit on fewer NUMA nodes",
+        "or remove distribute-cpus-across-numa from cpuManagerPolicyOptions, which takes a restart of the kubelet with an "
+        "empty cpu_manager_state",
+        "or place the pod on a node whose NUMA nodes are filled evenly",
+    ),
     "not-enough-memory-on-nodes": text(
         "{who} was refused: the Memory Manager cannot give the memory[[ on {node}]]",
         "The Memory Manager could not give memory from the NUMA nodes that were chosen ({message}): they have not so much "
