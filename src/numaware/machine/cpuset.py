@@ -9,8 +9,10 @@ that crosses borders.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Self
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Self, TypeVar
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 # The kernel's largest NR_CPUS is 8192; an id far above it is junk, and would allocate a huge integer.
 MAX_ID = 65_535
@@ -66,6 +68,14 @@ class CpuSet:
                 raise ValueError(f"{_quoted(text)} is not a CPU mask of hexadecimal words")
             digits += match[1].zfill(8)
         return cls.from_mask(int(digits, 16))
+
+    @classmethod
+    def union(cls, sets: Iterable[CpuSet]) -> Self:
+        """What is in any of the sets."""
+        mask = 0
+        for cpus in sets:
+            mask |= cpus.mask
+        return cls.from_mask(mask)
 
     @classmethod
     def span(cls, first: int, last: int) -> Self:
@@ -145,6 +155,14 @@ def iter_bits(mask: int) -> Iterator[int]:
 def span_mask(first: int, last: int) -> int:
     """The mask of all numbers from `first` to `last`, both included."""
     return (1 << last + 1) - (1 << first) if last >= first else 0
+
+
+def grouped(members: Iterable[tuple[_Key, int]]) -> dict[_Key, CpuSet]:
+    """The numbers of each key, from (key, number) pairs; keys in the order they first appear."""
+    masks: dict[_Key, int] = {}
+    for key, number in members:
+        masks[key] = masks.get(key, 0) | 1 << number
+    return {key: CpuSet.from_mask(mask) for key, mask in masks.items()}
 
 
 def list_form(mask: int) -> str:

@@ -18,7 +18,7 @@ from fractions import Fraction
 from xml.etree.ElementTree import Element
 
 from numaware.errors import InputError
-from numaware.machine.cpuset import EMPTY, CpuSet
+from numaware.machine.cpuset import EMPTY, CpuSet, grouped
 from numaware.machine.hwloc_io import devices, pci_functions
 from numaware.machine.hwloc_tree import (
     Placed,
@@ -82,10 +82,7 @@ def _machine(topology: Element) -> Machine:
     version = int(major) if major.isascii() and major.isdecimal() and len(major) < 4 else 1
     nodes = _node_elements(objects)
     homes = _homes(nodes)
-    masks = dict.fromkeys(nodes, 0)
-    for cpu, node in homes.items():
-        masks[node] |= 1 << cpu
-    own = {node: CpuSet.from_mask(mask) for node, mask in masks.items()}
+    own = dict.fromkeys(nodes, EMPTY) | grouped((node, cpu) for cpu, node in homes.items())
 
     def node_of(cpus: CpuSet) -> int | None:
         node = homes.get(cpus.first()) if cpus else None

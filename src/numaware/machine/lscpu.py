@@ -9,13 +9,13 @@ numbers, unique in the machine, and tells who shares what; the last has the kern
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
 from math import prod
 from operator import methodcaller
 
 from numaware.errors import InputError
-from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
+from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet, grouped
 from numaware.machine.lscpu_output import Output, Row, parse
 from numaware.machine.numa_of_cpus import home_nodes
 from numaware.machine.topology import Cache, CacheType, Cpu, Machine, NumaNode, ordered_caches
@@ -109,27 +109,18 @@ def _nodes(ordered: Sequence[tuple[str, str]], fields: dict[str, str]) -> tuple[
 
 def _numa(listed: dict[int, CpuSet], homes: dict[int, int]) -> tuple[NumaNode, ...]:
     """The nodes of the summary and of the tables; only the summary knows nodes without CPUs."""
-    masks = {node: cpus.mask for node, cpus in listed.items()}
-    for cpu, node in homes.items():
-        if node not in listed:
-            masks[node] = masks.get(node, 0) | 1 << cpu
-    return tuple(
-        NumaNode(id=node, cpus=CpuSet.from_mask(mask), nearest_cpus=CpuSet.from_mask(mask))
-        for node, mask in sorted(masks.items())
-    )
+    cpus_of = grouped((node, cpu) for cpu, node in homes.items()) | listed
+    return tuple(NumaNode(id=node, cpus=cpus, nearest_cpus=cpus) for node, cpus in sorted(cpus_of.items()))
 
 
-def _groups(rows: Iterable[Row], key: Callable[[Row], object]) -> dict[int, CpuSet]:
+def _groups(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> dict[int, CpuSet]:
     """CPU -> the CPUs of rows with the same key; rows whose key is None belong to no group."""
     keys = {_number(row["CPU"]): group for row in rows if (group := key(row)) is not None}
-    masks: dict[object, int] = {}
-    for cpu, group in keys.items():
-        masks[group] = masks.get(group, 0) | 1 << cpu
-    sets = {group: CpuSet.from_mask(mask) for group, mask in masks.items()}
+    sets = grouped((group, cpu) for cpu, group in keys.items())
     return {cpu: sets[group] for cpu, group in keys.items()}
 
 
-def _core_of(row: Row) -> object:
+def _core_of(row: Row) -> Hashable:
     """What tells cores apart even in kernel ids, where a core's number starts again in each socket and node."""
     if "CORE" not in row:
         return None

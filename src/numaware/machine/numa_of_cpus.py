@@ -31,7 +31,4 @@ def near_by_distance(node: int, row: Mapping[int, int], cpus_of: Mapping[int, Cp
     closest = [other for other, distance in far.items() if distance == least]
     if len(closest) == len(far) > 1:
         return EMPTY
-    near = EMPTY
-    for other in closest:
-        near |= cpus_of[other]
-    return near
+    return CpuSet.union(cpus_of[other] for other in closest)

@@ -59,10 +59,7 @@ class _Plan(msgspec.Struct, frozen=True):
         return CpuSet(core + thread * total for thread in range(self.threads))
 
     def cpus_of_node(self, node: int) -> CpuSet:
-        mask = 0
-        for core in range(node * self.cores, (node + 1) * self.cores):
-            mask |= self.cpus_of_core(core).mask
-        return CpuSet.from_mask(mask)
+        return CpuSet.union(map(self.cpus_of_core, range(node * self.cores, (node + 1) * self.cores)))
 
 
 def read(text: str, source: str = "machine") -> Machine:

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from numaware.machine.cpuset import EMPTY, CpuSet
+from numaware.machine.cpuset import EMPTY, CpuSet, grouped
 
 CoreKind = Literal["P", "E"]
 CacheType = Literal["Unified", "Data", "Instruction"]
@@ -166,17 +166,12 @@ class Machine(msgspec.Struct, frozen=True):
     @property
     def packages(self) -> tuple[Package, ...]:
         """Sockets of the online CPUs, by id; empty where the source does not tell sockets."""
-        masks: dict[int, int] = {}
-        nodes: dict[int, set[int]] = {}
-        for cpu in self.cpus:
-            if cpu.online and cpu.package is not None:
-                masks[cpu.package] = masks.get(cpu.package, 0) | 1 << cpu.id
-                nodes.setdefault(cpu.package, set())
-                if cpu.numa is not None:
-                    nodes[cpu.package].add(cpu.numa)
+        placed = [(cpu.package, cpu) for cpu in self.cpus if cpu.online and cpu.package is not None]
+        cpus = grouped((package, cpu.id) for package, cpu in placed)
+        nodes = {(package, cpu.numa) for package, cpu in placed if cpu.numa is not None}
         return tuple(
-            Package(package, CpuSet.from_mask(masks[package]), tuple(sorted(nodes[package])))
-            for package in sorted(masks)
+            Package(package, cpus[package], tuple(sorted(node for other, node in nodes if other == package)))
+            for package in sorted(cpus)
         )
 
     @property

@@ -174,9 +174,7 @@ class Survey:
         return tuple(self.group(group, bool(key)) for key, group in by_cache.items())
 
     def group(self, cores: list[Core], shares_cache: bool) -> Part:
-        cpus = EMPTY
-        for core in cores:
-            cpus |= core.threads
+        cpus = CpuSet.union(core.threads for core in cores)
         cache = self.cache_of.get(cores[0].threads.first()) if shares_cache else None
         shape = (
             None if cache is None else (cache.level, cache.size_bytes, cache.cpus <= cpus),

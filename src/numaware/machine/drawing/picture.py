@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numaware.machine.codec import page_size_name
-from numaware.machine.cpuset import EMPTY, CpuSet
+from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing import devices, matrices
 from numaware.machine.drawing.box import Box, Core, Picture
 from numaware.machine.drawing.lines import GLUE
@@ -54,10 +54,7 @@ def core_lines(cores: Sequence[Core], copies: int = 1) -> tuple[tuple[str, CpuSe
             words += f" {TIMES} {len(first.threads)} threads"
         if first.marks:
             words += f" ({', '.join(first.marks)})"
-        cpus = EMPTY
-        for core in alike:
-            cpus |= core.threads
-        lines.append((words + (" each" if copies > 1 else ""), cpus))
+        lines.append((words + (" each" if copies > 1 else ""), CpuSet.union(core.threads for core in alike)))
     return tuple(lines)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from numaware.errors import InputError
-from numaware.machine.cpuset import MAX_ID, CpuSet, iter_bits
+from numaware.machine.cpuset import MAX_ID, CpuSet, grouped, iter_bits
 from numaware.machine.sysfs.cpuinfo import CpuInfo
 from numaware.machine.sysfs.source import Source, numbered
 from numaware.machine.topology import Cpu
@@ -45,7 +45,7 @@ class _Cores:
         self._online = online
         # A kernel has the same files for every CPU, so the first one tells which are worth asking for.
         self._files: frozenset[str] = frozenset()
-        self._by_core: dict[tuple[int, int], int] | None = None
+        self._by_core: dict[tuple[int, int], CpuSet] | None = None
 
     def describe(self, cpu: int) -> Cpu:
         folder = f"{CPU}/cpu{cpu}/topology"
@@ -82,17 +82,17 @@ class _Cores:
 
     def _from_cpuinfo(self, cpu: int) -> Cpu:
         if self._by_core is None:
-            self._by_core = {}
-            for other in self._info.blocks:
-                if self._online >> other & 1 and (place := self._place(other)) is not None:
-                    self._by_core[place] = self._by_core.get(place, 0) | 1 << other
+            self._by_core = grouped(
+                (place, other)
+                for other in self._info.blocks
+                if self._online >> other & 1 and (place := self._place(other)) is not None
+            )
         place = self._place(cpu)
-        siblings = self._by_core[place] if place is not None else 1 << cpu
         return Cpu(
             id=cpu,
             package=self._info.number(cpu, "physical id"),
             core=self._info.number(cpu, "core id"),
-            siblings=CpuSet.from_mask(siblings),
+            siblings=self._by_core[place] if place is not None else CpuSet([cpu]),
         )
 
     def _place(self, cpu: int) -> tuple[int, int] | None:
