@@ -24,9 +24,6 @@ Kind = Literal["file", "folder", "link", "other"]
 
 # As many as the kernel follows before it calls a chain of links a loop.
 _MAX_LINKS = 40
-# Deeper than the longest chain of bridges under /sys/devices, and no deeper than Python can follow.
-_MAX_DEPTH = 100
-_DOTS = ("", ".", "..")
 # Archives hold the root one folder down, or two (NAME/fsroot/sys).
 _ROOT_DEPTH = 3
 _MAX_SEARCHED = 1000
@@ -59,7 +56,9 @@ class Tree(ABC):
 
     def read(self, path: str) -> bytes | None:
         """The whole content of a regular file; None if there is none. A file that cannot be read is an OSError."""
-        real = self._locate(path)
+        real = self._without_folder_links(path)
+        if real is not None and self._kind(real) == "link":
+            real = self.resolve(real)
         return self._content(real) if real is not None and self._kind(real) == "file" else None
 
     def names(self, path: str) -> list[str]:
@@ -101,9 +100,8 @@ class Tree(ABC):
 
     def readlink(self, path: str) -> str | None:
         """Where a link points to, as written, even if nothing is there; None if it is no link."""
-        parent, _, name = path.rpartition("/")
-        above = self._folder(parent)
-        return self._target(f"{above}/{name}" if above else name) if above is not None else None
+        straight = self._without_folder_links(path)
+        return self._target(straight) if straight is not None else None
 
     def exists(self, path: str) -> bool:
         return self.resolve(path) is not None
@@ -113,32 +111,16 @@ class Tree(ABC):
 
     def _folder(self, path: str) -> str | None:
         """The link-free path of a folder, remembered; None if it is no folder."""
-        if path in self._folders:
-            return self._folders[path]
-        if path.count("/") > _MAX_DEPTH:
-            return None
-        parent, _, name = path.rpartition("/")
-        above = self._folder(parent)
-        real: str | None = None
-        if above is not None:
-            straight = f"{above}/{name}" if above else name
-            kind = None if name in _DOTS else self._kind(straight)
-            if kind == "folder":
-                real = straight
-            elif kind == "link" or name in _DOTS:
-                real = self.resolve(straight)
-                real = real if real is not None and self._kind(real) == "folder" else None
-        self._folders[path] = real
-        return real
+        if path not in self._folders:
+            real = self.resolve(path)
+            self._folders[path] = real if real is not None and self._kind(real) == "folder" else None
+        return self._folders[path]
 
-    def _locate(self, path: str) -> str | None:
-        """The link-free path of anything but a link."""
+    def _without_folder_links(self, path: str) -> str | None:
+        """The path below the link-free path of its folder, whatever is there; None if it has no folder."""
         parent, _, name = path.rpartition("/")
         above = self._folder(parent)
-        if above is None:
-            return None
-        straight = f"{above}/{name}" if above else name
-        return self.resolve(straight) if self._kind(straight) == "link" else straight
+        return None if above is None else _join(above, name)
 
 
 class FolderTree(Tree):
@@ -150,13 +132,11 @@ class FolderTree(Tree):
 
     def read(self, path: str) -> bytes | None:
         # As the general way, with one look at the disk: reading small files is most of a discovery's time.
-        parent, _, name = path.rpartition("/")
-        folders = self._folders
-        above = folders[parent] if parent in folders else self._folder(parent)
-        if above is None:
+        straight = self._without_folder_links(path)
+        if straight is None:
             return None
         try:
-            return _read_file(f"{self._prefix}{above}/{name}")
+            return _read_file(self._prefix + straight)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
         except OSError as error:
@@ -192,7 +172,7 @@ class FolderTree(Tree):
                 names.append(name)
                 # The listing tells folders from links for free, so none of them need be looked at again.
                 if entry.is_dir(follow_symlinks=False):
-                    here = f"{path}/{name}" if path else name
+                    here = _join(path, name)
                     self._folders[here] = here
         return names
 
