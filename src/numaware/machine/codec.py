@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from numaware.errors import InputError
 from numaware.machine.cpuset import EMPTY, MAX_ID, CpuSet
@@ -154,6 +155,8 @@ class _IdentityWire(_Wire):
 
 
 class _MachineWire(_Wire):
+    """Fields have the names they have in `Machine`, whatever they are called on the wire."""
+
     cpus: list[Cpu]
     numa: list[_NodeWire]
     machine: _IdentityWire = msgspec.field(default_factory=_IdentityWire)
@@ -163,8 +166,8 @@ class _MachineWire(_Wire):
     links: tuple[Link, ...] = ()
     memory_bytes: Bytes | None = None
     stated_core_count: Bytes | None = None
-    isolated_cpus: CpuSet = EMPTY
-    nohz_full_cpus: CpuSet = EMPTY
+    isolated: CpuSet = msgspec.field(name="isolatedCpus", default=EMPTY)
+    nohz_full: CpuSet = msgspec.field(name="nohzFullCpus", default=EMPTY)
     warnings: tuple[str, ...] = ()
 
 
@@ -180,24 +183,11 @@ def decode(data: bytes, source: str = "topology JSON") -> Machine:
 
 
 def _machine(wire: _MachineWire) -> Machine:
-    identity = wire.machine
-    return Machine(
-        architecture=identity.architecture,
-        vendor=identity.vendor,
-        product=identity.product,
-        model=identity.model,
-        cpus=_unique("CPU", sorted(wire.cpus, key=lambda cpu: cpu.id)),
-        caches=wire.caches,
-        numa=_unique("NUMA node", (_numa_node(node) for node in sorted(wire.numa, key=lambda node: node.id))),
-        pci=wire.pci,
-        devices=wire.devices,
-        links=wire.links,
-        isolated=wire.isolated_cpus,
-        nohz_full=wire.nohz_full_cpus,
-        memory_bytes=wire.memory_bytes,
-        stated_core_count=wire.stated_core_count,
-        warnings=wire.warnings,
-    )
+    fields = structs.asdict(wire) | structs.asdict(wire.machine)
+    del fields["machine"]
+    fields["cpus"] = _unique("CPU", sorted(wire.cpus, key=lambda cpu: cpu.id))
+    nodes = (_numa_node(node) for node in sorted(wire.numa, key=lambda node: node.id))
+    return Machine(**fields | {"numa": _unique("NUMA node", nodes)})
 
 
 def _numa_node(wire: _NodeWire) -> NumaNode:
@@ -206,7 +196,7 @@ def _numa_node(wire: _NodeWire) -> NumaNode:
         raise ValueError(f"NUMA node {wire.id} lists a huge page size twice")
     return NumaNode(
         **{
-            **msgspec.structs.asdict(wire),
+            **structs.asdict(wire),
             "hugepages": tuple(
                 HugePages(size, pools[size].total, pools[size].free) for size in sorted(pools)
             ),
