@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -18,11 +18,18 @@ from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Cpu, Machine, NumaNode, PciDevice
 from numaware.machine.words import MEMORY_KINDS, TIMES, count, cpu_list, id_list, printable, size, vendor
 
+_Key = TypeVar("_Key", int, str)
+_Value = TypeVar("_Value")
+_Group = TypeVar("_Group")
+# What differs, and what each machine has, in words.
+_Row = tuple[str, str, str]
 Area = Literal["machine", "NUMA nodes", "CPUs", "caches", "distances", "devices", "links"]
 
 # Firmware and kernel keep a little memory, another amount at every boot; a missing module is far more than this.
 _MEMORY_TOLERANCE = 100
 _LONGEST_LIST = 4
+_ALLOWED = {True: "allowed", False: "not allowed by the cgroup"}
+_ONLINE = {True: "online", False: "offline"}
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -57,24 +64,24 @@ def compare(a: Machine, b: Machine) -> tuple[Difference, ...]:
 
 def _machine(a: Machine, b: Machine) -> list[Difference]:
     facts: list[tuple[str, Callable[[Machine], str]]] = [
-        ("architecture", lambda machine: _text(machine.architecture)),
-        ("vendor", lambda machine: _text(machine.vendor)),
-        ("product", lambda machine: _text(machine.product)),
-        ("processor", lambda machine: _text(machine.model)),
+        ("architecture", lambda machine: _known(machine.architecture, _text)),
+        ("vendor", lambda machine: _known(machine.vendor, _text)),
+        ("product", lambda machine: _known(machine.product, _text)),
+        ("processor", lambda machine: _known(machine.model, _text)),
         ("packages", lambda machine: str(len(machine.packages))),
         ("NUMA nodes", lambda machine: str(len(machine.numa))),
         ("NUMA nodes in each package (SNC or NPS setting)", _nodes_per_package),
         ("cores", lambda machine: str(machine.core_count)),
         ("threads of each core", _threads_per_core),
         ("CPUs online", lambda machine: str(len(machine.online))),
-        ("isolated CPUs", lambda machine: cpu_list(machine.isolated) or "none"),
-        ("CPUs without timer tick (nohz_full)", lambda machine: cpu_list(machine.nohz_full) or "none"),
+        ("isolated CPUs", lambda machine: _listed(machine.isolated)),
+        ("CPUs without timer tick (nohz_full)", lambda machine: _listed(machine.nohz_full)),
     ]
     differences = [
         Difference("machine", "machine", what, fact(a), fact(b)) for what, fact in facts if fact(a) != fact(b)
     ]
     if not (a.numa or b.numa) and not _same_memory(a.memory_bytes, b.memory_bytes):
-        sizes = _sizes(a.memory_bytes, b.memory_bytes)
+        sizes = (_known(machine.memory_bytes, size) for machine in (a, b))
         differences.append(Difference("machine", "machine", "memory", *sizes))
     return differences
 
@@ -94,57 +101,33 @@ def _nodes(a: Machine, b: Machine) -> list[Difference]:
     here, there = ({node.id: node for node in machine.numa} for machine in (a, b))
     # A CPU that only one machine has online is told as a difference of that CPU, not of its node.
     comparable = a.online & b.online if a.cpus and b.cpus else None
-    groups: dict[tuple[str, str, str], list[int]] = {}
-    for number in sorted(here.keys() | there.keys()):
-        for difference in _node(here.get(number), there.get(number), comparable):
-            groups.setdefault(difference, []).append(number)
+    rows = _rows(here, there, lambda left, right: _node(left, right, comparable))
     return [
-        Difference("NUMA nodes", f"NUMA node{'s' * (len(ids) > 1)} {id_list(ids)}", *difference)
-        for difference, ids in groups.items()
+        Difference("NUMA nodes", f"NUMA node{'s' * (len(ids) > 1)} {id_list(ids)}", *row)
+        for row, ids in _gathered(rows).items()
     ]
 
 
-def _node(
-    a: NumaNode | None, b: NumaNode | None, comparable: CpuSet | None
-) -> Iterable[tuple[str, str, str]]:
-    if a is None or b is None:
-        yield "", *_presence(a, b)
-        return
+def _node(a: NumaNode, b: NumaNode, comparable: CpuSet | None) -> Iterable[_Row]:
     if not _same_memory(a.memory_bytes, b.memory_bytes):
-        yield "memory", *_sizes(a.memory_bytes, b.memory_bytes)
-    if a.kind != b.kind and a.memory_bytes is not None and b.memory_bytes is not None:
-        yield "kind of memory", _kind(a), _kind(b)
-    own, near = _shared(a.cpus, b.cpus, comparable), _shared(a.nearest_cpus, b.nearest_cpus, comparable)
-    if own[0] != own[1]:
-        yield "CPUs", *own
-    if near[0] != near[1] and not (a.cpus or b.cpus):
-        yield "nearest CPUs", *near
-    here, there = ({pool.size_bytes: pool.total for pool in node.hugepages} for node in (a, b))
+        yield from _changed("memory", a.memory_bytes, b.memory_bytes, size)
+    if a.memory_bytes is not None and b.memory_bytes is not None:
+        yield from _changed("kind of memory", a.kind, b.kind, MEMORY_KINDS.__getitem__)
+    if comparable is None:
+        comparable = a.cpus | b.cpus | a.nearest_cpus | b.nearest_cpus
+    yield from _changed("CPUs", a.cpus & comparable, b.cpus & comparable, _listed)
+    if not (a.cpus or b.cpus):
+        yield from _changed("nearest CPUs", a.nearest_cpus & comparable, b.nearest_cpus & comparable, _listed)
+    here, there = (Counter({pool.size_bytes: pool.total for pool in node.hugepages}) for node in (a, b))
     for page in sorted(here.keys() | there.keys()):
-        if here.get(page, 0) != there.get(page, 0):
-            yield f"huge pages of {page_size_name(page)}", str(here.get(page, 0)), str(there.get(page, 0))
-    if a.allowed != b.allowed:
-        yield "", *_either(a.allowed, b.allowed, "allowed", "not allowed by the cgroup")
-
-
-def _shared(a: CpuSet, b: CpuSet, comparable: CpuSet | None) -> tuple[str, str]:
-    if comparable is not None:
-        a, b = a & comparable, b & comparable
-    return cpu_list(a) or "none", cpu_list(b) or "none"
-
-
-def _kind(node: NumaNode) -> str:
-    return "not known" if node.kind is None else MEMORY_KINDS[node.kind]
+        yield from _changed(f"huge pages of {page_size_name(page)}", here[page], there[page])
+    yield from _changed("", a.allowed, b.allowed, _ALLOWED.__getitem__)
 
 
 def _same_memory(a: int | None, b: int | None) -> bool:
     if a is None or b is None:
         return a == b
     return abs(a - b) * _MEMORY_TOLERANCE < max(a, b) or a == b
-
-
-def _sizes(a: int | None, b: int | None) -> tuple[str, str]:
-    return "not known" if a is None else size(a), "not known" if b is None else size(b)
 
 
 # CPUs
@@ -154,38 +137,28 @@ def _cpus(a: Machine, b: Machine) -> list[Difference]:
     here, there = ({cpu.id: cpu for cpu in machine.cpus} for machine in (a, b))
     if not here or not there:
         return _all_or_nothing("CPUs", "CPUs", len(here), len(there))
-    groups: dict[tuple[str, str, str], list[int]] = {}
-    repaired: list[int] = []
-    for number in sorted(here.keys() | there.keys()):
-        left, right = here.get(number), there.get(number)
-        for difference in _cpu(left, right):
-            groups.setdefault(difference, []).append(number)
-        if left and right and len(left.siblings) == len(right.siblings) and left.siblings != right.siblings:
-            repaired.append(number)
-    differences = [Difference("CPUs", _named_cpus(ids), *difference) for difference, ids in groups.items()]
-    if repaired:
-        first = repaired[0]
-        pair = (cpu_list(machine[first].siblings) for machine in (here, there))
-        what = f"other thread siblings, CPU {first} for example:"
-        differences.append(Difference("CPUs", _named_cpus(repaired), what, *pair))
+    differences = [
+        Difference("CPUs", _named_cpus(ids), *row) for row, ids in _gathered(_rows(here, there, _cpu)).items()
+    ]
+    siblings = {cpu: (here[cpu].siblings, there[cpu].siblings) for cpu in here.keys() & there.keys()}
+    regrouped = sorted(cpu for cpu, (a, b) in siblings.items() if len(a) == len(b) and a != b)
+    if regrouped:
+        what = f"other thread siblings, CPU {regrouped[0]} for example:"
+        pair = map(cpu_list, siblings[regrouped[0]])
+        differences.append(Difference("CPUs", _named_cpus(regrouped), what, *pair))
     return differences
 
 
-def _cpu(a: Cpu | None, b: Cpu | None) -> Iterable[tuple[str, str, str]]:
-    if a is None or b is None:
-        yield "", *_presence(a, b)
-        return
+def _cpu(a: Cpu, b: Cpu) -> Iterable[_Row]:
     if a.online != b.online:
         # An offline CPU has no place; that it has none is no second difference.
-        yield "", *_either(a.online, b.online, "online", "offline")
-        return
-    if a.allowed != b.allowed:
-        yield "", *_either(a.allowed, b.allowed, "allowed", "not allowed by the cgroup")
-    for what, left, right in (("package", a.package, b.package), ("die", a.die, b.die)):
-        if left != right:
-            yield what, _number(left), _number(right)
-    if a.kind != b.kind:
-        yield "kind of core", a.kind or "not known", b.kind or "not known"
+        return _changed("", a.online, b.online, _ONLINE.__getitem__)
+    return (
+        *_changed("", a.allowed, b.allowed, _ALLOWED.__getitem__),
+        *_changed("package", a.package, b.package),
+        *_changed("die", a.die, b.die),
+        *_changed("kind of core", a.kind, b.kind),
+    )
 
 
 def _named_cpus(ids: list[int]) -> str:
@@ -228,19 +201,21 @@ def _cache_words(kinds: Counter[tuple[int | None, int]]) -> str:
 
 
 def _distances(a: Machine, b: Machine) -> list[Difference]:
-    here, there = ({node.id: node.distances for node in machine.numa if node.distances} for machine in (a, b))
+    here, there = (
+        {node.id: dict(node.distances) for node in machine.numa if node.distances} for machine in (a, b)
+    )
     if not here or not there:
         return _all_or_nothing("distances", "distances", len(here), len(there))
-    groups: dict[tuple[int | None, int | None], list[str]] = {}
-    both = here.keys() & there.keys()
-    for number in sorted(node for node in both if here[node] != there[node]):
-        left, right = dict(here[number]), dict(there[number])
-        for other in sorted(both):
-            if left.get(other) != right.get(other):
-                groups.setdefault((left.get(other), right.get(other)), []).append(f"{number} to {other}")
+    both = sorted(here.keys() & there.keys())
+    rows = (
+        (row, f"{number} to {other}")
+        for number in both
+        if here[number] != there[number]
+        for other in both
+        for row in _changed("distance", here[number].get(other), there[number].get(other))
+    )
     return [
-        Difference("distances", f"NUMA nodes {_some(pairs)}", "distance", _number(left), _number(right))
-        for (left, right), pairs in groups.items()
+        Difference("distances", f"NUMA nodes {_some(pairs)}", *row) for row, pairs in _gathered(rows).items()
     ]
 
 
@@ -253,27 +228,26 @@ def _devices(a: Machine, b: Machine) -> list[Difference]:
         differences = _all_or_nothing("devices", "PCI functions", len(here), len(there))
     else:
         differences = _pci(here, there, {**_names(b), **_names(a)})
-    known_by_name = [
-        {device.name: device.numa for device in machine.devices if device.pci is None} for machine in (a, b)
-    ]
-    if all(known_by_name) or not (here or there):
-        differences += _by_name(*known_by_name)
+    mine, theirs = (
+        {device.name: device for device in machine.devices if device.pci is None} for machine in (a, b)
+    )
+    if (mine and theirs) or not (here or there):
+        rows = _rows(mine, theirs, lambda left, right: _changed("NUMA node", left.numa, right.numa))
+        differences += [Difference("devices", printable(name, 40), *row) for row, name in rows]
     return differences
 
 
 def _pci(
     here: Mapping[str, PciDevice], there: Mapping[str, PciDevice], names: Mapping[str, str]
 ) -> list[Difference]:
-    groups: dict[tuple[str, str, str, str, str | None], list[str]] = {}
-    for address in sorted(here.keys() | there.keys()):
-        left, right = here.get(address), there.get(address)
-        sample = here[address] if address in here else there[address]
-        for what, a, b in _function(left, right):
-            card = None if what else sample.virtual_function_of
-            groups.setdefault((what, a, b, _chip(sample), card), []).append(address)
+    groups: dict[tuple[_Row, str, str | None], list[str]] = _gathered(
+        ((row, _chip(sample), None if row[0] else sample.virtual_function_of), address)
+        for row, address in _rows(here, there, _function)
+        for sample in [here.get(address) or there[address]]
+    )
     return [
-        Difference("devices", _subject(addresses, chip, card, names), what, a, b)
-        for (what, a, b, chip, card), addresses in groups.items()
+        Difference("devices", _subject(addresses, chip, card, names), *row)
+        for (row, chip, card), addresses in groups.items()
     ]
 
 
@@ -291,35 +265,17 @@ def _subject(addresses: list[str], chip: str, card: str | None, names: Mapping[s
     return f"{what} at {_some(addresses)}"
 
 
-def _function(a: PciDevice | None, b: PciDevice | None) -> Iterable[tuple[str, str, str]]:
-    if a is None or b is None:
-        yield "", *_presence(a, b)
-        return
+def _function(a: PciDevice, b: PciDevice) -> Iterable[_Row]:
     if (a.vendor, a.device) != (b.vendor, b.device):
         yield "is a", _chip(a), _chip(b)
-    if a.numa != b.numa:
-        yield "NUMA node", _number(a.numa), _number(b.numa)
-    if a.driver != b.driver:
-        yield "driver", _text(a.driver, "none"), _text(b.driver, "none")
-    if a.parent != b.parent:
-        yield "bridge above it", _text(a.parent, "none"), _text(b.parent, "none")
+    yield from _changed("NUMA node", a.numa, b.numa)
+    yield from _changed("driver", a.driver, b.driver, _text, "none")
+    yield from _changed("bridge above it", a.parent, b.parent, _text, "none")
 
 
 def _names(machine: Machine) -> dict[str, str]:
     """The first name of each PCI function that has one."""
     return {device.pci: printable(device.name, 40) for device in reversed(machine.devices) if device.pci}
-
-
-def _by_name(here: dict[str, int | None], there: dict[str, int | None]) -> list[Difference]:
-    differences = []
-    for name in sorted(here.keys() | there.keys()):
-        shown = printable(name, 40)
-        if name not in here or name not in there:
-            differences.append(Difference("devices", shown, "", *_either(name in here, name in there)))
-        elif here[name] != there[name]:
-            pair = _number(here[name]), _number(there[name])
-            differences.append(Difference("devices", shown, "NUMA node", *pair))
-    return differences
 
 
 def _links(a: Machine, b: Machine) -> list[Difference]:
@@ -328,15 +284,44 @@ def _links(a: Machine, b: Machine) -> list[Difference]:
     )
     if not here or not there:
         return _all_or_nothing("links", "links between devices", len(here), len(there))
-    groups: dict[tuple[str, str], list[str]] = {}
-    for pair in sorted(here.keys() | there.keys()):
-        if here.get(pair) != there.get(pair):
-            key = _text(here.get(pair), "none"), _text(there.get(pair), "none")
-            groups.setdefault(key, []).append(printable(" to ".join(pair), 60))
-    return [Difference("links", _some(pairs), "link", *key) for key, pairs in groups.items()]
+    rows = (
+        (row, printable(" to ".join(pair), 60))
+        for pair in sorted(here.keys() | there.keys())
+        for row in _changed("link", here.get(pair), there.get(pair), _text, "none")
+    )
+    return [Difference("links", _some(pairs), *row) for row, pairs in _gathered(rows).items()]
 
 
-# Words
+# What is compared, and the words for it
+
+
+def _rows(
+    here: Mapping[_Key, _Value],
+    there: Mapping[_Key, _Value],
+    compare: Callable[[_Value, _Value], Iterable[_Row]],
+) -> Iterable[tuple[_Row, _Key]]:
+    """The differences of things that are matched by key, with the key; what only one side has is one difference."""
+    for key in sorted(here.keys() | there.keys()):
+        if key in here and key in there:
+            yield from ((row, key) for row in compare(here[key], there[key]))
+        else:
+            yield (("", "there", "missing") if key in here else ("", "missing", "there")), key
+
+
+def _gathered(rows: Iterable[tuple[_Group, _Key]]) -> dict[_Group, list[_Key]]:
+    """Equal differences once, with all that they are about."""
+    groups: dict[_Group, list[_Key]] = {}
+    for row, key in rows:
+        groups.setdefault(row, []).append(key)
+    return groups
+
+
+def _changed(
+    what: str, a: Any, b: Any, words: Callable[[Any], str] = str, missing: str = "not known"
+) -> Iterable[_Row]:
+    """One row if two values differ, none otherwise."""
+    if a != b:
+        yield what, _known(a, words, missing), _known(b, words, missing)
 
 
 def _all_or_nothing(area: Area, subject: str, here: int, there: int) -> list[Difference]:
@@ -346,24 +331,20 @@ def _all_or_nothing(area: Area, subject: str, here: int, there: int) -> list[Dif
     return [Difference(area, subject, "", str(here or "not known"), str(there or "not known"))]
 
 
-def _presence(a: object | None, b: object | None) -> tuple[str, str]:
-    return _either(a is not None, b is not None)
+def _known(value: _Value | None, words: Callable[[_Value], str] = str, missing: str = "not known") -> str:
+    return missing if value is None else words(value)
 
 
-def _either(a: bool, b: bool, yes: str = "there", no: str = "missing") -> tuple[str, str]:
-    return (yes if a else no), (yes if b else no)
-
-
-def _number(value: int | None) -> str:
-    return "not known" if value is None else str(value)
+def _listed(cpus: CpuSet) -> str:
+    return cpu_list(cpus) or "none"
 
 
 def _several(numbers: set[int]) -> str:
     return " or ".join(str(number) for number in sorted(numbers)) or "not known"
 
 
-def _text(value: str | None, missing: str = "not known") -> str:
-    return missing if value is None else printable(value, 100)
+def _text(value: str) -> str:
+    return printable(value, 100)
 
 
 def _some(items: list[str]) -> str:
