@@ -17,7 +17,7 @@ import msgspec
 
 from numaware.machine.cpuset import EMPTY, CpuSet
 from numaware.machine.merge_devices import reconcile
-from numaware.machine.topology import Cache, HugePages, Link, Machine, NumaNode
+from numaware.machine.topology import Cache, HugePages, Link, Machine, NumaNode, ordered_caches
 
 _Item = TypeVar("_Item", bound=msgspec.Struct)
 # Two known values, and the CPUs both sides list -> the value that holds both facts, or None if they contradict.
@@ -34,21 +34,19 @@ class _Source(msgspec.Struct, frozen=True):
     cpus: CpuSet
 
 
-class _Conflicts:
-    """Contradictions, gathered so that one about a hundred CPUs becomes one warning."""
+# A source, and what it says about one thing: the thing itself, or one field of it.
+_Claims = Sequence[tuple[_Source, Any]]
+
+
+class _Settling:
+    """Settles fields from what sources say, and gathers contradictions: one about a hundred CPUs becomes one warning."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str, str], dict[object, tuple[object, object]]] = {}
-
-    def note(
-        self, what: str, key: object, field: str, kept: tuple[str, object], other: tuple[str, object]
-    ) -> None:
-        cases = self._found.setdefault((what, field, kept[0], other[0]), {})
-        cases.setdefault(key, (kept[1], other[1]))
+        self._conflicts: dict[tuple[str, str, str, str], dict[object, tuple[object, object]]] = {}
 
     def warnings(self) -> list[str]:
         said = []
-        for (what, field, kept, other), cases in self._found.items():
+        for (what, field, kept, other), cases in self._conflicts.items():
             key, (mine, theirs) = next(iter(cases.items()))
             more = f" (and {len(cases) - 1} more)" if len(cases) > 1 else ""
             subject = f"{what} {key}".strip()
@@ -56,6 +54,27 @@ class _Conflicts:
                 f"{subject}{more}: {field} is {mine} in {kept} but {theirs} in {other}; {kept} is taken"
             )
         return said
+
+    def value(self, what: str, key: object, field: str, claims: _Claims) -> Any:
+        """The value of one field of one thing from what the sources say about it, in their order."""
+        known = [(source, value) for source, value in claims if value not in _SILENT]
+        if not known:
+            return next((value for _, value in claims if value is not None), None)
+        first, kept = known[0]
+        seen = first.cpus
+        for source, value in known[1:]:
+            joined = _JOINS.get(field, _equal)(kept, value, seen & source.cpus)
+            if joined is None:
+                cases = self._conflicts.setdefault((what, field, first.name, source.name), {})
+                cases.setdefault(key, (kept, value))
+            else:
+                kept = joined
+            seen |= source.cpus
+        return kept
+
+    def field(self, what: str, key: object, field: str, things: _Claims) -> Any:
+        """The value of one field from all that sources say about one thing."""
+        return self.value(what, key, field, [(source, getattr(thing, field)) for source, thing in things])
 
 
 def merge(machines: Sequence[tuple[str, Machine]]) -> Machine:
@@ -69,61 +88,35 @@ def merge(machines: Sequence[tuple[str, Machine]]) -> Machine:
         _Source(place, name, machine, CpuSet(cpu.id for cpu in machine.cpus))
         for place, (name, machine) in enumerate(reconciled)
     ]
-    conflicts = _Conflicts()
-    whole: dict[str, Any] = {
-        field: _settle(
-            conflicts, ("machine", "", field), [(each, getattr(each.machine, field)) for each in sources]
-        )
+    settling = _Settling()
+    machines_of = [(source, source.machine) for source in sources]
+    whole = {
+        field: settling.field("machine", "", field, machines_of)
         for field in ("architecture", "vendor", "product", "model", "isolated", "nohz_full", "memory_bytes")
     }
-    whole["stated_core_count"] = _settle(
-        conflicts,
-        ("machine", "", "number of cores"),
-        [(each, each.machine.stated_core_count) for each in sources],
-    )
-    cpus = _items(conflicts, "CPU", [(each, cpu.id, cpu) for each in sources for cpu in each.machine.cpus])
-    pci = _items(conflicts, "PCI", [(each, f.address, f) for each in sources for f in each.machine.pci])
+    counts = [(source, source.machine.stated_core_count) for source in sources]
+    whole["stated_core_count"] = settling.value("machine", "", "number of cores", counts)
+    cpus = _items(settling, "CPU", [(each, cpu.id, cpu) for each in sources for cpu in each.machine.cpus])
+    pci = _items(settling, "PCI", [(each, f.address, f) for each in sources for f in each.machine.pci])
     devices = _items(
-        conflicts, "device", [(each, d.name, d) for each in sources for d in each.machine.devices]
+        settling, "device", [(each, d.name, d) for each in sources for d in each.machine.devices]
     )
     merged = Machine(
         **whole,
         cpus=tuple(sorted(cpus, key=lambda cpu: cpu.id)),
-        caches=_caches(conflicts, sources),
-        numa=_nodes(conflicts, sources),
+        caches=_caches(settling, sources),
+        numa=_nodes(settling, sources),
         pci=tuple(sorted(pci, key=lambda function: function.address)),
         devices=tuple(devices),
-        links=_links(conflicts, sources),
+        links=_links(settling, sources),
     )
     own_warnings = [warning for each in sources for warning in each.machine.warnings]
     return msgspec.structs.replace(
-        merged, warnings=tuple(dict.fromkeys([*own_warnings, *conflicts.warnings(), *doubts]))
+        merged, warnings=tuple(dict.fromkeys([*own_warnings, *settling.warnings(), *doubts]))
     )
 
 
-def _settle(
-    conflicts: _Conflicts, subject: tuple[str, object, str], claims: Sequence[tuple[_Source, Any]]
-) -> Any:
-    """The value of one field of one thing from what the sources say about it, in their order."""
-    what, key, field = subject
-    known = [(source, value) for source, value in claims if value not in _SILENT]
-    if not known:
-        return next((value for _, value in claims if value is not None), None)
-    first, kept = known[0]
-    seen = first.cpus
-    for source, value in known[1:]:
-        joined = _JOINS.get(field, _equal)(kept, value, seen & source.cpus)
-        if joined is None:
-            conflicts.note(what, key, field, (first.name, kept), (source.name, value))
-        else:
-            kept = joined
-        seen |= source.cpus
-    return kept
-
-
-def _items(
-    conflicts: _Conflicts, what: str, listed: Sequence[tuple[_Source, Hashable, _Item]]
-) -> list[_Item]:
+def _items(settling: _Settling, what: str, listed: Sequence[tuple[_Source, Hashable, _Item]]) -> list[_Item]:
     """Things of one kind, matched by key and merged field by field, in the order they first appear."""
     claims: dict[tuple[Hashable, int], list[tuple[_Source, _Item]]] = {}
     times: dict[tuple[int, Hashable], int] = {}
@@ -135,47 +128,45 @@ def _items(
     for (key, _), sides in claims.items():
         item = sides[0][1]
         if len(sides) > 1:
-            fields = {
-                field: _settle(
-                    conflicts, (what, key, field), [(source, getattr(side, field)) for source, side in sides]
-                )
-                for field in item.__struct_fields__
-            }
-            item = type(item)(**fields)
+            fields = item.__struct_fields__
+            item = type(item)(**{field: settling.field(what, key, field, sides) for field in fields})
         merged.append(item)
     return merged
 
 
-def _nodes(conflicts: _Conflicts, sources: Sequence[_Source]) -> tuple[NumaNode, ...]:
+def _nodes(settling: _Settling, sources: Sequence[_Source]) -> tuple[NumaNode, ...]:
     placed = _placement(sources)
     claims: dict[int, list[tuple[_Source, NumaNode]]] = {}
     for source in sources:
         for node in source.machine.numa:
             claims.setdefault(node.id, []).append((source, node))
-    return tuple(_node(conflicts, claims[number], placed[number]) for number in sorted(claims))
+    return tuple(_node(settling, claims[number], placed[number]) for number in sorted(claims))
 
 
-def _node(conflicts: _Conflicts, sides: Sequence[tuple[_Source, NumaNode]], cpus: CpuSet) -> NumaNode:
+def _node(settling: _Settling, sides: Sequence[tuple[_Source, NumaNode]], cpus: CpuSet) -> NumaNode:
     number = sides[0][1].id
 
-    def settle(field: str, values: Sequence[tuple[_Source, Any]]) -> Any:
-        return _settle(conflicts, ("NUMA node", number, field), values)
+    def settle(field: str, values: _Claims) -> Any:
+        return settling.value("NUMA node", number, field, values)
 
     others = sorted({other for _, node in sides for other, _ in node.distances})
-    sizes = sorted({pool.size_bytes for _, node in sides for pool in node.hugepages})
-    near = [(source, node.nearest_cpus) for source, node in sides]
+    pools_of: dict[int, list[tuple[_Source, HugePages]]] = {}
+    for source, node in sides:
+        for pool in node.hugepages:
+            pools_of.setdefault(pool.size_bytes, []).append((source, pool))
     own = all(node.nearest_cpus in {EMPTY, node.cpus} for _, node in sides)
+    near = cpus and own and any(node.nearest_cpus for _, node in sides)
     return NumaNode(
         id=number,
         cpus=cpus,
-        memory_bytes=settle("memory_bytes", [(source, node.memory_bytes) for source, node in sides]),
+        memory_bytes=settling.field("NUMA node", number, "memory_bytes", sides),
         hugepages=tuple(
             HugePages(
                 size,
-                settle(f"number of {size} byte pages", _pools(sides, size, "total")),
-                settle(f"number of free {size} byte pages", _pools(sides, size, "free")),
+                settle(f"number of {size} byte pages", [(source, pool.total) for source, pool in pools]),
+                settle(f"number of free {size} byte pages", [(source, pool.free) for source, pool in pools]),
             )
-            for size in sizes
+            for size, pools in sorted(pools_of.items())
         ),
         distances=tuple(
             (
@@ -184,19 +175,10 @@ def _node(conflicts: _Conflicts, sides: Sequence[tuple[_Source, NumaNode]], cpus
             )
             for other in others
         ),
-        kind=settle("kind", [(source, node.kind) for source, node in sides]),
-        nearest_cpus=cpus if own and cpus and any(cpus for _, cpus in near) else settle("nearest_cpus", near),
+        kind=settling.field("NUMA node", number, "kind", sides),
+        nearest_cpus=cpus if near else settling.field("NUMA node", number, "nearest_cpus", sides),
         allowed=all(node.allowed for _, node in sides),
     )
-
-
-def _pools(sides: Sequence[tuple[_Source, NumaNode]], size: int, field: str) -> list[tuple[_Source, Any]]:
-    return [
-        (source, getattr(pool, field))
-        for source, node in sides
-        for pool in node.hugepages
-        if pool.size_bytes == size
-    ]
 
 
 def _placement(sources: Sequence[_Source]) -> dict[int, CpuSet]:
@@ -211,7 +193,7 @@ def _placement(sources: Sequence[_Source]) -> dict[int, CpuSet]:
     return placed
 
 
-def _caches(conflicts: _Conflicts, sources: Sequence[_Source]) -> tuple[Cache, ...]:
+def _caches(settling: _Settling, sources: Sequence[_Source]) -> tuple[Cache, ...]:
     """Caches of one level and type never share a CPU, so that any common CPU tells that two are the same."""
     groups: list[list[tuple[_Source, Cache]]] = []
     exact: dict[tuple[int, str, CpuSet], int] = {}
@@ -229,36 +211,28 @@ def _caches(conflicts: _Conflicts, sources: Sequence[_Source]) -> tuple[Cache, .
             exact.setdefault((*kind, cache.cpus), place)
             for cpu in cache.cpus:
                 holder.setdefault((*kind, cpu), place)
-    merged = [_cache(conflicts, sides) for sides in groups]
-    return tuple(
-        sorted(merged, key=lambda cache: (cache.level, cache.type, cache.cpus.mask & -cache.cpus.mask))
-    )
+    return ordered_caches(_cache(settling, sides) for sides in groups)
 
 
-def _cache(conflicts: _Conflicts, sides: Sequence[tuple[_Source, Cache]]) -> Cache:
+def _cache(settling: _Settling, sides: Sequence[tuple[_Source, Cache]]) -> Cache:
     first = sides[0][1]
     what = f"L{first.level} {first.type.lower()} cache of CPUs"
-    cpus = _settle(conflicts, (what, first.cpus, "cpus"), [(source, cache.cpus) for source, cache in sides])
-    size = _settle(conflicts, (what, cpus, "size"), [(source, cache.size_bytes) for source, cache in sides])
+    cpus = settling.field(what, first.cpus, "cpus", sides)
+    size = settling.value(what, cpus, "size", [(source, cache.size_bytes) for source, cache in sides])
     return Cache(first.level, first.type, cpus, size)
 
 
-def _links(conflicts: _Conflicts, sources: Sequence[_Source]) -> tuple[Link, ...]:
+def _links(settling: _Settling, sources: Sequence[_Source]) -> tuple[Link, ...]:
     """Links by their two ends, in either direction."""
     claims: dict[frozenset[str], list[tuple[_Source, Link]]] = {}
     for source in sources:
         for link in source.machine.links:
             claims.setdefault(frozenset((link.a, link.b)), []).append((source, link))
-    merged = []
-    for sides in claims.values():
-        first = sides[0][1]
-        subject = ("link", f"{first.a} to {first.b}", "type")
-        merged.append(
-            Link(
-                first.a, first.b, _settle(conflicts, subject, [(source, link.type) for source, link in sides])
-            )
-        )
-    return tuple(merged)
+    return tuple(
+        Link(first.a, first.b, settling.field("link", f"{first.a} to {first.b}", "type", sides))
+        for sides in claims.values()
+        for _, first in sides[:1]
+    )
 
 
 def _equal(kept: Any, other: Any, _: CpuSet) -> Any:

@@ -61,9 +61,12 @@ class Cache(msgspec.Struct, frozen=True, rename="camel"):
 
 def ordered_caches(caches: Iterable[Cache]) -> tuple[Cache, ...]:
     """Caches as a machine lists them: by level, type and first CPU."""
-    return tuple(
-        sorted(caches, key=lambda cache: (cache.level, cache.type, cache.cpus.first(), cache.cpus.mask))
-    )
+
+    def key(cache: Cache) -> tuple[int, str, int, int]:
+        mask = cache.cpus.mask
+        return cache.level, cache.type, mask & -mask, mask
+
+    return tuple(sorted(caches, key=key))
 
 
 class HugePages(msgspec.Struct, frozen=True):
