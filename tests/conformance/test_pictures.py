@@ -13,9 +13,9 @@ from numaware.machine import codec, sysfs
 from numaware.machine.capture import Capture, write
 from numaware.machine.diff import compare
 from numaware.machine.drawing import svg
-from numaware.machine.drawing.lines import line_width
+from numaware.machine.drawing.lines import line_width, to_plain
 from numaware.machine.drawing.picture import draw
-from numaware.machine.drawing.text import render, to_plain
+from numaware.machine.drawing.text import render
 from numaware.machine.topology import Machine
 from numaware.machine.tree import Tree, open_tree
 from support.shared_data import ROOT, shared

@@ -8,9 +8,20 @@ import pytest
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing import terminal
-from numaware.machine.drawing.lines import LIGHT, Span, clip, frame, line_width, plain, to_ascii, width, wrap
+from numaware.machine.drawing.lines import (
+    LIGHT,
+    Span,
+    clip,
+    frame,
+    line_width,
+    plain,
+    to_ascii,
+    to_plain,
+    width,
+    wrap,
+)
 from numaware.machine.drawing.picture import draw
-from numaware.machine.drawing.text import render, to_plain
+from numaware.machine.drawing.text import render
 from numaware.machine.topology import Device, HugePages, Link, Machine
 from numaware.machine.words import TIMES
 from support.colour_contrast import contrast

@@ -168,10 +168,11 @@ def _present(machine: Machine, form: Format, output: Path | None) -> int:
         deliver(svg.render(machine), output)
     else:
         from numaware.machine.drawing import terminal, text  # noqa: PLC0415 - see above
+        from numaware.machine.drawing.lines import to_plain  # noqa: PLC0415 - see above
         from numaware.machine.drawing.picture import draw  # noqa: PLC0415
 
         if output is None:
             terminal.write(text.render(draw(machine), terminal.width_of(sys.stdout)), sys.stdout)
         else:
-            deliver(text.to_plain(text.render(draw(machine), terminal.PAGE)).encode(), output)
+            deliver(to_plain(text.render(draw(machine), terminal.PAGE)).encode(), output)
     return 0

@@ -15,6 +15,7 @@ node. SYS: between NUMA nodes, or nothing is known that would bring the two clos
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from numaware.machine.topology import Machine, PciDevice
@@ -31,7 +32,7 @@ class PciTree:
 
     def closeness(self, a: str, b: str) -> Closeness:
         """The word for two functions by address; an address that the machine does not have is a KeyError."""
-        ways = self._way_up(a), self._way_up(b)
+        ways = way_up(self._functions[a], self._functions), way_up(self._functions[b], self._functions)
         common = next((bridge for bridge in ways[0] if bridge in ways[1]), None)
         if common is not None:
             # A way begins with the function itself, which is no bridge to cross.
@@ -43,15 +44,6 @@ class PciTree:
         nodes = {self._node(self._functions[a]), self._node(self._functions[b])}
         return "NODE" if len(nodes) == 1 and None not in nodes else "SYS"
 
-    def _way_up(self, address: str) -> list[str]:
-        """The function and the bridges above it, lowest first; bridges that go in a circle are cut."""
-        way = []
-        function: PciDevice | None = self._functions[address]
-        while function is not None and function.address not in way:
-            way.append(function.address)
-            function = self._functions.get(function.parent or "")
-        return way
-
     def _node(self, function: PciDevice) -> int | None:
         """The NUMA node of a function; firmware often says it only through the CPUs, or has nothing to choose."""
         if function.numa is not None:
@@ -61,6 +53,15 @@ class PciTree:
         local = function.local_cpus
         within = [node for node, cpus in self._nodes.items() if local and local <= cpus]
         return within[0] if len(within) == 1 else None
+
+
+def way_up(function: PciDevice | None, functions: Mapping[str, PciDevice]) -> list[str]:
+    """A function and the bridges above it, lowest first; bridges that go in a circle are cut."""
+    way: list[str] = []
+    while function is not None and function.address not in way:
+        way.append(function.address)
+        function = functions.get(function.parent or "")
+    return way
 
 
 def _bus(address: str) -> str:

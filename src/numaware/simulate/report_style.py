@@ -6,7 +6,7 @@ button: without it everything can be read, and one policy is picked out by radio
 
 from __future__ import annotations
 
-from numaware.machine.drawing.palette import TOKENS
+from numaware.machine.drawing.palette import TOKENS, variables
 from numaware.simulate.plots import HUES
 
 # What pages need beyond the drawings of machines; the web console uses the same. name: (light, dark)
@@ -138,7 +138,7 @@ thead th{overflow-wrap:anywhere}.standings .key{display:none}}
 
 def style(policies: int) -> str:
     """The style sheet for a report on so many policies."""
-    light, dark = (_variables(theme) for theme in (0, 1))
+    light, dark = (variables(theme, PAGE_TOKENS) for theme in (0, 1))
     return "".join(
         (
             f":root{{color-scheme:light;{light}}}",
@@ -161,7 +161,3 @@ def style(policies: int) -> str:
             "".join(line for line in _RULES.splitlines()),
         )
     )
-
-
-def _variables(theme: int) -> str:
-    return ";".join(f"--{name}:{values[theme]}" for name, values in PAGE_TOKENS.items())

@@ -15,7 +15,7 @@ from html import escape
 from numaware import __version__
 from numaware.diagnose.finding import Evidence, Finding, Message
 from numaware.diagnose.texts import Lang, finding_text, label, worded
-from numaware.machine.drawing.palette import TOKENS
+from numaware.machine.drawing.palette import TOKENS, variables
 from numaware.machine.words import printable
 
 _LONGEST = 2_000
@@ -81,10 +81,7 @@ def render(findings: Sequence[Finding], files: Sequence[tuple[str, str]], lang: 
 
 
 def _sheet() -> str:
-    themes = [
-        ";".join(f"--{name}:{values[theme]}" for name, values in {**TOKENS, **_SEVERITY}.items())
-        for theme in (0, 1)
-    ]
+    themes = [variables(theme, {**TOKENS, **_SEVERITY}) for theme in (0, 1)]
     return (
         f":root{{color-scheme:light dark;{themes[0]}}}"
         f"@media (prefers-color-scheme:dark){{:root{{{themes[1]}}}}}"

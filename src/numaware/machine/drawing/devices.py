@@ -10,6 +10,7 @@ from itertools import groupby
 
 import msgspec
 
+from numaware.machine.closeness import way_up
 from numaware.machine.drawing.box import Box
 from numaware.machine.topology import MANAGEMENT_VENDORS, Device, DeviceKind, Machine, PciDevice
 from numaware.machine.words import DEVICE_KINDS, TIMES, count, printable, vendor
@@ -77,8 +78,8 @@ def boxes(placed: tuple[Hardware, ...], machine: Machine, hue: int | None) -> tu
     bridges = {device.address: device for device in machine.pci}
     shared: dict[str, list[Hardware]] = {}
     for item in placed:
-        root = _root_port(item.pci, bridges)
-        shared.setdefault(root or "", []).append(item)
+        above = way_up(item.pci, bridges)[1:]
+        shared.setdefault(above[-1] if above else "", []).append(item)
     switches: list[Box] = []
     alone: list[Hardware] = []
     for root, items in shared.items():
@@ -159,16 +160,6 @@ def _named(group: list[Device], pci: dict[str, PciDevice], virtual: dict[str, in
 def _class_kind(device: PciDevice) -> DeviceKind | None:
     kind = next((kind for prefix, kind in _CLASSES if device.class_code.startswith(prefix)), None)
     return None if kind == "gpu" and device.vendor in MANAGEMENT_VENDORS else kind
-
-
-def _root_port(device: PciDevice | None, bridges: dict[str, PciDevice]) -> str | None:
-    """The topmost bridge above the device; a loop in a damaged capture ends where it begins."""
-    seen: list[str] = []
-    parent = device.parent if device else None
-    while parent is not None and parent in bridges and parent not in seen:
-        seen.append(parent)
-        parent = bridges[parent].parent
-    return seen[-1] if seen else None
 
 
 def _order(item: Hardware) -> tuple[int, str, int, str, str]:

@@ -70,6 +70,10 @@ def plain(line: Line) -> str:
     return "".join(span.text for span in line).rstrip()
 
 
+def to_plain(lines: Iterable[Line]) -> str:
+    return "".join(f"{plain(line)}\n" for line in lines)
+
+
 def to_ascii(text: str) -> str:
     """The text in ASCII; what has no likeness becomes a question mark."""
     return text.translate(_ASCII).encode("ascii", "replace").decode("ascii")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 # name: (light, dark). Text pairs reach a contrast of 4.5 on their ground, lines that carry meaning 3.
 TOKENS = {
     "bg": ("#f4f6f8", "#0e1319"),
@@ -35,9 +37,9 @@ TOKENS = {
 }
 
 
-def variables(theme: int) -> str:
+def variables(theme: int, tokens: Mapping[str, tuple[str, str]] = TOKENS) -> str:
     """The tokens of one theme (0 light, 1 dark) as CSS variables."""
-    return ";".join(f"--{name}:{values[theme]}" for name, values in TOKENS.items())
+    return ";".join(f"--{name}:{values[theme]}" for name, values in tokens.items())
 
 
 def paint(attribute: str, token: str) -> str:

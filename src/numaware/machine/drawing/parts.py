@@ -77,9 +77,12 @@ def _merge(parts: list[Part]) -> Part:
 class Survey:
     """A machine indexed once, and its parts built from it."""
 
-    def __init__(self, machine: Machine, hardware: tuple[Hardware, ...], *, fold_caches: bool) -> None:
+    def __init__(
+        self, machine: Machine, hardware: tuple[Hardware, ...], *, fold_caches: bool, fold_nodes: bool
+    ) -> None:
         self.machine = machine
         self.fold_caches = fold_caches
+        self.fold_nodes = fold_nodes
         self.cpus = {cpu.id: cpu for cpu in machine.cpus}
         self.nodes = {node.id: node for node in machine.numa}
         self.hardware: dict[int | None, list[Hardware]] = {}
@@ -107,12 +110,14 @@ class Survey:
         packages = [
             self.package(number, inside[number]) for number in sorted(n for n in inside if n is not None)
         ]
-        return (*packages, *inside.get(None, ()))
+        parts = (*packages, *inside.get(None, ()))
+        return fold(parts) if self.fold_nodes else parts
 
     def package(self, number: int, nodes: list[Part]) -> Part:
         cpus = CpuSet(self.in_package.get(number, ()))
         shape = ("package", tuple(node.shape for node in nodes))
-        return Part("package", shape, ids=(number,), cpus=(cpus,), children=tuple(nodes))
+        children = fold(nodes) if self.fold_nodes else tuple(nodes)
+        return Part("package", shape, ids=(number,), cpus=(cpus,), children=children)
 
     def node(self, number: int) -> Part:
         known = self.nodes.get(number, NumaNode(number))

@@ -13,7 +13,7 @@ from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing import devices, matrices
 from numaware.machine.drawing.box import Box, Core, Picture
 from numaware.machine.drawing.lines import GLUE
-from numaware.machine.drawing.parts import Part, Survey, fold
+from numaware.machine.drawing.parts import Part, Survey
 from numaware.machine.topology import Cache, HugePages, Machine, NumaNode
 from numaware.machine.words import MEMORY_KINDS, TIMES, count, cpu_list, id_list, printable, rounded, size
 
@@ -24,14 +24,14 @@ UNFOLDED_NODES = 8
 def draw(machine: Machine, *, cells: bool = False) -> Picture:
     """The picture of a machine; with `cells` every cache keeps its own box, so that single cores can be drawn."""
     hardware = devices.hardware(machine)
-    survey = Survey(machine, hardware, fold_caches=not cells)
-    parts = survey.top()
-    if len(machine.numa) > UNFOLDED_NODES:
-        parts = fold([_with_folded_nodes(part) for part in parts])
+    survey = Survey(machine, hardware, fold_caches=not cells, fold_nodes=len(machine.numa) > UNFOLDED_NODES)
     return Picture(
         title=_title(machine),
         summary=_summary(machine),
-        boxes=tuple(_box(part, machine) for part in parts),
+        boxes=tuple(
+            _package(part, machine) if part.role == "package" else _node(part, machine)
+            for part in survey.top()
+        ),
         unplaced=devices.boxes(tuple(item for item in hardware if item.numa is None), machine, None),
         distances=matrices.distances(machine),
         links=matrices.links(machine),
@@ -58,24 +58,8 @@ def core_lines(cores: Sequence[Core], copies: int = 1) -> tuple[tuple[str, CpuSe
     return tuple(lines)
 
 
-def _with_folded_nodes(part: Part) -> Part:
-    if part.role != "package":
-        return part
-    return Part(part.role, part.shape, part.ids, part.cpus, children=fold(part.children))
-
-
-def _box(part: Part, machine: Machine) -> Box:
-    match part.role:
-        case "package":
-            return _package(part, machine)
-        case "numa":
-            return _node(part, machine)
-        case _:
-            return _group(part)
-
-
 def _package(part: Part, machine: Machine) -> Box:
-    children = tuple(_box(child, machine) for child in part.children)
+    children = tuple(_node(child, machine) for child in part.children)
     noun = "Package" if len(part.ids) == 1 else "Packages"
     aside = f"{len(part.ids)} alike" if len(part.ids) > 1 else ""
     return Box("package", f"{noun} {_numbers(part.ids)}", aside, children=children, copies=len(part.ids))

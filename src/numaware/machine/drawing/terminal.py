@@ -11,7 +11,8 @@ import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from numaware.machine.drawing.lines import Line, plain, to_ascii
+from numaware.machine.drawing.lines import Line, to_ascii, to_plain
+from numaware.machine.drawing.palette import TOKENS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,11 +37,10 @@ STYLES = {
     "numa-5": "#8a7a00",
     "numa-6": "#0a8591",
     "numa-7": "#b0623f",
-    "heat-0": "#16202b on #f2f6fa",
-    "heat-1": "#16202b on #c9dcef",
-    "heat-2": "#16202b on #8fb6dc",
-    "heat-3": "#ffffff on #3d74ad",
-    "heat-4": "#ffffff on #1f5690",
+    **{
+        f"heat-{step}": f"{TOKENS[f'heat-ink-{ink}'][0]} on {TOKENS[f'heat-{step}'][0]}"
+        for step, ink in enumerate(("lo", "lo", "lo", "hi", "hi"))
+    },
 }
 
 
@@ -67,10 +67,13 @@ def wants_colour(stream: TextIO) -> bool:
 
 def write(lines: Sequence[Line], stream: TextIO) -> None:
     """Print the lines, coloured where colours can be seen."""
-    if wants_colour(stream):
-        _write_coloured(lines, stream)
+    if not wants_colour(stream):
+        write_plain(to_plain(lines), stream)
         return
-    write_plain("".join(f"{plain(line)}\n" for line in lines), stream)
+    # rich takes a tenth of a second to import: only those who see colours pay for it.
+    from rich.console import Console  # noqa: PLC0415
+
+    print_to(Console(file=stream, force_terminal=True, highlight=False, width=10_000), lines)
 
 
 def write_plain(text: str, stream: TextIO) -> None:
@@ -80,13 +83,6 @@ def write_plain(text: str, stream: TextIO) -> None:
     except UnicodeEncodeError:
         text = to_ascii(text)
     stream.write(text)
-
-
-def _write_coloured(lines: Sequence[Line], stream: TextIO) -> None:
-    # rich takes a tenth of a second to import: only those who see colours pay for it.
-    from rich.console import Console  # noqa: PLC0415
-
-    print_to(Console(file=stream, force_terminal=True, highlight=False, width=10_000), lines)
 
 
 def print_to(console: Console, lines: Sequence[Line]) -> None:

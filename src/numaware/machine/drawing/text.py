@@ -15,7 +15,6 @@ from numaware.machine.drawing.lines import (
     Span,
     beside,
     frame,
-    plain,
     width,
     wrap,
 )
@@ -49,10 +48,6 @@ def render(picture: Picture, room: int) -> list[Line]:
         if block:
             lines += [*([()] if lines else []), *block]
     return lines
-
-
-def to_plain(lines: Sequence[Line]) -> str:
-    return "".join(f"{plain(line)}\n" for line in lines)
 
 
 def _head(picture: Picture, room: int) -> list[Line]:

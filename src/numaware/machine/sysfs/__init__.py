@@ -15,7 +15,7 @@ from numaware.machine.sysfs.cgroup import read_allowed
 from numaware.machine.sysfs.cpuinfo import read_cpuinfo
 from numaware.machine.sysfs.cpus import CPU, read_cpus
 from numaware.machine.sysfs.devices import read_devices
-from numaware.machine.sysfs.identity import read_identity
+from numaware.machine.sysfs.identity import read_architecture, read_product, read_vendor
 from numaware.machine.sysfs.kinds import read_kinds
 from numaware.machine.sysfs.numa import memory_total, read_nodes
 from numaware.machine.sysfs.pci import read_pci
@@ -38,12 +38,11 @@ def read(tree: Tree) -> Machine:
     kinds = read_kinds(source, cpus)
     caches = read_caches(source, cpus)
     pci = read_pci(source)
-    identity = read_identity(source, info)
     total = memory_total(source, "proc/meminfo")
     return Machine(
-        architecture=identity.architecture,
-        vendor=identity.vendor,
-        product=identity.product,
+        architecture=read_architecture(source, info),
+        vendor=read_vendor(source),
+        product=read_product(source),
         model=info.model,
         cpus=tuple(
             msgspec.structs.replace(

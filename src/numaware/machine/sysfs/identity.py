@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from numaware.machine.sysfs.cpuinfo import CpuInfo
 from numaware.machine.sysfs.source import Source
 
-
-class Identity(NamedTuple):
-    """What the firmware calls the machine."""
-
-    architecture: str | None
-    vendor: str | None
-    product: str | None
+_DMI = ("sys/class/dmi/id", "sys/devices/virtual/dmi/id")
 
 
-def read_identity(source: Source, info: CpuInfo) -> Identity:
-    """From DMI where there is one, else from the device tree."""
-    return Identity(
-        architecture=_architecture(source, info),
-        vendor=_first(source, "sys/class/dmi/id/sys_vendor", "sys/devices/virtual/dmi/id/sys_vendor"),
-        product=_first(
-            source,
-            "sys/class/dmi/id/product_name",
-            "sys/devices/virtual/dmi/id/product_name",
-            "sys/firmware/devicetree/base/model",
-            "proc/device-tree/model",
-        ),
-    )
+def read_vendor(source: Source) -> str | None:
+    """Who made the machine, by DMI."""
+    return _first(source, *(f"{folder}/sys_vendor" for folder in _DMI))
 
 
-def _architecture(source: Source, info: CpuInfo) -> str | None:
+def read_product(source: Source) -> str | None:
+    """What the firmware calls the machine: in DMI where there is one, else in the device tree."""
+    names = (f"{folder}/product_name" for folder in _DMI)
+    return _first(source, *names, "sys/firmware/devicetree/base/model", "proc/device-tree/model")
+
+
+def read_architecture(source: Source, info: CpuInfo) -> str | None:
     """What `uname -m` says: in /proc since Linux 6.1, and in a note that hwloc leaves in its captures."""
     architecture = source.text("proc/sys/kernel/arch")
     if architecture is not None:
