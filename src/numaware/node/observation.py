@@ -267,11 +267,3 @@ def _masks(held: Iterable[Devices], places: Mapping[str, Mapping[str, int]]) -> 
             if place is not None:
                 masks[entry.resource] = masks.get(entry.resource, 0) | 1 << place
     return masks
-
-
-def exclusive(containers: Iterable[ContainerHoldings]) -> CpuSet:
-    """All CPUs that containers have for themselves."""
-    mask = 0
-    for container in containers:
-        mask |= container.cpus.mask
-    return CpuSet.from_mask(mask)

@@ -1,4 +1,4 @@
-"""All metrics of the node in one collector, and what went wrong while they were read."""
+"""All metrics of the node as one text, and what went wrong while they were read."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 
 import msgspec
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
 from numaware import __version__
 from numaware.errors import InputError
@@ -16,7 +13,7 @@ from numaware.machine.sysfs.source import Source
 from numaware.machine.tree import open_tree
 from numaware.node.exporter.families import Exposition, Family, counter, gauge, info
 from numaware.node.exporter.machine import MachineMetrics
-from numaware.node.exporter.pods import PodMetrics
+from numaware.node.exporter.pods import pod_metrics
 from numaware.node.podresources import Allocatable, PodHoldings, PodResources, PodResourcesError
 from numaware.node.publisher import Counts
 from numaware.node.troubles import SOURCES, Troubles
@@ -33,8 +30,8 @@ class Asked(msgspec.Struct, frozen=True):
     allocatable: Allocatable | None = None
 
 
-class Exporter(Collector):
-    """Register it, and await `prepare` before each scrape: asking the kubelet takes a while, and collecting may not wait."""
+class Exporter:
+    """Await `prepare` before each `text`: asking the kubelet takes a while, and writing may not wait."""
 
     def __init__(
         self,
@@ -47,21 +44,15 @@ class Exporter(Collector):
         counts: Counts | None = None,
         most_pods: int = 500,
     ) -> None:
-        self._node = node
         self._root = root
         self._troubles = troubles
         self._service = service
         self._config = config
         self._counts = counts
-        self._machine = MachineMetrics(node, root)
-        self._pods = PodMetrics(node, most_pods)
+        self._most_pods = most_pods
+        self._machine = MachineMetrics(root)
         self._asked = Asked()
-        self._exposition = Exposition()
-
-    def registry(self) -> CollectorRegistry:
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(self)
-        return registry
+        self._exposition = Exposition(node)
 
     async def prepare(self) -> None:
         """Ask the kubelet who holds what."""
@@ -82,15 +73,8 @@ class Exporter(Collector):
         self._asked = Asked()
         self._troubles.raised("scrape", cause, message)
 
-    def describe(self) -> list[Metric]:
-        """Nothing: whoever registers a collector would have everything read once just for the names."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        return (family.metric() for family in self._families())
-
     def text(self, *, openmetrics: bool) -> bytes:
-        """What a registry with this collector alone would say, in a fraction of the time."""
+        """What a scraper reads; `web.status_routes` asks for it."""
         return self._exposition.encode(self._families(), openmetrics=openmetrics)
 
     def _families(self) -> Iterator[Family]:
@@ -98,14 +82,19 @@ class Exporter(Collector):
             source = Source(open_tree(self._root))
             yield from list(self._machine.collect(source))
             if self._service is not None:
-                machine = self._machine.machine()
-                yield from list(
-                    self._pods.collect(source, machine, self._asked.held, self._asked.allocatable)
-                )
+                machine, asked = self._machine.machine(), self._asked
+                yield from list(pod_metrics(source, machine, asked.held, asked.allocatable, self._most_pods))
             self._report(source)
         except InputError as error:
             self._troubles.raised("sysfs", "invalid", str(error))
-        yield from self._kubelet()
+        config = self._config()
+        if config is not None:
+            yield info(
+                "numa_topology_policy",
+                "How the kubelet aligns pods.",
+                ["policy", "scope", "cpu_manager", "memory_manager"],
+                [(config.topology_policy, config.topology_scope, config.cpu_policy, config.memory_policy)],
+            )
         yield from self._self()
 
     def _report(self, source: Source) -> None:
@@ -114,51 +103,33 @@ class Exporter(Collector):
         else:
             self._troubles.cleared("sysfs")
 
-    def _kubelet(self) -> Iterator[Family]:
-        config = self._config()
-        if config is None:
-            return
-        policies = (config.topology_policy, config.topology_scope, config.cpu_policy, config.memory_policy)
-        yield info(
-            "numa_topology_policy",
-            "How the kubelet aligns pods.",
-            ["node", "policy", "scope", "cpu_manager", "memory_manager"],
-            [(self._node, *policies)],
-        )
-
     def _self(self) -> Iterator[Family]:
-        yield info("numa_exporter_build", "This program.", ["node", "version"], [(self._node, __version__)])
+        yield info("numa_exporter_build", "This program.", ["version"], [(__version__,)])
         yield counter(
             "numa_exporter_scrape_errors",
             "Times that something could not be read or written, by what it was.",
-            ["node", "source"],
-            [((self._node, source), self._troubles.counts.get(source, 0)) for source in SOURCES],
+            ["source"],
+            [((source,), self._troubles.counts.get(source, 0)) for source in SOURCES],
         )
         yield gauge(
             "numa_exporter_trouble",
             "1 while something is wrong, by what it is.",
-            ["node", "source", "cause"],
-            [
-                ((self._node, source, cause), 1.0)
-                for source, (cause, _) in sorted(self._troubles.current.items())
-            ],
+            ["source", "cause"],
+            [((source, cause), 1.0) for source, (cause, _) in sorted(self._troubles.current.items())],
         )
         if self._counts is not None:
             counts = self._counts
-            here = (self._node,)
-            yield counter(
-                "numaware_agent_writes", "Writes to the API server.", ["node"], [(here, counts.writes)]
-            )
-            yield counter("numaware_agent_scans", "Looks at the kubelet.", ["node"], [(here, counts.scans)])
+            yield counter("numaware_agent_writes", "Writes to the API server.", [], [((), counts.writes)])
+            yield counter("numaware_agent_scans", "Looks at the kubelet.", [], [((), counts.scans)])
             yield gauge(
                 "numaware_agent_last_success_timestamp_seconds",
                 "When what is published was last known to be true.",
-                ["node"],
-                [(here, counts.last_success)] if counts.last_success else [],
+                [],
+                [((), counts.last_success)] if counts.last_success else [],
             )
             yield gauge(
                 "numaware_agent_scan_duration_seconds",
                 "Time that the last look at the kubelet took, writing included.",
-                ["node"],
-                [(here, counts.last_seconds)],
+                [],
+                [((), counts.last_seconds)],
             )

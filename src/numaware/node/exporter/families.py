@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
 Sample = tuple[tuple[str, ...], float]
@@ -15,27 +14,16 @@ _ENDS = {"gauge": "", "counter": "_total", "info": "_info"}
 
 
 class Family(NamedTuple):
-    """One metric; `name` is without the ending that counters and infos have."""
+    """One metric of this node, whose name is a label of every sample and added when it is written.
+
+    `name` is without the ending that counters and infos have.
+    """
 
     kind: Kind
     name: str
     text: str
     labels: tuple[str, ...]
     samples: list[Sample]
-
-    def metric(self) -> Metric:
-        """The same for the client library."""
-        if self.kind == "info":
-            infos = InfoMetricFamily(self.name, self.text, labels=self.labels)
-            for values, _ in self.samples:
-                infos.add_metric(values, {})
-            return infos
-        counted = (CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily)(
-            self.name, self.text, labels=self.labels
-        )
-        for values, number in self.samples:
-            counted.add_metric(values, number)
-        return counted
 
 
 def gauge(name: str, text: str, labels: Sequence[str], samples: Iterable[Sample]) -> Family:
@@ -53,13 +41,14 @@ def info(name: str, text: str, labels: Sequence[str], things: Iterable[tuple[str
 
 
 class Exposition:
-    """Families as text, byte for byte as the client library writes them.
+    """Families of the node called `node` as text, byte for byte as the client library writes them.
 
     That library puts every label of every sample together anew, which takes longer than to read all that a scrape tells.
     Here the beginnings of lines are kept from one scrape to the next: names of pods change more rarely than numbers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, node: str) -> None:
+        self._node = node
         self._begins: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def encode(self, families: Iterable[Family], *, openmetrics: bool) -> bytes:
@@ -73,7 +62,7 @@ class Exposition:
             lines.append(f"# HELP {titled} {text}\n# TYPE {titled} {shown}\n")
             for values, number in samples:
                 key = full, values
-                begin = before.get(key) or _begin(full, labels, values)
+                begin = before.get(key) or _begin(full, ("node", *labels), (self._node, *values))
                 self._begins[key] = begin
                 lines.append(f"{begin} {_number(number)}\n")
         if openmetrics:

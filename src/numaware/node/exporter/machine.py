@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from numaware.machine import sysfs
 from numaware.machine.codec import page_size_name
@@ -24,16 +24,33 @@ _MACHINE_SECONDS = 300.0
 _MOST_DEVICES = 256
 # Bridges and the like are no devices that anybody places a pod by.
 _DEVICE_CLASSES = {"01": "storage", "02": "network", "03": "gpu", "0b": "processor", "12": "accelerator"}
+_MEMORY = {
+    "total": "Memory",
+    "free": "Memory that nobody uses",
+    "used": "Memory that is used",
+    "available": "Memory that could be had: free, file cache and reclaimable slab",
+    "filecache": "File cache",
+    "anon": "Anonymous memory",
+    "slab": "Slab memory of the kernel",
+}
+_LOCALITY = {
+    "hit": "Pages allocated here as intended.",
+    "miss": "Pages allocated here although another NUMA node was preferred.",
+    "foreign": "Pages meant for here that were allocated elsewhere.",
+    "interleave_hit": "Interleaved pages allocated here as intended.",
+    "local": "Pages allocated here by a CPU of this NUMA node.",
+    "other": "Pages allocated here by a CPU of another NUMA node.",
+}
 
 
 class MachineMetrics:
     """Reads the files below `root` each time it is asked."""
 
-    def __init__(self, node: str, root: str) -> None:
-        self._node = node
+    def __init__(self, root: str) -> None:
         self._root = root
         self._machine: Machine | None = None
         self._read_at = 0.0
+        # NUMA node -> ticks that were busy, and all of them, at the scrape before.
         self._before: dict[int, tuple[int, int]] = {}
         # What is told of the machine itself, until it is read again.
         self._static: list[Family] = []
@@ -43,7 +60,7 @@ class MachineMetrics:
         now = time.monotonic()
         if self._machine is None or now - self._read_at > _MACHINE_SECONDS:
             self._machine = sysfs.read(open_tree(self._root))
-            self._static = list(self._topology(self._machine))
+            self._static = list(_topology(self._machine))
             self._read_at = now
         return self._machine
 
@@ -53,53 +70,14 @@ class MachineMetrics:
             source.warn("sysfs", warning)
         yield from self._static
         yield from self._cpu_time(machine, source)
-        yield from self._memory(machine, source)
-        yield from self._locality(machine, source)
-
-    def _topology(self, machine: Machine) -> Iterator[Family]:
-        here = self._node
-        yield gauge(
-            "numa_nodes_count", "NUMA nodes of the machine.", ["node"], [((here,), len(machine.numa))]
-        )
-        yield gauge(
-            "numa_node_cpus_count",
-            "Online CPUs of the NUMA node.",
-            ["node", "numa"],
-            [((here, str(numa.id)), len(numa.cpus)) for numa in machine.numa],
-        )
-        packages = {cpu.id: cpu.package for cpu in machine.cpus}
-        nodes = []
-        for numa in machine.numa:
-            sockets = sorted({packages[cpu] for cpu in numa.cpus if packages.get(cpu) is not None}, key=str)
-            socket = ",".join(map(str, sockets))
-            nodes.append((here, str(numa.id), str(numa.cpus), socket, numa.kind or ""))
-        yield info(
-            "numa_node",
-            "What the NUMA node is made of.",
-            ["node", "numa", "cpulist", "socket", "kind"],
-            nodes,
-        )
-        yield gauge(
-            "numa_node_distance",
-            "Distance to another NUMA node as firmware tells it; 10 is local.",
-            ["node", "numa", "to"],
-            [
-                ((here, str(numa.id), str(other)), distance)
-                for numa in machine.numa
-                for other, distance in numa.distances
-            ],
-        )
-        devices = [
-            (here, str(function.numa), function.address, kind)
-            for function in machine.pci
-            if (kind := _DEVICE_CLASSES.get(function.class_code[:2])) and function.numa is not None
-        ]
-        yield info(
-            "numa_node_device",
-            "A PCI device of the NUMA node.",
-            ["node", "numa", "device", "class"],
-            devices[:_MOST_DEVICES],
-        )
+        sizes = _by_name(machine, lambda numa: kernel.memory(source, numa))
+        for name, what in _MEMORY.items():
+            text = f"{what} of the NUMA node."
+            yield gauge(f"numa_node_memory_{name}_bytes", text, ["numa"], sizes.get(name, []))
+        yield from _huge_pages(machine, source)
+        pages = _by_name(machine, lambda numa: kernel.locality(source, numa))
+        for name, text in _LOCALITY.items():
+            yield counter(f"numa_node_{name}_pages", text, ["numa"], pages.get(name, []))
 
     def _cpu_time(self, machine: Machine, source: Source) -> Iterator[Family]:
         ticks = kernel.ticks(source)
@@ -113,67 +91,72 @@ class MachineMetrics:
                 mode: sum(member[place] for member in members if place < len(member))
                 for place, mode in enumerate(kernel.MODES)
             }
-            seconds += [((self._node, str(numa.id), mode), count / _TICKS) for mode, count in sums.items()]
+            seconds += [((str(numa.id), mode), count / _TICKS) for mode, count in sums.items()]
             total = sum(sums.values())
             busy = total - sum(sums[mode] for mode in kernel.IDLE)
             before_busy, before_total = self._before.get(numa.id, (0, 0))
             # The kernel's idle time may step back a little.
             if total > before_total:
                 share = (busy - before_busy) / (total - before_total)
-                ratios.append(((self._node, str(numa.id)), min(1.0, max(0.0, share))))
+                ratios.append(((str(numa.id),), min(1.0, max(0.0, share))))
             self._before[numa.id] = (busy, total)
-        yield counter(
-            "numa_node_cpu_seconds", "CPU time by what it was spent on.", ["node", "numa", "mode"], seconds
-        )
+        yield counter("numa_node_cpu_seconds", "CPU time by what it was spent on.", ["numa", "mode"], seconds)
         yield gauge(
             "numa_node_cpu_usage_ratio",
             "Share of CPU time that was not idle since the last scrape (since boot, at the first).",
-            ["node", "numa"],
+            ["numa"],
             ratios,
         )
 
-    def _memory(self, machine: Machine, source: Source) -> Iterator[Family]:
-        values: dict[str, list[Sample]] = {}
-        total: list[Sample] = []
-        free: list[Sample] = []
-        for numa in machine.numa:
-            for name, size in kernel.memory(source, numa.id).items():
-                values.setdefault(name, []).append(((self._node, str(numa.id)), size))
-            for pool in read_huge_pages(source, f"{NODE}/node{numa.id}/hugepages"):
-                if pool.free is not None:
-                    labels = (self._node, str(numa.id), page_size_name(pool.size_bytes))
-                    total.append((labels, pool.total))
-                    free.append((labels, pool.free))
-        for name, what in (
-            ("total", "Memory"),
-            ("free", "Memory that nobody uses"),
-            ("used", "Memory that is used"),
-            ("available", "Memory that could be had: free, file cache and reclaimable slab"),
-            ("filecache", "File cache"),
-            ("anon", "Anonymous memory"),
-            ("slab", "Slab memory of the kernel"),
-        ):
-            yield gauge(
-                f"numa_node_memory_{name}_bytes",
-                f"{what} of the NUMA node.",
-                ["node", "numa"],
-                values.get(name, []),
-            )
-        labels_ = ["node", "numa", "size"]
-        yield gauge("numa_node_hugepages_total", "Huge pages of the NUMA node, in pages.", labels_, total)
-        yield gauge("numa_node_hugepages_free", "Huge pages that nobody uses, in pages.", labels_, free)
 
-    def _locality(self, machine: Machine, source: Source) -> Iterator[Family]:
-        values: dict[str, list[Sample]] = {}
-        for numa in machine.numa:
-            for name, count in kernel.locality(source, numa.id).items():
-                values.setdefault(name, []).append(((self._node, str(numa.id)), count))
-        for name, what in (
-            ("hit", "Pages allocated here as intended."),
-            ("miss", "Pages allocated here although another NUMA node was preferred."),
-            ("foreign", "Pages meant for here that were allocated elsewhere."),
-            ("interleave_hit", "Interleaved pages allocated here as intended."),
-            ("local", "Pages allocated here by a CPU of this NUMA node."),
-            ("other", "Pages allocated here by a CPU of another NUMA node."),
-        ):
-            yield counter(f"numa_node_{name}_pages", what, ["node", "numa"], values.get(name, []))
+def _topology(machine: Machine) -> Iterator[Family]:
+    yield gauge("numa_nodes_count", "NUMA nodes of the machine.", [], [((), len(machine.numa))])
+    cpus = [((str(numa.id),), len(numa.cpus)) for numa in machine.numa]
+    yield gauge("numa_node_cpus_count", "Online CPUs of the NUMA node.", ["numa"], cpus)
+    packages = {cpu.id: cpu.package for cpu in machine.cpus}
+    nodes = []
+    for numa in machine.numa:
+        sockets = sorted({packages[cpu] for cpu in numa.cpus if packages.get(cpu) is not None}, key=str)
+        nodes.append((str(numa.id), str(numa.cpus), ",".join(map(str, sockets)), numa.kind or ""))
+    labels = ["numa", "cpulist", "socket", "kind"]
+    yield info("numa_node", "What the NUMA node is made of.", labels, nodes)
+    yield gauge(
+        "numa_node_distance",
+        "Distance to another NUMA node as firmware tells it; 10 is local.",
+        ["numa", "to"],
+        [
+            ((str(numa.id), str(other)), distance)
+            for numa in machine.numa
+            for other, distance in numa.distances
+        ],
+    )
+    devices = [
+        (str(function.numa), function.address, kind)
+        for function in machine.pci
+        if (kind := _DEVICE_CLASSES.get(function.class_code[:2])) and function.numa is not None
+    ]
+    labels = ["numa", "device", "class"]
+    yield info("numa_node_device", "A PCI device of the NUMA node.", labels, devices[:_MOST_DEVICES])
+
+
+def _by_name(machine: Machine, read: Callable[[int], Mapping[str, int]]) -> dict[str, list[Sample]]:
+    """Name in the metric -> a sample for each NUMA node that `read` knows it of."""
+    values: dict[str, list[Sample]] = {}
+    for numa in machine.numa:
+        for name, number in read(numa.id).items():
+            values.setdefault(name, []).append(((str(numa.id),), number))
+    return values
+
+
+def _huge_pages(machine: Machine, source: Source) -> Iterator[Family]:
+    total: list[Sample] = []
+    free: list[Sample] = []
+    for numa in machine.numa:
+        for pool in read_huge_pages(source, f"{NODE}/node{numa.id}/hugepages"):
+            if pool.free is not None:
+                values = (str(numa.id), page_size_name(pool.size_bytes))
+                total.append((values, pool.total))
+                free.append((values, pool.free))
+    labels = ["numa", "size"]
+    yield gauge("numa_node_hugepages_total", "Huge pages of the NUMA node, in pages.", labels, total)
+    yield gauge("numa_node_hugepages_free", "Huge pages that nobody uses, in pages.", labels, free)

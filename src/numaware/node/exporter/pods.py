@@ -6,144 +6,120 @@ whole, and counted: a node with thousands of them must not fill a Prometheus.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.source import Source
 from numaware.machine.topology import Machine
 from numaware.node.exporter.cgroups import Memory, pod_groups, pod_memory, pod_names
 from numaware.node.exporter.families import Family, Sample, gauge
-from numaware.node.observation import exclusive
-from numaware.node.podresources import Allocatable, PodHoldings
+from numaware.node.podresources import Allocatable, ContainerHoldings, PodHoldings
 
 _COUNTED = ("anon", "file")
+_CPUS = {
+    "exclusive": "CPUs that containers have for themselves.",
+    "shared": "CPUs that nobody has for himself.",
+    "allocatable": "CPUs that the kubelet could hand out for exclusive use.",
+    "reserved": "CPUs that the kubelet keeps for the system.",
+}
 
 
-class PodMetrics:
-    """The pods of the node called `node`, at most `most` of them."""
+def pod_metrics(
+    source: Source,
+    machine: Machine,
+    held: tuple[PodHoldings, ...] | None,
+    allocatable: Allocatable | None,
+    most: int,
+) -> Iterator[Family]:
+    """`held` is None where the kubelet gave no answer: then nothing is said of placement."""
+    groups = pod_groups(source, 4 * most)
+    names = pod_names(source) if groups else {}
+    memory = {
+        names[uid]: counted
+        for uid, group in sorted(groups.items())
+        if uid in names and (counted := pod_memory(source, group)) is not None
+    }
+    listed = [
+        pod for pod in held or () if any(one.cpus or one.memory or one.devices for one in pod.containers)
+    ]
+    everyone = sorted({(pod.namespace, pod.name) for pod in listed} | memory.keys())
+    shown = set(everyone[:most])
+    text = "Pods without metrics because there are more than the exporter may show."
+    yield gauge("numa_exporter_pods_left_out", text, [], [((), len(everyone) - len(shown))])
+    yield from _cpus(machine, held, allocatable)
+    yield from _placement(machine, [pod for pod in listed if (pod.namespace, pod.name) in shown])
+    yield from _memory(machine, listed, {key: memory[key] for key in memory if key in shown})
 
-    def __init__(self, node: str, most: int) -> None:
-        self._node = node
-        self._most = most
 
-    def collect(
-        self,
-        source: Source,
-        machine: Machine,
-        held: tuple[PodHoldings, ...] | None,
-        allocatable: Allocatable | None,
-    ) -> Iterator[Family]:
-        """`held` is None where the kubelet gave no answer: then nothing is said of placement."""
-        groups = pod_groups(source, 4 * self._most)
-        names = pod_names(source) if groups else {}
-        memory = {
-            names[uid]: counted
-            for uid, group in sorted(groups.items())
-            if uid in names and (counted := pod_memory(source, group)) is not None
-        }
-        listed = [
-            pod for pod in held or () if any(one.cpus or one.memory or one.devices for one in pod.containers)
-        ]
-        everyone = sorted({(pod.namespace, pod.name) for pod in listed} | memory.keys())
-        shown = set(everyone[: self._most])
-        yield gauge(
-            "numa_exporter_pods_left_out",
-            "Pods without metrics because there are more than the exporter may show.",
-            ["node"],
-            [((self._node,), len(everyone) - len(shown))],
-        )
-        yield from self._cpus(machine, held, allocatable)
-        yield from self._placement(machine, [pod for pod in listed if (pod.namespace, pod.name) in shown])
-        yield from self._memory(machine, listed, {key: memory[key] for key in memory if key in shown})
+def _cpus(
+    machine: Machine, held: tuple[PodHoldings, ...] | None, allocatable: Allocatable | None
+) -> Iterator[Family]:
+    """CPUs of each NUMA node by what the kubelet does with them."""
+    counts: dict[str, list[Sample]] = {name: [] for name in _CPUS}
+    owned = _exclusive(one for pod in held or () for one in pod.containers)
+    for numa in machine.numa:
+        values = (str(numa.id),)
+        if held is not None:
+            counts["exclusive"].append((values, len(numa.cpus & owned)))
+            counts["shared"].append((values, len(numa.cpus - owned)))
+        if allocatable is not None and allocatable.cpus:
+            counts["allocatable"].append((values, len(numa.cpus & allocatable.cpus)))
+            counts["reserved"].append((values, len(numa.cpus - allocatable.cpus)))
+    for name, text in _CPUS.items():
+        yield gauge(f"numa_node_cpus_{name}", text, ["numa"], counts[name])
 
-    def _cpus(
-        self, machine: Machine, held: tuple[PodHoldings, ...] | None, allocatable: Allocatable | None
-    ) -> Iterator[Family]:
-        """CPUs of each NUMA node by what the kubelet does with them."""
-        counts: dict[str, list[Sample]] = {
-            name: [] for name in ("exclusive", "shared", "allocatable", "reserved")
-        }
-        owned = exclusive(one for pod in held or () for one in pod.containers)
-        for numa in machine.numa:
-            labels = (self._node, str(numa.id))
-            if held is not None:
-                counts["exclusive"].append((labels, len(numa.cpus & owned)))
-                counts["shared"].append((labels, len(numa.cpus - owned)))
-            if allocatable is not None and allocatable.cpus:
-                counts["allocatable"].append((labels, len(numa.cpus & allocatable.cpus)))
-                counts["reserved"].append((labels, len(numa.cpus - allocatable.cpus)))
-        for name, text in (
-            ("exclusive", "CPUs that containers have for themselves."),
-            ("shared", "CPUs that nobody has for himself."),
-            ("allocatable", "CPUs that the kubelet could hand out for exclusive use."),
-            ("reserved", "CPUs that the kubelet keeps for the system."),
-        ):
-            yield gauge(f"numa_node_cpus_{name}", text, ["node", "numa"], counts[name])
 
-    def _placement(self, machine: Machine, pods: list[PodHoldings]) -> Iterator[Family]:
-        cpus: list[Sample] = []
-        spread: list[Sample] = []
-        masks = [(numa.id, numa.cpus.mask) for numa in machine.numa]
-        for pod in pods:
-            nodes: set[int] = set()
-            for container in pod.containers:
-                own = container.cpus.mask
-                for node, mask in masks if own else ():
-                    count = (own & mask).bit_count()
-                    if count:
-                        nodes.add(node)
-                        labels = (self._node, str(node), pod.namespace, pod.name, container.name)
-                        cpus.append((labels, count))
-                nodes.update(node for block in container.memory for node in block.nodes)
-                nodes.update(node for entry in container.devices for node in entry.nodes)
-            if nodes:
-                spread.append(((self._node, pod.namespace, pod.name), len(nodes)))
-        yield gauge(
-            "numa_pod_cpus",
-            "CPUs of the NUMA node that the container has for itself.",
-            ["node", "numa", "namespace", "pod", "container"],
-            cpus,
-        )
-        yield gauge(
-            "numa_pod_spread",
-            "NUMA nodes that the pod has CPUs, memory or devices of.",
-            ["node", "namespace", "pod"],
-            spread,
-        )
+def _placement(machine: Machine, pods: list[PodHoldings]) -> Iterator[Family]:
+    cpus: list[Sample] = []
+    spread: list[Sample] = []
+    masks = [(numa.id, numa.cpus.mask) for numa in machine.numa]
+    for pod in pods:
+        nodes: set[int] = set()
+        for container in pod.containers:
+            own = container.cpus.mask
+            for node, mask in masks if own else ():
+                count = (own & mask).bit_count()
+                if count:
+                    nodes.add(node)
+                    cpus.append(((str(node), pod.namespace, pod.name, container.name), count))
+            nodes.update(node for block in container.memory for node in block.nodes)
+            nodes.update(node for entry in container.devices for node in entry.nodes)
+        if nodes:
+            spread.append(((pod.namespace, pod.name), len(nodes)))
+    text = "CPUs of the NUMA node that the container has for itself."
+    yield gauge("numa_pod_cpus", text, ["numa", "namespace", "pod", "container"], cpus)
+    text = "NUMA nodes that the pod has CPUs, memory or devices of."
+    yield gauge("numa_pod_spread", text, ["namespace", "pod"], spread)
 
-    def _memory(
-        self, machine: Machine, listed: list[PodHoldings], memory: Mapping[tuple[str, str], Memory]
-    ) -> Iterator[Family]:
-        sizes: list[Sample] = []
-        remote: list[Sample] = []
-        masks = [(numa.id, numa.cpus.mask) for numa in machine.numa]
-        homes = {}
-        for pod in listed:
-            own = exclusive(pod.containers).mask
-            if own:
-                homes[pod.namespace, pod.name] = {node for node, mask in masks if own & mask}
-        for (namespace, name), kinds in sorted(memory.items()):
-            for kind, nodes in sorted(kinds.items()):
-                # Most pods have nothing on most nodes, and a series for each of those nothings would be most series.
-                sizes += [
-                    ((self._node, str(node), namespace, name, kind), size)
-                    for node, size in sorted(nodes.items())
-                    if size
-                ]
-            home = homes.get((namespace, name))
-            counted = [(node, size) for kind in _COUNTED for node, size in kinds.get(kind, {}).items()]
-            total = sum(size for _, size in counted)
-            if home and total:
-                away = sum(size for node, size in counted if node not in home)
-                remote.append(((self._node, namespace, name), away / total))
-        yield gauge(
-            "numa_pod_memory_bytes",
-            "Memory of the pod that lies on the NUMA node, by type.",
-            ["node", "numa", "namespace", "pod", "type"],
-            sizes,
-        )
-        yield gauge(
-            "numa_pod_remote_memory_ratio",
-            "Share of the memory of a pod that lies on NUMA nodes where it has no CPUs; pods with CPUs of their own only.",
-            ["node", "namespace", "pod"],
-            remote,
-        )
+
+def _memory(
+    machine: Machine, listed: list[PodHoldings], memory: Mapping[tuple[str, str], Memory]
+) -> Iterator[Family]:
+    sizes: list[Sample] = []
+    remote: list[Sample] = []
+    owned = {(pod.namespace, pod.name): _exclusive(pod.containers) for pod in listed}
+    for (namespace, name), kinds in sorted(memory.items()):
+        for kind, nodes in sorted(kinds.items()):
+            # Most pods have nothing on most nodes, and a series for each of those nothings would be most series.
+            sizes += [
+                ((str(node), namespace, name, kind), size) for node, size in sorted(nodes.items()) if size
+            ]
+        own = owned.get((namespace, name), CpuSet()).mask
+        home = {numa.id for numa in machine.numa if numa.cpus.mask & own}
+        counted = [(node, size) for kind in _COUNTED for node, size in kinds.get(kind, {}).items()]
+        total = sum(size for _, size in counted)
+        if home and total:
+            away = sum(size for node, size in counted if node not in home)
+            remote.append(((namespace, name), away / total))
+    text = "Memory of the pod that lies on the NUMA node, by type."
+    yield gauge("numa_pod_memory_bytes", text, ["numa", "namespace", "pod", "type"], sizes)
+    text = "Share of the memory of a pod that lies on NUMA nodes where it has no CPUs; pods with CPUs of their own only."
+    yield gauge("numa_pod_remote_memory_ratio", text, ["namespace", "pod"], remote)
+
+
+def _exclusive(containers: Iterable[ContainerHoldings]) -> CpuSet:
+    """All CPUs that containers have for themselves."""
+    mask = 0
+    for container in containers:
+        mask |= container.cpus.mask
+    return CpuSet.from_mask(mask)
