@@ -197,8 +197,7 @@ def test_a_condition_is_set_beside_the_others_and_only_on_the_pod_that_was_meant
 
 def test_applying_twice_is_one_object_owned_by_its_manager(plane: ControlPlane) -> None:
     body = {
-        "apiVersion": NODE_RESOURCE_TOPOLOGIES.api_version,
-        "kind": NODE_RESOURCE_TOPOLOGIES.kind,
+        **NODE_RESOURCE_TOPOLOGIES.head,
         "metadata": {"name": "n1"},
         "zones": [{"name": "node-0", "type": "Node"}],
     }
@@ -219,8 +218,7 @@ def test_applying_twice_is_one_object_owned_by_its_manager(plane: ControlPlane) 
 def test_a_kind_appears_with_its_definition_and_its_objects_go_with_it(plane: ControlPlane) -> None:
     things = Resource("numaware.example", "v1", "things", "Thing", namespaced=False)
     definition = {
-        "apiVersion": CRDS.api_version,
-        "kind": CRDS.kind,
+        **CRDS.head,
         "metadata": {"name": f"{things.plural}.{things.group}"},
         "spec": {
             "group": things.group,
@@ -239,8 +237,7 @@ def test_a_kind_appears_with_its_definition_and_its_objects_go_with_it(plane: Co
         },
     }
     body = {
-        "apiVersion": things.api_version,
-        "kind": things.kind,
+        **things.head,
         "metadata": {"name": "one"},
         "data": {"value": "v"},
     }

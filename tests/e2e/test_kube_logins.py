@@ -69,7 +69,7 @@ def kubeconfig(plane: ControlPlane, folder: Path, user: dict[str, Any]) -> str:
 async def who(connection: Connection) -> str:
     """The name that the server knows us by."""
     async with Client(connection) as client:
-        body = {"apiVersion": REVIEWS.api_version, "kind": REVIEWS.kind}
+        body = {**REVIEWS.head}
         told = msgspec.json.decode(await client.create(REVIEWS, body))
         return str(told["status"]["userInfo"]["username"])
 

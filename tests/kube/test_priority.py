@@ -10,7 +10,7 @@ def test_a_priority_class_says_what_its_name_is_worth() -> None:
     raw = (
         b'{"metadata": {"name": "gold", "resourceVersion": "4"}, "value": 1000, "preemptionPolicy": "Never"}'
     )
-    assert decode(raw) == PriorityClass("gold", 1000, preempts=False, default=False, version="4")
+    assert decode(raw) == PriorityClass("gold", 1000, default=False)
 
 
 def test_a_class_without_a_number_is_refused() -> None:

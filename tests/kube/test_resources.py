@@ -32,7 +32,8 @@ def test_a_kind_without_namespaces_ignores_one() -> None:
 
 
 def test_the_version_is_written_as_objects_have_it() -> None:
-    assert (PODS.api_version, LEASES.api_version) == ("v1", "coordination.k8s.io/v1")
+    assert PODS.head == {"apiVersion": "v1", "kind": "Pod"}
+    assert LEASES.head == {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
 
 
 @given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20))

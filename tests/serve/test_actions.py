@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from numaware.kube.client import Client
+from numaware.kube.decoding import Condition
 from numaware.kube.errors import ApiError
 from numaware.kube.events import EventWriter
-from numaware.kube.pods import Condition, LivePod
+from numaware.kube.pods import LivePod
 from numaware.serve.actions import KubeActions
 from numaware.serve.scheduler import Bound
 from support.live_pods import live

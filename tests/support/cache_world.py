@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from numaware.kube.decoding import Condition
 from numaware.kube.nodes import LiveNode
-from numaware.kube.pods import Condition, LivePod
+from numaware.kube.pods import LivePod
 from numaware.kube.topology import nrt, publish
 from numaware.kube.topology.fingerprint import Method
 from numaware.kube.topology.report import Report
@@ -46,17 +47,13 @@ def live_node(node: Node, name: str = "n1", uid: str = "u1") -> LiveNode:
     return LiveNode(
         name=name,
         uid=uid,
-        version="1",
         labels=(),
-        annotations=(),
         taints=(),
         unschedulable=False,
         allocatable=tuple(sorted(amounts.items())),
         capacity=tuple(sorted(amounts.items())),
         kubelet_version=node.kubelet.config.version,
         ready=True,
-        created=None,
-        deletion=None,
     )
 
 

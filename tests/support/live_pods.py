@@ -46,17 +46,13 @@ def live_node(name: str, twin: Node) -> LiveNode:
     return LiveNode(
         name=name,
         uid=f"uid-{name}",
-        version="1",
         labels=(),
-        annotations=(),
         taints=(),
         unschedulable=False,
         allocatable=allocatable,
         capacity=allocatable,
         kubelet_version="v1.35.0",
         ready=True,
-        created=None,
-        deletion=None,
     )
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from numaware.kube import nodes as node_codec
 from numaware.kube import pods as pod_codec
 from numaware.kube.client import Client
 from numaware.kube.config import Connection, connect
-from numaware.kube.decoding import DecodeError
+from numaware.kube.decoding import Condition, DecodeError, Metadata, Reader, Wire, condition
 from numaware.kube.errors import ApiError
 from numaware.kube.nodes import LiveNode
 from numaware.kube.pods import LivePod
@@ -77,7 +77,7 @@ async def _items(client: Client, resource: Resource) -> AsyncIterator[msgspec.Ra
             yield raw
 
 
-def _readable(decode: Callable[[msgspec.Raw], T], objects: Iterable[msgspec.Raw]) -> list[T]:
+def _readable(decode: Callable[[Any], T], objects: Iterable[bytes | msgspec.Raw]) -> list[T]:
     """The objects without those that cannot be read: a damaged one must not keep the doctor from the others."""
     values = []
     for raw in objects:
@@ -139,47 +139,33 @@ def _is_current(report: Report, pods: list[LivePod]) -> bool | None:
 # Components
 
 
-class _Metadata(msgspec.Struct):
-    name: str = ""
-    labels: dict[str, str] | None = None
-
-
-class _Container(msgspec.Struct):
+class _Container(Wire):
     image: str = ""
 
 
-class _Spec(msgspec.Struct, rename="camel"):
-    containers: list[_Container] = []
+class _Spec(Wire):
+    containers: tuple[_Container, ...] = ()
     node_name: str = ""
 
 
-class _Condition(msgspec.Struct):
-    type: str = ""
-    status: str = ""
-
-
-class _Status(msgspec.Struct):
+class _Status(Wire):
     phase: str = ""
-    conditions: list[_Condition] | None = None
+    conditions: list[Condition] | None = None
 
 
-class _ComponentPod(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+class _ComponentPod(Wire):
+    metadata: Metadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-_POD = msgspec.json.Decoder(_ComponentPod)
+_POD = Reader("pod", _ComponentPod)
 
 
 def components(raw_pods: Iterable[bytes | msgspec.Raw]) -> list[Component]:
     """Pods sorted into components: our own by their label, device plugins by what their images are called."""
     pods_of: dict[str, list[_ComponentPod]] = {}
-    for raw in raw_pods:
-        try:
-            pod = _POD.decode(raw)
-        except msgspec.MsgspecError:
-            continue
+    for pod in _readable(_POD.read, raw_pods):
         name = _component(pod)
         if name and pod.status.phase not in ("Succeeded", "Failed"):
             pods_of.setdefault(name, []).append(pod)
@@ -187,7 +173,7 @@ def components(raw_pods: Iterable[bytes | msgspec.Raw]) -> list[Component]:
         Component(
             name,
             len(pods),
-            sum(_ready(pod) for pod in pods),
+            sum(condition(pod.status.conditions, "Ready").status == "True" for pod in pods),
             tuple(sorted({_tag(pod) for pod in pods})),
             frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name),
         )
@@ -202,10 +188,6 @@ def _component(pod: _ComponentPod) -> str:
     images = [container.image for container in pod.spec.containers]
     plugin = next((image for image in images if "device-plugin" in image), "")
     return plugin.rpartition("/")[2].partition("@")[0].partition(":")[0]
-
-
-def _ready(pod: _ComponentPod) -> bool:
-    return any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions or ())
 
 
 def _tag(pod: _ComponentPod) -> str:

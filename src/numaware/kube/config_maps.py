@@ -1,8 +1,4 @@
-"""ConfigMaps: one key of one of them, written anew without losing what others have written.
-
-The write is a JSON patch, because that is the one kind of write that nothing between here and the server sends twice: when
-it fails, it has failed because somebody else was first, or because nobody knows, but never because it had succeeded before.
-"""
+"""ConfigMaps: one key of one of them, written anew without losing what others have written."""
 
 from __future__ import annotations
 
@@ -29,12 +25,10 @@ async def read(client: Client, name: str, namespace: str) -> ConfigMap:
 
 async def write(client: Client, before: ConfigMap, key: str, text: str) -> ConfigMap:
     """Another text under a key that is there; `ApiError.conflict` if anybody has written the map since it was read."""
-    place = key.replace("~", "~0").replace("/", "~1")
-    patch = [
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": before.version},
-        {"op": "replace", "path": f"/data/{place}", "value": text},
-    ]
-    return _decoded(await client.patch(CONFIG_MAPS, before.name, patch, before.namespace, kind="json"))
+    path = f"/data/{key.replace('~', '~0').replace('/', '~1')}"
+    return _decoded(
+        await client.replace_field(CONFIG_MAPS, before.name, before.namespace, before.version, path, text)
+    )
 
 
 class _ConfigMap(Wire):

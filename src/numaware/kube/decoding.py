@@ -7,6 +7,7 @@ few fields that matter. What comes from a cluster is never taken on trust: an ob
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
@@ -14,7 +15,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from numaware.kube.errors import ApiError
+from numaware.kube.errors import UNREADABLE, ApiError
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 
@@ -49,12 +50,28 @@ class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
     controller: bool = False
 
 
+class Condition(msgspec.Struct, frozen=True, rename="camel"):
+    """One condition of an object, and since when it is so."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+def condition(conditions: Iterable[Condition] | None, kind: str) -> Condition:
+    """The condition of that type; one that says nothing where the object has none."""
+    return next((one for one in conditions or () if one.type == kind), Condition())
+
+
 class Metadata(Wire):
     """What every object says of itself."""
 
     name: str
     namespace: str = ""
     uid: str = ""
+    generation: int = 0
     resource_version: str = ""
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
@@ -89,7 +106,6 @@ class _Placed(Wire):
 # Just enough to say which object it was, and where it may be, when the rest makes no sense.
 _IDENTITY = msgspec.json.Decoder(_Identity)
 _PLACED = msgspec.json.Decoder(_Placed)
-_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class Reader(Generic[_Wire]):
@@ -105,7 +121,7 @@ class Reader(Generic[_Wire]):
             raise DecodeError(self.kind, f"larger than {MOST_BYTES >> 20} MiB, which no object is")
         try:
             return self._decoder.decode(raw)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise self.refused(raw, str(error)) from None
 
     def answered(self, answer: bytes) -> _Wire:
@@ -119,7 +135,7 @@ class Reader(Generic[_Wire]):
         """The name of an object that may be wrong in every other way; `DecodeError` if it has none."""
         try:
             name = _IDENTITY.decode(raw).metadata.name
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise DecodeError(self.kind, printable(str(error), 400)) from None
         if not name:
             raise DecodeError(self.kind, "has no name")
@@ -128,9 +144,9 @@ class Reader(Generic[_Wire]):
     def refused(self, raw: bytes | msgspec.Raw, message: str) -> DecodeError:
         """The error for an object, with the name it goes by if it has one."""
         named, node = _Named(), ""
-        with suppress(*_UNREADABLE):
+        with suppress(*UNREADABLE):
             named = _IDENTITY.decode(raw).metadata
-        with suppress(*_UNREADABLE):
+        with suppress(*UNREADABLE):
             node = _PLACED.decode(raw).spec.node_name
         name = "/".join(printable(part, 260) for part in (named.namespace, named.name) if part)
         return DecodeError(

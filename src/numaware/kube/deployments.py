@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from numaware.kube.client import Client
-from numaware.kube.decoding import Metadata, Reader, Wire
+from numaware.kube.decoding import Condition, Metadata, Reader, Wire, condition
 from numaware.kube.resources import DEPLOYMENTS
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
@@ -66,27 +66,16 @@ class _Spec(Wire):
     paused: bool = False
 
 
-class _Condition(Wire):
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-
-
 class _Status(Wire):
     observed_generation: int = 0
     replicas: int = 0
     updated_replicas: int = 0
     available_replicas: int = 0
-    conditions: tuple[_Condition, ...] | None = None
-
-
-class _Metadata(Metadata):
-    generation: int = 0
+    conditions: tuple[Condition, ...] | None = None
 
 
 class _Deployment(Wire):
-    metadata: _Metadata
+    metadata: Metadata
     spec: _Spec
     status: _Status | None = None
 
@@ -98,6 +87,7 @@ def _decoded(answer: bytes) -> Rollout:
     wire = _DEPLOYMENT.answered(answer)
     status = wire.status or _Status()
     metadata = wire.spec.template.metadata or _TemplateMetadata()
+    progressing = condition(status.conditions, "Progressing")
     return Rollout(
         generation=wire.metadata.generation,
         observed=status.observed_generation,
@@ -106,13 +96,6 @@ def _decoded(answer: bytes) -> Rollout:
         total=status.replicas,
         available=status.available_replicas,
         paused=wire.spec.paused,
-        failed=next(
-            (
-                one.message or one.reason
-                for one in status.conditions or ()
-                if one.type == "Progressing" and one.status == "False"
-            ),
-            "",
-        ),
+        failed=progressing.message or progressing.reason if progressing.status == "False" else "",
         restarted_at=(metadata.annotations or {}).get(RESTARTED_AT),
     )

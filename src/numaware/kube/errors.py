@@ -61,21 +61,23 @@ class _Status(msgspec.Struct):
 
 _STATUS = msgspec.json.Decoder(_Status)
 _T = TypeVar("_T")
+# What a decoder raises for bytes that are not what it is for.
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
-def decoded(decoder: msgspec.json.Decoder[_T], answer: bytes, what: str) -> _T:
+def decoded(decoder: msgspec.json.Decoder[_T], answer: bytes, what: str, reason: str = "BadAnswer") -> _T:
     """The value in an answer; `ApiError` if the server answered with something else than `what`."""
     try:
         return decoder.decode(answer)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ApiError(0, "BadAnswer", f"{what} that cannot be read: {error}") from None
+    except UNREADABLE as error:
+        raise ApiError(0, reason, f"{what} that cannot be read: {error}") from None
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes | msgspec.Raw) -> ApiError:
     """The error for an answer that is not a success, in the server's own words where it has some."""
     try:
         said = _STATUS.decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except UNREADABLE:
         # A proxy's page, for one.
         said = _Status(message=bytes(memoryview(body)[:_MOST_TEXT]).decode(errors="replace"))
     after = headers.get("Retry-After", "")

@@ -257,9 +257,10 @@ class EventWriter:
         # An event about what has no namespace lives in this one.
         namespace = about.namespace or "default"
         if series.name:
-            repeats = {"series": {"count": series.count, "lastObservedTime": micro_time(series.last)}}
             try:
-                await self._client.patch(EVENTS, series.name, repeats, namespace, within=_WRITE_SECONDS)
+                await self._client.patch(
+                    EVENTS, series.name, _repeats(series), namespace, within=_WRITE_SECONDS
+                )
             except ApiError as error:
                 if not error.not_found:
                     raise
@@ -272,8 +273,7 @@ class EventWriter:
     def _body(self, series: _Series, namespace: str) -> dict[str, object]:
         key = series.key
         body: dict[str, object] = {
-            "apiVersion": EVENTS.api_version,
-            "kind": EVENTS.kind,
+            **EVENTS.head,
             "metadata": {"name": series.name, "namespace": namespace},
             "eventTime": micro_time(series.first),
             "reportingController": self._controller,
@@ -288,8 +288,12 @@ class EventWriter:
             body["related"] = key.related
         # A count of one is no series.
         if series.count > 1:
-            body["series"] = {"count": series.count, "lastObservedTime": micro_time(series.last)}
+            body |= _repeats(series)
         return body
+
+
+def _repeats(series: _Series) -> dict[str, object]:
+    return {"series": {"count": series.count, "lastObservedTime": micro_time(series.last)}}
 
 
 def _shortened(note: str) -> str:

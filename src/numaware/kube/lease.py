@@ -215,7 +215,7 @@ class Election:
 
     async def _write(self, record: _Lease, within: float) -> bool:
         """Write the record unless another has done so meanwhile."""
-        body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, **msgspec.structs.asdict(record)}
+        body = {**LEASES.head, **msgspec.structs.asdict(record)}
         try:
             if "resourceVersion" in record.metadata:
                 answer = await self._client.update(LEASES, self._name, body, self._namespace, within=within)

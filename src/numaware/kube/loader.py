@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 
@@ -22,13 +22,12 @@ _LIBRARY = "kubernetes_asyncio"
 _PACKAGES = (_LIBRARY, f"{_LIBRARY}.client")
 
 
-class Loader:
+class Loader(NamedTuple):
     """The parts of the library that are used here; it has no types worth the name."""
 
-    def __init__(self, kubeconfig: Any, account: Any, configuration: Any) -> None:
-        self.kubeconfig = kubeconfig
-        self.account = account
-        self.configuration = configuration
+    kubeconfig: Any
+    account: Any
+    configuration: Any
 
 
 @cache

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 
 import msgspec
 
-from numaware.kube.decoding import Metadata, Reader, Wire, count
-from numaware.kube.pods import Condition
+from numaware.kube.decoding import Condition, Metadata, Reader, Wire, condition, count
 from numaware.workload.demand import Amounts
-from numaware.workload.scheduling import OWN_ANNOTATIONS, Effect, Labels
+from numaware.workload.scheduling import Effect, Labels
 
 
 class LiveTaint(msgspec.Struct, frozen=True):
@@ -22,29 +20,21 @@ class LiveTaint(msgspec.Struct, frozen=True):
 
 
 class LiveNode(msgspec.Struct, frozen=True):
-    """One node as the API server has it.
+    """One node as the API server has it; a status that is written again and changes none of this gives an equal value.
 
     Amounts are counted as schedulers do (CPU in thousandths, everything else in whole units) and, like labels, ascend by
-    name. Of the annotations only our own are kept. `ready` is False unless its kubelet says so.
+    name. `ready` is False unless its kubelet says so.
     """
 
     name: str
     uid: str
-    version: str
     labels: Labels
-    annotations: Labels
     taints: tuple[LiveTaint, ...]
     unschedulable: bool
     allocatable: Amounts
     capacity: Amounts
     kubelet_version: str
     ready: bool
-    created: datetime | None
-    deletion: datetime | None
-
-    def same_but_version(self, other: LiveNode) -> bool:
-        """Whether nothing that matters has changed; a node's status is written again and again."""
-        return msgspec.structs.replace(self, version=other.version) == other
 
 
 def decode(raw: bytes | msgspec.Raw) -> LiveNode:
@@ -55,25 +45,16 @@ def decode(raw: bytes | msgspec.Raw) -> LiveNode:
         allocatable, capacity = _amounts(status.allocatable), _amounts(status.capacity)
     except ValueError as error:
         raise _NODE.refused(raw, str(error)) from None
-    ready = next((one.status for one in status.conditions or () if one.type == "Ready"), "")
     return LiveNode(
         name=metadata.name,
         uid=metadata.uid,
-        version=metadata.resource_version,
         labels=tuple(sorted((metadata.labels or {}).items())),
-        annotations=tuple(
-            sorted(
-                pair for pair in (metadata.annotations or {}).items() if pair[0].startswith(OWN_ANNOTATIONS)
-            )
-        ),
         taints=spec.taints or (),
         unschedulable=bool(spec.unschedulable),
         allocatable=allocatable,
         capacity=capacity,
         kubelet_version=status.node_info.kubelet_version,
-        ready=ready == "True",
-        created=metadata.creation_timestamp,
-        deletion=metadata.deletion_timestamp,
+        ready=condition(status.conditions, "Ready").status == "True",
     )
 
 

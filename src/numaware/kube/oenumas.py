@@ -30,12 +30,12 @@ async def read(client: Client, name: str, namespace: str) -> Oenuma:
 
 async def write(client: Client, before: Oenuma, update_enable: str) -> Oenuma:
     """Another word; `ApiError.conflict` if anybody has written the object since it was read."""
-    # Sent once and no more, as in `config_maps`. To add what is there is to replace it.
-    patch = [
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": before.version},
-        {"op": "add", "path": "/spec/updateenable", "value": update_enable},
-    ]
-    return _decoded(await client.patch(OENUMAS, before.name, patch, before.namespace, kind="json"))
+    path = "/spec/updateenable"
+    return _decoded(
+        await client.replace_field(
+            OENUMAS, before.name, before.namespace, before.version, path, update_enable
+        )
+    )
 
 
 class _Spec(Wire):

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from numaware.kube.decoding import Metadata, OwnerReference, Reader, Wire
+from numaware.kube.decoding import Condition, Metadata, OwnerReference, Reader, Wire
 from numaware.workload.pod import Pod
 from numaware.workload.podspec import PodReader
 from numaware.workload.scheduling import (
@@ -34,16 +34,6 @@ _FINISHED = ("Succeeded", "Failed")
 REFUSALS = ("TopologyAffinityError", "SMTAlignmentError", "UnexpectedAdmissionError")
 # Distinct pods as templates make them; beyond that the least used are read again.
 _MOST_TEMPLATES = 16_384
-
-
-class Condition(msgspec.Struct, frozen=True, rename="camel"):
-    """One condition of a pod or a node, and since when it is so."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    last_transition_time: datetime | None = None
 
 
 class LivePod(msgspec.Struct, frozen=True):

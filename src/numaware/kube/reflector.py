@@ -17,7 +17,6 @@ Decisions a reader of the copy relies on:
 from __future__ import annotations
 
 import asyncio
-import operator
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ import msgspec
 
 from numaware.kube.backoff import full_jitter
 from numaware.kube.client import Client
-from numaware.kube.errors import ApiError
+from numaware.kube.errors import UNREADABLE, ApiError
 from numaware.kube.resources import Resource
 from numaware.kube.transport import Clock, Sleep
 from numaware.kube.watching import WatchEvent
@@ -92,10 +91,10 @@ class _Seen(NamedTuple):
 class Reflector(Generic[T]):
     """Start it with `asyncio.create_task(reflector.run())`, wait for `synced`, read `items`.
 
-    `same` says whether two readings of one object differ in nothing that matters: then nobody is told. `last_contact` is
-    when the server was last heard of, by `clock`; bookmarks make that every minute or so while all is well. `problems` has
-    what is wrong at the moment, by the key of the object, or by the address of the kind where that cannot be read at all.
-    `on_problem` is told of objects, `on_trouble` of what keeps the whole kind from being read, both when it is news.
+    Nobody is told of an object whose new reading equals the old one. `last_contact` is when the server was last heard of,
+    by `clock`; bookmarks make that every minute or so while all is well. `problems` has what is wrong at the moment, by the
+    key of the object, or by the address of the kind where that cannot be read at all. `on_problem` is told of objects,
+    `on_trouble` of what keeps the whole kind from being read, both when it is news.
     """
 
     def __init__(
@@ -106,11 +105,9 @@ class Reflector(Generic[T]):
         *,
         namespace: str = "",
         field_selector: str = "",
-        label_selector: str = "",
         on_change: Callable[[Change[T]], None] = lambda _: None,
         on_problem: Callable[[str, str], None] = lambda _, __: None,
         on_trouble: Callable[[ApiError], None] = lambda _: None,
-        same: Callable[[T, T], bool] = operator.eq,
         page: int = 500,
         dice: random.Random | None = None,
         clock: Clock = time.monotonic,
@@ -131,11 +128,9 @@ class Reflector(Generic[T]):
         self._decode = decode
         self._namespace = namespace
         self._field_selector = field_selector
-        self._label_selector = label_selector
         self._on_change = on_change
         self._on_problem = on_problem
         self._on_trouble = on_trouble
-        self._same = same
         self._page = page
         self._dice = dice or random.SystemRandom()
         self._clock = clock
@@ -206,7 +201,6 @@ class Reflector(Generic[T]):
                 self._namespace,
                 limit=self._page,
                 field_selector=self._field_selector,
-                label_selector=self._label_selector,
             )
         ) as pages:
             async for page in pages:
@@ -235,7 +229,6 @@ class Reflector(Generic[T]):
                 version=version,
                 seconds=seconds,
                 field_selector=self._field_selector,
-                label_selector=self._label_selector,
             )
         ) as events:
             async for event in events:
@@ -267,7 +260,7 @@ class Reflector(Generic[T]):
         """Which object it is; None, and a report, if it does not say."""
         try:
             return _HEAD.decode(raw).metadata
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        except UNREADABLE as error:
             self._report(f"{self._address} without metadata", str(error))
             return None
 
@@ -292,7 +285,7 @@ class Reflector(Generic[T]):
             return
         old = self._items.get(key)
         self._items[key], self._seen[key] = value, now
-        if old is None or not self._same(old, value):
+        if old != value:
             self._on_change(Change(key, old, value))
 
     def _drop(self, key: str) -> None:

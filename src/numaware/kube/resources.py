@@ -22,9 +22,10 @@ class Resource(msgspec.Struct, frozen=True):
     namespaced: bool = True
 
     @property
-    def api_version(self) -> str:
-        """As objects name it."""
-        return f"{self.group}/{self.version}" if self.group else self.version
+    def head(self) -> dict[str, str]:
+        """How an object says that it is one of these."""
+        version = f"{self.group}/{self.version}" if self.group else self.version
+        return {"apiVersion": version, "kind": self.kind}
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The address of one object or, without a name, of all in a namespace, or of all.

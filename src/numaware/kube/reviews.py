@@ -11,7 +11,7 @@ import msgspec
 
 from numaware.kube.client import Client
 from numaware.kube.errors import decoded
-from numaware.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from numaware.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -23,27 +23,21 @@ class Caller(msgspec.Struct, frozen=True):
     extra: Mapping[str, tuple[str, ...]] = {}
 
 
-class _TokenStatus(msgspec.Struct):
+class _Status(msgspec.Struct):
+    """The answer to either question."""
+
     authenticated: bool = False
     user: Caller = Caller()
     audiences: tuple[str, ...] = ()
-
-
-class _TokenReview(msgspec.Struct):
-    status: _TokenStatus = msgspec.field(default_factory=_TokenStatus)
-
-
-class _AccessStatus(msgspec.Struct):
     allowed: bool = False
     denied: bool = False
 
 
-class _AccessReview(msgspec.Struct):
-    status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
+class _Review(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
 
 
-_TOKEN_REVIEW = msgspec.json.Decoder(_TokenReview)
-_ACCESS_REVIEW = msgspec.json.Decoder(_AccessReview)
+_REVIEW = msgspec.json.Decoder(_Review)
 
 
 class Reviews:
@@ -56,9 +50,7 @@ class Reviews:
     async def bearer(self, token: str, audience: str = "") -> Caller | None:
         """Whose token this is, None if it is nobody's or not meant for the audience (the API server's own if none is given)."""
         spec = {"token": token, "audiences": [audience]} if audience else {"token": token}
-        body = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": spec}
-        data = await self._client.create(TOKEN_REVIEWS, body, within=self._seconds)
-        status = decoded(_TOKEN_REVIEW, data, "a review").status
+        status = await self._ask(TOKEN_REVIEWS, spec)
         # A server that knows nothing of audiences says yes without naming one.
         meant = not audience or audience in status.audiences
         return status.user if status.authenticated and status.user.username and meant else None
@@ -72,11 +64,9 @@ class Reviews:
             "extra": caller.extra,
             "nonResourceAttributes": {"verb": verb, "path": path},
         }
-        body = {
-            "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
-            "kind": SUBJECT_ACCESS_REVIEWS.kind,
-            "spec": spec,
-        }
-        data = await self._client.create(SUBJECT_ACCESS_REVIEWS, body, within=self._seconds)
-        status = decoded(_ACCESS_REVIEW, data, "a review").status
+        status = await self._ask(SUBJECT_ACCESS_REVIEWS, spec)
         return status.allowed and not status.denied
+
+    async def _ask(self, review: Resource, spec: Mapping[str, object]) -> _Status:
+        data = await self._client.create(review, {**review.head, "spec": spec}, within=self._seconds)
+        return decoded(_REVIEW, data, "a review").status

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from numaware.kube.errors import ApiError
+from numaware.kube.errors import ApiError, decoded
 
 # etcd takes no object beyond 1.5 MiB; written out as JSON it may grow, but not to this.
 MOST_LINE = 16 << 20
@@ -41,7 +41,7 @@ class WatchLines:
                 line = bytes(self._rest)  # noqa: PLW2901 -- the same line, with the start that came before
                 self._rest.clear()
             if line.strip():
-                yield _event(line)
+                yield decoded(_EVENT, line, "a watch event", "BadStream")
         self._rest += rest
         if len(self._rest) > MOST_LINE:
             raise ApiError(0, "BadStream", f"a watch event of more than {MOST_LINE >> 20} MiB")
@@ -50,10 +50,3 @@ class WatchLines:
         """The stream is over: an `ApiError` if it was in mid-line."""
         if self._rest.strip():
             raise ApiError(0, "BadStream", "the watch ended in the middle of an event")
-
-
-def _event(line: bytes) -> WatchEvent:
-    try:
-        return _EVENT.decode(line)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ApiError(0, "BadStream", f"a watch event that cannot be read: {error}") from None

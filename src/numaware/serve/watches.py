@@ -98,7 +98,7 @@ class ClusterWatch:
         self._causes: dict[str, str] = {}
         self._classes: dict[str, PriorityClass] = {}
         self.reflectors: dict[str, Reflector[Any]] = {
-            "nodes": reflect("nodes", NODES, nodes.decode, self._node, same=LiveNode.same_but_version),
+            "nodes": reflect("nodes", NODES, nodes.decode, self._node),
             "topologies": reflect("topologies", NODE_RESOURCE_TOPOLOGIES, nrt.decode, self._report),
             "Volcano topologies": reflect("Volcano topologies", NUMATOPOLOGIES, volcano.decode, self._report),
             "pods": reflect("pods", PODS, pods.decode, self._pod, field_selector=_PODS_THAT_MATTER),

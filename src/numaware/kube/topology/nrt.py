@@ -15,9 +15,8 @@ import msgspec
 from numaware.kube.decoding import DecodeError, Metadata, Reader, Wire, node_owner
 from numaware.kube.topology import complete
 from numaware.kube.topology.fingerprint import Method
-from numaware.kube.topology.report import Publisher, Report
+from numaware.kube.topology.report import Publisher, Report, check_numa_ids
 from numaware.machine.node_topology import (
-    MOST_NUMA,
     NUMA_ZONE,
     OLD_POLICIES,
     POLICIES,
@@ -130,12 +129,8 @@ def _counts(topology: NodeTopology) -> tuple[ZoneCounts, ...]:
             raise ValueError(f"zone {zone.name} is listed twice")
     if not zones:
         raise ValueError("lists no zone of type Node")
-    if len(zones) > MOST_NUMA:
-        raise ValueError(f"has {len(zones)} NUMA nodes; at most {MOST_NUMA} can be placed by")
+    check_numa_ids(zones)
     ids = sorted(zones)
-    if ids != list(range(len(ids))):
-        # Publishers count distances without gaps, and where ids have some nobody can tell what they belong to.
-        raise ValueError(f"NUMA ids have gaps ({', '.join(map(str, ids[:8]))})")
     counts = tuple(_zone_counts(number, zones[number], ids) for number in ids)
     if not any(name == "cpu" for zone in counts for name, _ in zone.capacity):
         raise ValueError("no zone lists cpu")

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from numaware.kube.decoding import OwnerReference
+from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
 from numaware.kube.topology import complete
 from numaware.kube.topology.fingerprint import Method, fingerprint
 from numaware.kube.topology.nrt import FINGERPRINT, METHOD
@@ -31,7 +32,6 @@ from numaware.twin.node import Node
 from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
 
-API_VERSION, KIND = "topology.node.k8s.io/v1alpha2", "NodeResourceTopology"
 FREE_CPUS = "numaware.io/free-cpus"
 RESERVED_CPUS = "numaware.io/reserved-cpus"
 _LARGEST = (1 << 63) - 1
@@ -61,14 +61,9 @@ def encode(
         counted = (pod for pod in pods if method == "all" or _is_exclusive(node, pod))
         attributes[METHOD] = method
         attributes[FINGERPRINT] = fingerprint((pod.namespace, pod.name) for pod in counted)
-    metadata: dict[str, Any] = {"name": name}
-    if owner is not None:
-        metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
     policy = config.topology_policy
     return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": metadata,
+        **object_head(NODE_RESOURCE_TOPOLOGIES, name, owner),
         **msgspec.to_builtins(
             NodeTopology(
                 tuple(_zone(node, position, amounts) for position, amounts in enumerate(_amounts(node))),
@@ -77,6 +72,14 @@ def encode(
             )
         ),
     }
+
+
+def object_head(resource: Resource, name: str, owner: OwnerReference | None) -> dict[str, Any]:
+    """What an object of that kind and name begins with."""
+    metadata: dict[str, Any] = {"name": name}
+    if owner is not None:
+        metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
+    return {**resource.head, "metadata": metadata}
 
 
 def _is_exclusive(node: Node, pod: Pod) -> bool:

@@ -7,12 +7,13 @@ placed by it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from numaware.kube.topology.fingerprint import Method
-from numaware.machine.node_topology import ZoneCounts
+from numaware.machine.node_topology import MOST_NUMA, ZoneCounts
 from numaware.twin.node import Node
 
 Publisher = Literal["numaware", "nfd", "rte", "koordinator", "volcano", "unknown"]
@@ -23,6 +24,15 @@ class Complete(NamedTuple):
 
     node: Node
     generation: int
+
+
+def check_numa_ids(ids: Collection[int]) -> None:
+    """Refuse NUMA nodes that nothing can be placed by: too many, or numbers with gaps. `ValueError` says which."""
+    if len(ids) > MOST_NUMA:
+        raise ValueError(f"has {len(ids)} NUMA nodes; at most {MOST_NUMA} can be placed by")
+    if sorted(ids) != list(range(len(ids))):
+        # Publishers count distances without gaps, and where ids have some nobody can tell what they belong to.
+        raise ValueError(f"NUMA ids have gaps ({', '.join(map(str, sorted(ids)[:8]))})")
 
 
 class Report(msgspec.Struct, frozen=True):

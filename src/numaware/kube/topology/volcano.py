@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 
 from numaware.kube.decoding import DecodeError, Metadata, OwnerReference, Reader, Wire, node_owner
-from numaware.kube.topology.report import Report
+from numaware.kube.resources import NUMATOPOLOGIES
+from numaware.kube.topology.publish import object_head
+from numaware.kube.topology.report import Report, check_numa_ids
 from numaware.machine.cpuset import MAX_ID, CpuSet, list_form
 from numaware.machine.node_topology import (
     CPU_MANAGER_POLICY,
-    MOST_NUMA,
     POLICIES,
     TOPOLOGY_MANAGER_POLICY,
     CpuDetail,
@@ -34,8 +35,6 @@ from numaware.twin.hardware import CpuPlace, Hardware, Layout, NumaHardware, lay
 from numaware.twin.kubelet import start
 from numaware.twin.node import Node
 
-API_VERSION, KIND = "nodeinfo.volcano.sh/v1alpha1", "Numatopology"
-TIMESTAMP = "timestamp"
 _POLICIES = {
     CPU_MANAGER_POLICY: ("none", "static"),
     TOPOLOGY_MANAGER_POLICY: POLICIES,
@@ -61,11 +60,9 @@ def encode(
 ) -> dict[str, Any]:
     """The object of the node called `name`; Volcano expects a `timestamp` with every change."""
     kubelet, state = node.kubelet, node.state
-    metadata: dict[str, Any] = {"name": name}
+    head = object_head(NUMATOPOLOGIES, name, owner)
     if timestamp:
-        metadata["annotations"] = {TIMESTAMP: timestamp}
-    if owner is not None:
-        metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
+        head["metadata"]["annotations"] = {"timestamp": timestamp}
     owned = 0
     allocations = []
     for uid, containers in cpu_owners(node).items():
@@ -86,9 +83,7 @@ def encode(
     # What Volcano subtracts it picks itself, lowest first; the number is all that it can be told.
     reserved = kubelet.cpus.reserved.bit_count() if kubelet.cpus else 0
     return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": metadata,
+        **head,
         "spec": {
             "policies": {
                 CPU_MANAGER_POLICY: kubelet.config.cpu_policy,
@@ -168,10 +163,7 @@ def _hardware(details: Mapping[str, CpuDetail]) -> Hardware:
         numa.setdefault(detail.numa, []).append(CpuPlace(int(text), detail.core, detail.socket))
     if not numa:
         raise ValueError("cpuDetail lists no CPU")
-    if sorted(numa) != list(range(len(numa))):
-        raise ValueError(f"NUMA ids have gaps ({', '.join(map(str, sorted(numa)[:8]))})")
-    if len(numa) > MOST_NUMA:
-        raise ValueError(f"has {len(numa)} NUMA nodes; at most {MOST_NUMA} can be placed by")
+    check_numa_ids(numa)
     return Hardware(
         tuple(
             NumaHardware(number, tuple(sorted(places, key=lambda place: place.id)))
@@ -198,4 +190,4 @@ class _Object(Wire):
     spec: Any
 
 
-_NUMATOPOLOGY = Reader(KIND, _Object)
+_NUMATOPOLOGY = Reader(NUMATOPOLOGIES.kind, _Object)
