@@ -10,7 +10,14 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import Context, Kubeconfig, LogFormat, TlsCert, TlsKey, run_until_signal, tls_of
+from numaware.cli.live_input import (
+    NO_TLS,
+    USUAL_CLUSTER,
+    ClusterOptions,
+    LogFormat,
+    TlsOptions,
+    run_until_signal,
+)
 from numaware.cli.options import flag, option, optional
 from numaware.errors import InputError
 
@@ -56,10 +63,8 @@ def agent(
     token_file: Annotated[
         Path | None, optional("Only who bears the token in this file gets metrics.")
     ] = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    tls: TlsOptions = NO_TLS,
+    cluster: ClusterOptions = USUAL_CLUSTER,
     log: LogFormat = "text",
 ) -> int:
     """Publish and export what is true of this node.
@@ -98,10 +103,10 @@ def agent(
                     device_plugins,
                 ),
                 publish=Options(str(root), placements, volcano, kai, fingerprint) if publish else None,
-                kubeconfig=kubeconfig,
-                context=context,
+                kubeconfig=cluster.kubeconfig,
+                context=cluster.context,
                 listen=listen if metrics else None,
-                tls=tls_of(tls_cert, tls_key),
+                tls=tls.for_server(),
                 token=token_file,
                 most_pods=pods,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +11,8 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.checkpoint_view import Table, View, view
+from numaware.cli.output import complain, write_json
+from numaware.cli.tables import aligned, widths
 from numaware.errors import InputError
 from numaware.machine.textfile import MAX_TEXT_BYTES
 from numaware.machine.words import printable
@@ -55,7 +57,10 @@ def verify(files: Files, /, *, as_json: AsJson = False) -> int:
 
     def one(data: bytes, source: str) -> int:
         report = judge(data, source)
-        _print(_json_line(report) if as_json else _verdict(report))
+        if as_json:
+            write_json(report)
+        else:
+            sys.stdout.write(f"{_verdict(report)}\n")
         return int(not report.valid)
 
     return _each(files, one)
@@ -80,7 +85,7 @@ def show(files: Files, /, *, as_json: AsJson = False) -> int:
         seen = view(parse(document.read(data, source).fields, source))
         report = judge(data, source)
         if as_json:
-            _print(_json_line({**msgspec.to_builtins(report), **seen.facts}))
+            write_json({**msgspec.to_builtins(report), **seen.facts})
         else:
             _print_view(report, seen)
         return int(not report.valid)
@@ -94,10 +99,9 @@ def _each(files: Sequence[Path], act: Callable[[bytes, str], int]) -> int:
     for path in files:
         try:
             worst = max(worst, act(_read(path), str(path)))
-        except InputError as error:
-            worst = _complain(str(error))
-        except OSError as error:
-            worst = _complain(f"{path}: {error.strerror or error}")
+        except (InputError, OSError) as error:
+            complain(f"{path}: {error.strerror or error}" if isinstance(error, OSError) else str(error))
+            worst = 2
     return worst
 
 
@@ -106,19 +110,6 @@ def _read(path: Path) -> bytes:
         return sys.stdin.buffer.read(MAX_TEXT_BYTES + 1)
     with path.open("rb") as file:
         return file.read(MAX_TEXT_BYTES + 1)
-
-
-def _complain(problem: str) -> int:
-    sys.stderr.write(f"numaware: {printable(problem, 1000)}\n")
-    return 2
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-
-
-def _json_line(value: object) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _verdict(report: Report) -> str:
@@ -133,21 +124,14 @@ def _verdict(report: Report) -> str:
 
 def _print_view(report: Report, seen: View) -> None:
     """The verdict, the sentence, the tables, and a blank line before the next file."""
-    _print(_verdict(report))
-    _print(f"  {seen.headline}")
-    _print("")
+    sys.stdout.write(f"{_verdict(report)}\n  {seen.headline}\n\n")
     for table in seen.tables:
         if sys.stdout.isatty():
             _print_rich(table)
         else:
-            _print("\n".join((*_plain(table), "")))
-
-
-def _plain(table: Table) -> Iterator[str]:
-    """Columns padded with blanks, nothing cut: what a pipe or a ticket wants."""
-    widths = table.widths
-    for line in (table.columns, *table.rows):
-        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            # Nothing is cut: what a pipe or a ticket wants.
+            sys.stdout.writelines(aligned((table.columns, *table.rows), gap=2))
+            sys.stdout.write("\n")
 
 
 def _print_rich(table: Table) -> None:
@@ -157,7 +141,8 @@ def _print_rich(table: Table) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     console = Console()
-    gap = 2 if sum(table.widths) + 2 * len(table.widths) <= console.width else 1
+    room = sum(widths((table.columns, *table.rows))) + 2 * len(table.columns)
+    gap = 2 if room <= console.width else 1
     drawn = RichTable(box=None, padding=(0, gap, 0, 0), header_style="bold")
     for column in table.columns:
         drawn.add_column(column, overflow="fold")

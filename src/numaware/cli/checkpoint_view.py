@@ -22,10 +22,6 @@ class Table(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    @property
-    def widths(self) -> list[int]:
-        return [max(map(len, column)) for column in zip(self.columns, *self.rows, strict=True)]
-
 
 class View(msgspec.Struct, frozen=True):
     """One file: a sentence, tables without empty ones, and the same content for `--json`."""

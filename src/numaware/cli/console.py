@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App
 
 from numaware.cli.console_input import (
-    Host,
-    NoBrowser,
-    Port,
-    Prometheus,
-    Record,
-    TokenFile,
-    access_of,
+    USUAL_CONSOLE,
+    USUAL_PLACE,
+    ConsoleOptions,
+    Listening,
     milliseconds,
     serve_until_cancelled,
 )
-from numaware.cli.live_input import Context, Kubeconfig, TlsCert, TlsKey, run_until_signal
+from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, run_until_signal
 from numaware.cli.options import optional
 from numaware.errors import InputError
 from numaware.kube.client import Client
@@ -46,20 +42,13 @@ app = App(name="console", usage="Usage: numaware console [OPTIONS]")
 @app.default
 def console(
     *,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    port: Port = 8080,
-    host: Host = "127.0.0.1",
+    cluster: ClusterOptions = USUAL_CLUSTER,
+    where: Listening = USUAL_PLACE,
     auth: Annotated[
         Literal["kubernetes"] | None,
         optional("Callers send a token of the cluster, and its roles say what each may do."),
     ] = None,
-    token_file: TokenFile = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    prometheus: Prometheus = None,
-    record: Record = None,
-    no_browser: NoBrowser = False,
+    options: ConsoleOptions = USUAL_CONSOLE,
 ) -> int:
     """Open the console on a live cluster.
 
@@ -84,26 +73,16 @@ def console(
       numaware console --record prod.db
       numaware console --host 0.0.0.0 --auth kubernetes --tls-cert tls.crt --tls-key tls.key
     """
-    if auth is not None and token_file is not None:
+    if auth is not None and options.token_file is not None:
         raise InputError("--token-file", "does not go with --auth", hint="give one of them")
-    access = access_of(host, port, token_file=token_file, tls=(tls_cert, tls_key), prometheus=prometheus)
+    access = options.access(where)
     logs.set_up("text")
-    run_until_signal(
-        _serve(kubeconfig, context, access, record, auth=auth is not None, no_browser=no_browser)
-    )
+    run_until_signal(_serve(cluster, access, options, auth=auth is not None))
     return 0
 
 
-async def _serve(
-    kubeconfig: str | None,
-    context: str | None,
-    access: Access,
-    record: Path | None,
-    *,
-    auth: bool,
-    no_browser: bool,
-) -> None:
-    async with Client(await connect(kubeconfig, context)) as client:
+async def _serve(cluster: ClusterOptions, access: Access, options: ConsoleOptions, *, auth: bool) -> None:
+    async with Client(await connect(cluster.kubeconfig, cluster.context)) as client:
         try:
             await client.server_version()
         except ApiError as error:
@@ -112,15 +91,15 @@ async def _serve(
             access = access._replace(gate=await _cluster_gate(client))
         cache = ClusterCache(Engine(Cluster(())), time.monotonic)
         parts = (Volcano(client), RuntimeAffinity(client))
-        world = LiveCluster(context or "cluster", cache, time.monotonic, milliseconds(), parts)
+        world = LiveCluster(cluster.context or "cluster", cache, time.monotonic, milliseconds(), parts)
         watch = ClusterWatch(client, cache, (world,), time.monotonic)
-        history = History(record) if record else None
+        history = History(options.record) if options.record else None
 
         async def serve() -> None:
             await watch.synced()
             world.begin()
             console = Console(world, milliseconds, history)
-            await serve_until_cancelled(console, access, no_browser=no_browser)
+            await serve_until_cancelled(console, access, options)
 
         await together(watch.run(), serve())
 

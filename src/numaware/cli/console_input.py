@@ -7,41 +7,57 @@ import contextlib
 import sys
 import time
 import webbrowser
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from numaware.cli.live_input import tls_of
+from cyclopts import Parameter
+
+from numaware.cli.live_input import NO_TLS, TlsOptions
 from numaware.cli.options import flag, option, optional
 from numaware.errors import InputError
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access, serving_console
 from numaware.serve.console.authentication import TokenAuthentication
 
-Port = Annotated[int, option("Port to listen on; 0 lets the system choose.")]
-Host = Annotated[str, option("Address to listen on; beyond loopback callers need a token.")]
-TokenFile = Annotated[Path | None, optional("File with the token that callers have to send.")]
-Prometheus = Annotated[str | None, optional("Prometheus that may be asked through this console.")]
-Record = Annotated[
-    Path | None,
-    optional("File to keep history in, so that the page can go back in time: seven days, at most 1 GiB."),
-]
-NoBrowser = Annotated[bool, flag("Do not open the page in a browser.")]
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Listening:
+    """Where a console listens."""
+
+    port: Annotated[int, option("Port to listen on; 0 lets the system choose.")] = 8080
+    host: Annotated[str, option("Address to listen on; beyond loopback callers need a token.")] = "127.0.0.1"
+
+    def address(self) -> str:
+        """For the server; `InputError` for a port that is none."""
+        if not 0 <= self.port <= 65535:
+            raise InputError("--port", f"{self.port} is not from 0 to 65535")
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def access_of(
-    host: str,
-    port: int,
-    *,
-    token_file: Path | None,
-    tls: tuple[Path | None, Path | None],
-    prometheus: str | None,
-) -> Access:
-    """Where to listen and who may call; `InputError` for what makes no sense."""
-    if not 0 <= port <= 65535:
-        raise InputError("--port", f"{port} is not from 0 to 65535")
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    gate = None if token_file is None else TokenAuthentication(_token(token_file))
-    return Access(address, gate, prometheus, tls_of(*tls))
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ConsoleOptions:
+    """Who may call a console, and what it does besides."""
+
+    token_file: Annotated[Path | None, optional("File with the token that callers have to send.")] = None
+    tls: TlsOptions = NO_TLS
+    prometheus: Annotated[str | None, optional("Prometheus that may be asked through this console.")] = None
+    record: Annotated[
+        Path | None,
+        optional("File to keep history in, so that the page can go back in time: seven days, at most 1 GiB."),
+    ] = None
+    no_browser: Annotated[bool, flag("Do not open the page in a browser.")] = False
+
+    def access(self, where: Listening) -> Access:
+        """Where to listen and who may call; `InputError` for what makes no sense."""
+        address = where.address()
+        gate = None if self.token_file is None else TokenAuthentication(_token(self.token_file))
+        return Access(address, gate, self.prometheus, self.tls.for_server())
+
+
+USUAL_PLACE, USUAL_CONSOLE = Listening(), ConsoleOptions()
 
 
 def _token(path: Path) -> str:
@@ -53,12 +69,12 @@ def _token(path: Path) -> str:
     return token
 
 
-async def serve_until_cancelled(console: Console, access: Access, *, no_browser: bool) -> None:
+async def serve_until_cancelled(console: Console, access: Access, options: ConsoleOptions) -> None:
     """Serve, print the address, and open it where somebody may look."""
     async with serving_console(console, access) as url:
         sys.stdout.write(f"numaware: {url}/\n")
         sys.stdout.flush()
-        if not no_browser:
+        if not options.no_browser:
             with contextlib.suppress(webbrowser.Error):
                 await asyncio.to_thread(webbrowser.open, url)
         await asyncio.Event().wait()

@@ -10,14 +10,13 @@ from cyclopts import App, Parameter
 
 from numaware.cli.diagnose_input import collect, places
 from numaware.cli.options import AsJson, option, optional
-from numaware.cli.output import deliver
+from numaware.cli.output import complain, deliver
 from numaware.diagnose.finding import is_trouble
 from numaware.diagnose.render import html, json, text
 from numaware.diagnose.rules.diagnosis import findings
 from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
-from numaware.machine.words import printable
 
 app = App(name="diagnose", usage="Usage: numaware diagnose [PATH...|-] [OPTIONS]")
 
@@ -84,5 +83,5 @@ def diagnose(
         page = text.page(diagnosis, bundle.files, terminal.reading_width(sys.stdout), lang)
         terminal.write(list(page), sys.stdout)
     for complaint in (*complaints, *unread):
-        sys.stderr.write(f"numaware: {printable(complaint, 1000)}\n")
+        complain(complaint)
     return 2 if complaints or unread else int(is_trouble(diagnosis))

@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
+from numaware.cli.progress import progress_bar
 from numaware.diagnose.evidence.bundle import Bundle
 from numaware.diagnose.evidence.intake import take
 from numaware.errors import InputError
@@ -68,14 +69,24 @@ def collect(files: Sequence[Place]) -> tuple[Bundle, list[str]]:
     """Read everything into one bundle; a file that cannot be read does not keep the others from being read."""
     bundle = Bundle()
     complaints: list[str] = []
-    with _bar(sum(place.size for place in files)) as advance:
+    total = sum(place.size for place in files)
+    with progress_bar(_columns, total, visible=total >= _WORTH_A_BAR) as update:
         for place in files:
             try:
                 with _opened(place) as stream:
-                    take(bundle, place.name, cast("IO[bytes]", _Counted(stream, advance)))
+                    take(bundle, place.name, cast("IO[bytes]", _Counted(stream, update)))
             except OSError as error:
                 complaints.append(f"{place.name}: {error.strerror or error}")
     return bundle, complaints
+
+
+def _columns(rich: Any) -> tuple[Any, ...]:
+    return (
+        rich.BarColumn(),
+        rich.DownloadColumn(binary_units=True),
+        rich.TransferSpeedColumn(),
+        rich.TimeRemainingColumn(),
+    )
 
 
 @contextlib.contextmanager
@@ -90,27 +101,11 @@ def _opened(place: Place) -> Iterator[IO[bytes]]:
 class _Counted:
     """A stream that tells how much was read of it."""
 
-    def __init__(self, stream: IO[bytes], advance: Callable[[int], None]) -> None:
+    def __init__(self, stream: IO[bytes], update: Callable[..., object]) -> None:
         self.stream = stream
-        self.advance = advance
+        self.update = update
 
     def read(self, size: int = -1) -> bytes:
         data = self.stream.read(size)
-        self.advance(len(data))
+        self.update(advance=len(data))
         return data
-
-
-@contextlib.contextmanager
-def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on the terminal, where somebody is looking and there is something to wait for."""
-    if total < _WORTH_A_BAR or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    # rich takes a tenth of a second to import, which matters only to those who do not wait anyway.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn  # noqa: PLC0415
-
-    columns = (BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda count: progress.advance(task, count)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App
 
-from numaware.cli.live_input import Context, Kubeconfig
+from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions
 from numaware.cli.machine_input import check_version
 from numaware.cli.options import AsJson, flag, option
 from numaware.cli.output import deliver
@@ -31,8 +31,7 @@ def doctor(
         Path, option("The root of the node: / for this one, a folder, or an archive of one.")
     ] = Path("/"),
     cluster: Annotated[bool, flag("Examine the cluster of the kubeconfig instead.")] = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    live: ClusterOptions = USUAL_CLUSTER,
     kubelet_version: Annotated[
         str, option("The kubelet's version, such as v1.31.2; files do not tell it.")
     ] = DEFAULT_VERSION,
@@ -63,8 +62,8 @@ def doctor(
       numaware doctor --kubeconfig ~/.kube/prod
     """
     check_version("--kubelet-version", kubelet_version)
-    if cluster or kubeconfig is not None or context is not None:
-        name, checks = _cluster(kubeconfig, context, lang)
+    if cluster or live != USUAL_CLUSTER:
+        name, checks = _cluster(live, lang)
     else:
         name, checks = examine(open_tree(root), kubelet_version)
     if as_json:
@@ -75,10 +74,10 @@ def doctor(
     return int(is_trouble(one for check in checks for one in check.findings))
 
 
-def _cluster(kubeconfig: str | None, context: str | None, lang: Lang) -> tuple[str, tuple[Check, ...]]:
+def _cluster(options: ClusterOptions, lang: Lang) -> tuple[str, tuple[Check, ...]]:
     # Only who asks about a cluster pays for the wire.
     from numaware.cli.cluster_view import look  # noqa: PLC0415
     from numaware.diagnose.doctor.cluster import examine_cluster  # noqa: PLC0415
 
-    view = look(kubeconfig, context)
+    view = look(options.kubeconfig, options.context)
     return label(Message("doctor-cluster", {"server": view.name}), lang), examine_cluster(view)

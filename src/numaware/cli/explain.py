@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.explain_view import lines, paragraph
-from numaware.cli.live_input import Context, Kubeconfig, Language
+from numaware.cli.explain_view import lines, note, paragraph, phrase, separated
+from numaware.cli.live_input import (
+    USUAL_CLUSTER,
+    ClusterOptions,
+    Language,
+    check_nodes,
+    find_pod,
+    look_at,
+)
 from numaware.cli.node_input import Options, load_node
 from numaware.cli.options import AsJson, option, optional, repeatable
+from numaware.cli.output import write_json
 from numaware.diagnose.explain.explanation import Explanation, explain, to_builtins
-from numaware.diagnose.finding import Message
-from numaware.diagnose.texts import Lang, label
+from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
@@ -133,9 +140,14 @@ def explain_pods(
         for note in loaded.notes
     ]
     if as_json:
-        _write_json(answers, notes, lang)
+        pods = [
+            to_builtins(one, workload.spec_path, lang)
+            for workload, explanations in answers
+            for one in explanations
+        ]
+        write_json({"pods": pods, "notes": [str(sentence) for sentence in notes]}, indent=2)
     else:
-        _write_text(answers, notes, lang)
+        terminal.write(_page(answers, notes, terminal.reading_width(sys.stdout), lang), sys.stdout)
     return int(not all(any(one.admitted for one in explanations) for _, explanations in answers))
 
 
@@ -150,38 +162,27 @@ def _read(file: str, source: str) -> bytes:
     return data
 
 
-def _write_json(answers: list[Answer], notes: list[Sentence], lang: Lang) -> None:
-    pods: list[dict[str, Any]] = [
-        to_builtins(one, workload.spec_path, lang)
-        for workload, explanations in answers
-        for one in explanations
-    ]
-    document = {"pods": pods, "notes": [str(note) for note in notes]}
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
-
-
-def _write_text(answers: list[Answer], notes: list[Sentence], lang: Lang) -> None:
-    room = terminal.reading_width(sys.stdout)
-    page: list[Line] = []
+def _page(answers: list[Answer], notes: list[Sentence], room: int, lang: Lang) -> list[Line]:
+    blocks: list[Iterator[Line]] = []
     for workload, explanations in answers:
         if len(explanations) > 1:
             admitting = [one.name for one in explanations if one.admitted]
-            facts: dict[str, Any] = {
-                "pod": f"{workload.namespace}/{workload.pod.name}",
-                "count": len(admitting),
-                "nodes": len(explanations),
-            }
-            summary = label(
-                Message("explain-several", facts | ({"names": admitting} if admitting else {})), lang
+            summary = phrase(
+                "explain-several",
+                lang,
+                pod=f"{workload.namespace}/{workload.pod.name}",
+                count=len(admitting),
+                nodes=len(explanations),
+                **({"names": admitting} if admitting else {}),
             )
-            page += [*([()] if page else []), *paragraph(summary, room, style="bold")]
-        for one in explanations:
-            page += [*([()] if page else []), *lines(one, room, lang)]
+            blocks.append(paragraph(summary, room, style="bold"))
+        blocks += [lines(one, room, lang) for one in explanations]
+    page = separated(blocks)
     if notes:
         page.append(())
-    for note in notes:
-        page += paragraph(label(Message("note", {"note": note}), lang), room, hang=2, style="quiet")
-    terminal.write(page, sys.stdout)
+    for sentence in notes:
+        page += note(sentence, room, lang)
+    return page
 
 
 @app.command(name="pod")
@@ -192,8 +193,7 @@ def explain_pod(
     on: Annotated[
         tuple[str, ...], repeatable("A node to ask; its own, or every node, if not given; repeatable.")
     ] = (),
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: ClusterOptions = USUAL_CLUSTER,
     lang: Language = "en",
     as_json: AsJson = False,
 ) -> int:
@@ -209,6 +209,17 @@ def explain_pod(
       numaware explain pod ml/trainer-0
       numaware explain pod ml/trainer-0 --on gpu-07 --json
     """
-    from numaware.cli.why_pending import explain_live  # noqa: PLC0415 - keeps the cluster out of the file verb
-
-    return explain_live(pod, on, kubeconfig, context, lang, as_json=as_json)
+    cache, _ = look_at(cluster)
+    live = find_pod(cache, pod)
+    known = cache.engine.cluster
+    chosen = on or ((live.node,) if live.node else tuple(known.by_name))
+    check_nodes(chosen, known.by_name)
+    # Seen without the pod itself: what would its kubelet say if it came now?
+    cache.drop_pod(live.uid)
+    explanations = [explain(name, known.by_name[name].node, live.pod) for name in chosen]
+    if as_json:
+        write_json({"pods": [to_builtins(one, lang=lang) for one in explanations]})
+    else:
+        room = terminal.reading_width(sys.stdout)
+        terminal.write(separated(lines(one, room, lang) for one in explanations), sys.stdout)
+    return int(not any(one.admitted for one in explanations))

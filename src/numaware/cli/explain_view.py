@@ -6,7 +6,7 @@ Names in it are a stranger's: whatever they hold, no line is wider than the room
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numaware.diagnose.explain.explanation import Explanation
@@ -16,6 +16,7 @@ from numaware.diagnose.texts import Lang, label, say
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.drawing.lines import GLUE, Line, Span, clip, width, wrap
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.twin.account import ContainerPlacement, NumaAccount, account, resources
 from numaware.twin.node import Node
 
@@ -50,10 +51,10 @@ def lines(explanation: Explanation, room: int, lang: Lang = "en") -> Iterator[Li
 def grouped(groups: Mapping[tuple[Reason, ...], Sequence[str]], room: int, lang: Lang) -> Iterator[Line]:
     """Nodes by the reasons they give, those that give none first, then the many before the few."""
     for reasons, names in sorted(groups.items(), key=lambda item: (item[0] != (), -len(item[1]), item[0])):
-        said = _label("reasons", lang, reasons=reasons) if reasons else label("whatif-takes", lang)
-        yield from paragraph(_label("whatif-group", lang, count=len(names), said=said), room, hang=2)
+        said = phrase("reasons", lang, reasons=reasons) if reasons else label("whatif-takes", lang)
+        yield from paragraph(phrase("whatif-group", lang, count=len(names), said=said), room, hang=2)
         more = {"more": len(names) - _MOST_NAMES} if len(names) > _MOST_NAMES else {}
-        shown = _label("whatif-names", lang, names=names[:_MOST_NAMES], **more)
+        shown = phrase("whatif-names", lang, names=names[:_MOST_NAMES], **more)
         yield from paragraph(shown, room, indent=2, style="quiet")
 
 
@@ -61,6 +62,19 @@ def paragraph(text: str, room: int, *, indent: int = 0, hang: int = 0, style: st
     """Safe text in as many lines as it needs."""
     for line in wrap(_safe(text), room - indent, hang):
         yield (Span(" " * indent + line, style),)
+
+
+def note(remark: Message | Sentence, room: int, lang: Lang) -> Iterator[Line]:
+    """A remark at the end of a page."""
+    return paragraph(phrase("note", lang, note=remark), room, hang=2, style="quiet")
+
+
+def separated(blocks: Iterable[Iterable[Line]]) -> list[Line]:
+    """Blocks of lines with an empty line between them."""
+    page: list[Line] = []
+    for block in blocks:
+        page += [*([()] if page else []), *block]
+    return page
 
 
 def _safe(text: str) -> str:
@@ -73,16 +87,17 @@ def _verdict(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
     pod = f"{explanation.pod.namespace}/{explanation.pod.name}"
     facts = {"pod": pod, "node": explanation.name, "reason": explanation.reason}
     if explanation.admitted:
-        yield from paragraph(_label("explain-admitted", lang, **facts), room, hang=2, style="bold")
+        yield from paragraph(phrase("explain-admitted", lang, **facts), room, hang=2, style="bold")
     else:
         key = "explain-refused" if explanation.admitted_when_empty else "explain-never"
-        yield from paragraph(_label(key, lang, **facts), room, hang=2, style="warning")
-        said = _label("explain-says", lang, message=explanation.message)
+        yield from paragraph(phrase(key, lang, **facts), room, hang=2, style="warning")
+        said = phrase("explain-says", lang, message=explanation.message)
         yield from paragraph(said, room, indent=2, style="quiet")
     yield from paragraph(_kubelet(explanation.node, lang), room, indent=2, style="quiet")
 
 
-def _label(key: str, lang: Lang, **facts: Any) -> str:
+def phrase(key: str, lang: Lang, **facts: Any) -> str:
+    """One of our fixed texts with these facts in it."""
     return label(Message(key, facts), lang)
 
 
@@ -92,9 +107,9 @@ def _kubelet(node: Node, lang: Lang) -> str:
     scope = {"scope": config.topology_scope} if config.topology_policy != "none" else {}
     parts = [
         f"kubelet {config.version}",
-        _label("explain-topology", lang, policy=config.topology_policy, **scope),
-        _label("explain-cpus", lang, policy=config.cpu_policy),
-        _label("explain-memory", lang, policy=config.memory_policy),
+        phrase("explain-topology", lang, policy=config.topology_policy, **scope),
+        phrase("explain-cpus", lang, policy=config.cpu_policy),
+        phrase("explain-memory", lang, policy=config.memory_policy),
         *options,
     ]
     return " · ".join(part.replace(" ", GLUE) for part in parts)
@@ -132,7 +147,7 @@ def _picture(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
         f"{glyph} {label(meaning, lang)}".replace(" ", GLUE) for glyph, meaning in _LEGEND if glyph in drawn
     ]
     if legend:
-        line = _label("explain-legend", lang, legend="  ".join(legend))
+        line = phrase("explain-legend", lang, legend="  ".join(legend))
         yield from paragraph(line, room, indent=_MARGIN, style="quiet")
 
 
@@ -154,9 +169,9 @@ def _rows(cells: Sequence[str], room: int) -> Iterator[str]:
 def _left(resource: str, part: NumaAccount, lang: Lang) -> str:
     name = printable(resource)
     if not part.total:
-        return _label("explain-none", lang, resource=name)
+        return phrase("explain-none", lang, resource=name)
     free, total = (resource, part.free), (resource, part.total)
-    return _label("explain-left", lang, resource=name, free=free, total=total)
+    return phrase("explain-left", lang, resource=name, free=free, total=total)
 
 
 def _bar(part: NumaAccount, new: int, widest: int, cells: int) -> str:
@@ -184,17 +199,17 @@ def _parts(node: Node, placed: ContainerPlacement, lang: Lang) -> Iterator[str]:
     else:
         nodes = layout.node_ids(layout.nodes_of(CpuSet.parse(placed.cpus).mask))
         touched.update(nodes)
-        yield _label("explain-own", lang, cpus=placed.cpus, nodes=nodes)
+        yield phrase("explain-own", lang, cpus=placed.cpus, nodes=nodes)
     for nodes, kind, size in placed.memory:
         touched.update(nodes)
-        yield _label("explain-block", lang, amount=(kind, size), nodes=nodes)
+        yield phrase("explain-block", lang, amount=(kind, size), nodes=nodes)
     for resource, counts in placed.devices:
         touched.update(numa for numa, _ in counts if numa >= 0)
-        yield _label("explain-devices", lang, resource=resource, held=dict(counts))
+        yield phrase("explain-devices", lang, resource=resource, held=dict(counts))
     if len(touched) == 1:
         yield label("explain-aligned", lang)
     elif touched:
-        yield _label("explain-spread", lang, nodes=sorted(touched))
+        yield phrase("explain-spread", lang, nodes=sorted(touched))
 
 
 def _why(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:

@@ -8,7 +8,14 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import Context, Kubeconfig, LogFormat, TlsCert, TlsKey, run_until_signal, tls_of
+from numaware.cli.live_input import (
+    NO_TLS,
+    USUAL_CLUSTER,
+    ClusterOptions,
+    LogFormat,
+    TlsOptions,
+    run_until_signal,
+)
 from numaware.cli.options import flag, option, optional, repeatable
 from numaware.errors import InputError
 
@@ -21,8 +28,7 @@ _MOST_WEIGHT = 100
 def extender(
     *,
     listen: Annotated[str, option("Where the other scheduler asks.")] = "127.0.0.1:9443",
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
+    tls: TlsOptions = NO_TLS,
     client_ca: Annotated[
         Path | None,
         optional("Answer only clients with a certificate of this authority; needed beyond this machine."),
@@ -30,8 +36,7 @@ def extender(
     unknown: Annotated[
         Literal["pass", "refuse"], option("What to say of nodes that nobody publishes the NUMA nodes of.")
     ] = "pass",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: ClusterOptions = USUAL_CLUSTER,
     log: LogFormat = "text",
 ) -> int:
     """Answer kube-scheduler or Volcano: which of these nodes will admit the pod, and how good each is.
@@ -48,8 +53,8 @@ def extender(
     """
     from numaware.serve.daemons import ExtenderOptions, run_extender  # noqa: PLC0415 - only now is a server needed
 
-    options = ExtenderOptions(listen, tls_of(tls_cert, tls_key, client_ca), unknown, log)
-    return run_until_signal(run_extender(kubeconfig, context, options), busy=True) or 0
+    options = ExtenderOptions(listen, tls.for_server(client_ca), unknown, log)
+    return run_until_signal(run_extender(cluster.kubeconfig, cluster.context, options), busy=True) or 0
 
 
 @app.command

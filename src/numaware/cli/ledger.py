@@ -11,6 +11,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.options import AsJson
+from numaware.cli.output import write_json
 from numaware.errors import InputError
 from numaware.machine.textfile import read_bounded
 from numaware.schedule.ledger import Observation
@@ -45,8 +46,7 @@ def replay(
         (file, again(read_bounded(file, _MOST_BYTES, ", which no miss is"), str(file))) for file in files
     ]
     if as_json:
-        misses = [{"file": str(file), **msgspec.to_builtins(one)} for file, one in replayed]
-        sys.stdout.write(msgspec.json.encode({"misses": misses}).decode() + "\n")
+        write_json({"misses": [{"file": str(file), **msgspec.to_builtins(one)} for file, one in replayed]})
     else:
         sys.stdout.writelines(f"{line}\n" for file, one in replayed for line in _lines(file, one))
     return int(not all(one.explained for _, one in replayed))

@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from numaware.cli.machine_input import check_version, named_machine
 from numaware.cli.options import flag, option, optional
+from numaware.cli.output import complain
 from numaware.diagnose.finding import Finding, Message, worst_first
 from numaware.diagnose.render import github, sarif
 from numaware.diagnose.render import json as as_json
@@ -119,7 +120,7 @@ def lint_files(
     findings = worst_first(findings)
     _write(findings, kinds, "json" if json else form, lang)
     for complaint in complaints:
-        sys.stderr.write(f"numaware: {printable(complaint, 1000)}\n")
+        complain(complaint)
     return 2 if complaints else int(any(one.severity == "error" for one in findings))
 
 

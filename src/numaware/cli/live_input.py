@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -13,19 +14,52 @@ from cyclopts import Parameter
 from numaware.cli.options import option, optional
 from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
+from numaware.machine.words import printable
 
 if TYPE_CHECKING:
+    from numaware.kube.pods import LivePod
     from numaware.serve.cluster_cache import ClusterCache
     from numaware.web import Tls
 
-Kubeconfig = Annotated[
-    str | None,
-    optional("Which kubeconfig; $KUBECONFIG, ~/.kube/config or the pod's own account if not given."),
-]
-Context = Annotated[str | None, optional("Which context of it; the current one if not given.")]
 
-TlsCert = Annotated[Path | None, optional("Serve HTTPS with this certificate (PEM).")]
-TlsKey = Annotated[Path | None, optional("The key of the certificate (PEM).")]
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Which cluster, as every command that talks to one is told."""
+
+    kubeconfig: Annotated[
+        str | None,
+        optional("Which kubeconfig; $KUBECONFIG, ~/.kube/config or the pod's own account if not given."),
+    ] = None
+    context: Annotated[str | None, optional("Which context of it; the current one if not given.")] = None
+
+
+USUAL_CLUSTER = ClusterOptions()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class TlsOptions:
+    """The certificate of a server, both parts or none."""
+
+    tls_cert: Annotated[Path | None, optional("Serve HTTPS with this certificate (PEM).")] = None
+    tls_key: Annotated[Path | None, optional("The key of the certificate (PEM).")] = None
+
+    def for_server(self, clients: Path | None = None) -> Tls | None:
+        """What they come to; `clients` is the authority whose certificates clients must have."""
+        from numaware.web import Tls  # noqa: PLC0415 - brings the HTTP server along
+
+        if self.tls_cert is None and self.tls_key is None:
+            if clients is not None:
+                raise InputError("--client-ca", "needs --tls-cert and --tls-key")
+            return None
+        if self.tls_cert is None or self.tls_key is None:
+            raise InputError("--tls-cert", "needs --tls-key, and the other way round")
+        return Tls(self.tls_cert, self.tls_key, clients)
+
+
+NO_TLS = TlsOptions()
+
 LogFormat = Annotated[Literal["json", "text"], option("How log lines look.")]
 
 Language = Annotated[Lang, Parameter(name="--lang", help="The language of the answer: en or zh.")]
@@ -33,7 +67,7 @@ Language = Annotated[Lang, Parameter(name="--lang", help="The language of the an
 T = TypeVar("T")
 
 
-def look_at(kubeconfig: str | None, context: str | None) -> tuple[ClusterCache, list[str]]:
+def look_at(cluster: ClusterOptions) -> tuple[ClusterCache, list[str]]:
     """The cluster as it is now, read once, and what of it could not be read."""
     # All of this is needed only by commands that talk to a cluster.
     from numaware.kube.client import Client  # noqa: PLC0415
@@ -46,7 +80,7 @@ def look_at(kubeconfig: str | None, context: str | None) -> tuple[ClusterCache, 
 
     async def read() -> tuple[ClusterCache, list[str]]:
         cache = ClusterCache(Engine(Cluster((), knows_namespaces=False)), lambda: 0.0)
-        async with Client(await connect(kubeconfig, context)) as client:
+        async with Client(await connect(cluster.kubeconfig, cluster.context)) as client:
             await client.server_version()
             try:
                 problems = await look(client, cache)
@@ -57,25 +91,27 @@ def look_at(kubeconfig: str | None, context: str | None) -> tuple[ClusterCache, 
     return asyncio.run(read())
 
 
-def split_name(text: str) -> tuple[str, str]:
-    """`NAMESPACE/NAME`, or a name in the namespace `default`; `pod/NAME` as kubectl prints it is not one of ours."""
+def find_pod(cache: ClusterCache, text: str) -> LivePod:
+    """The pod of `NAMESPACE/NAME`, or of a name in the namespace `default`."""
     namespace, slash, name = text.rpartition("/")
     if not name or (slash and not namespace) or "/" in namespace:
         raise InputError(text or "''", "is not NAMESPACE/NAME")
-    return namespace or "default", name
+    full_name = f"{namespace or 'default'}/{name}"
+    for live in cache.pods:
+        if live.full_name == full_name:
+            return live
+    raise InputError(
+        printable(full_name, 200),
+        "the cluster has no such pod",
+        hint="finished pods are not looked at",
+    )
 
 
-def tls_of(certificate: Path | None, key: Path | None, clients: Path | None = None) -> Tls | None:
-    """What the TLS options come to; both or none."""
-    from numaware.web import Tls  # noqa: PLC0415 - brings the HTTP server along
-
-    if certificate is None and key is None:
-        if clients is not None:
-            raise InputError("--client-ca", "needs --tls-cert and --tls-key")
-        return None
-    if certificate is None or key is None:
-        raise InputError("--tls-cert", "needs --tls-key, and the other way round")
-    return Tls(certificate, key, clients)
+def check_nodes(names: Iterable[str], known: Collection[str]) -> None:
+    """Refuse names that no node of the cluster has."""
+    for name in names:
+        if name not in known:
+            raise InputError(printable(name, 80), "the cluster has no such node")
 
 
 def run_until_signal(main: Coroutine[Any, Any, T], *, busy: bool = False) -> T | None:

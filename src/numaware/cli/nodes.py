@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import Context, Kubeconfig, look_at
+from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, check_nodes, look_at
 from numaware.cli.options import AsJson
+from numaware.cli.output import write_json
 from numaware.cli.tables import table
-from numaware.errors import InputError
 from numaware.machine.words import printable
 
 if TYPE_CHECKING:
@@ -23,8 +22,7 @@ app = App(name="nodes", usage="Usage: numaware nodes [NAME...] [OPTIONS]")
 @app.default
 def nodes(
     *names: Annotated[str, Parameter(name="NAME", help="Only these nodes.")],
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: ClusterOptions = USUAL_CLUSTER,
     as_json: AsJson = False,
 ) -> int:
     """See the nodes of a cluster: what is free on each NUMA node, by which policy, and who says so.
@@ -40,15 +38,13 @@ def nodes(
       numaware nodes
       numaware nodes gpu-07 --json
     """
-    cache, problems = look_at(kubeconfig, context)
+    cache, problems = look_at(cluster)
     from numaware.serve.listing import node_rows  # noqa: PLC0415 - needed only now
 
     rows = [row for row in node_rows(cache) if not names or row.name in names]
-    missing = [name for name in names if name not in {row.name for row in rows}]
-    if missing:
-        raise InputError(printable(missing[0], 80), "the cluster has no such node")
+    check_nodes(names, {row.name for row in rows})
     if as_json:
-        sys.stdout.write(msgspec.json.encode({"nodes": rows, "problems": problems}).decode() + "\n")
+        write_json({"nodes": rows, "problems": problems})
     else:
         sys.stdout.writelines(table(_HEADING, [_cells(row) for row in rows]))
         for row in rows:

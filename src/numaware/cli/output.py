@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
 from numaware.errors import InputError
+from numaware.machine.words import printable
 
 
 @contextlib.contextmanager
@@ -41,6 +44,17 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         raise
     finally:
         draft.unlink(missing_ok=True)
+
+
+def write_json(value: object, *, indent: int = 0) -> None:
+    """A value as JSON on standard output: on one line, or indented for people who look at it."""
+    data = msgspec.json.encode(value)
+    sys.stdout.write((msgspec.json.format(data, indent=indent) if indent else data).decode() + "\n")
+
+
+def complain(problem: str) -> None:
+    """What is wrong with one file of several, in one line on standard error."""
+    sys.stderr.write(f"numaware: {printable(problem, 1000)}\n")
 
 
 def deliver(data: bytes, path: Path | None) -> None:

@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.recordings import SHOWN, RecordedFile, told
-from numaware.cli.replay import Answers, Check, Model, SummaryAsJson, replay_files
+from numaware.cli.recordings import RecordedFile
+from numaware.cli.replay import Check, Difference, Model, SummaryAsJson, replay_files
 from numaware.schedule.peers import recorded_plugin, recorded_volcano
 
 app = App(name="peers", help="Ask the rules of other schedulers, and hold them against recordings.")
-
-
-class Shown(msgspec.Struct, frozen=True):
-    """One case on which the model and the peer's own code disagree."""
-
-    id: str
-    recorded: object
-    model: object
-
-
-class Tally(msgspec.Struct):
-    """What one file came to. `unrecorded` cases have no result to compare with."""
-
-    file: str
-    cases: int = 0
-    unrecorded: int = 0
-    disagreements: int = 0
-    first: list[Shown] = []
-
-    @property
-    def total(self) -> int:
-        return self.cases
-
-    def lines(self) -> Iterator[str]:
-        counts = f"{self.cases} cases, {self.disagreements} disagreements"
-        if self.unrecorded:
-            counts += f", {self.unrecorded} cases without a result"
-        first = ((shown.id, shown.recorded, shown.model) for shown in self.first)
-        return told(f"{self.file}: {counts}", first, "model", self.disagreements)
 
 
 @app.command(usage="Usage: numaware peers replay [OPTIONS] PEER PATH...")
@@ -76,19 +46,14 @@ def replay(
 
 
 def _model(case: type[Any], answer: Callable[[Any], object], agrees: Callable[[Any, Any], bool]) -> Model:
-    def compare(file: str, answers: Answers) -> Tally:
-        tally = Tally(file)
-        for recorded, replied in answers:
-            tally.cases += 1
-            if recorded.expect is None:
-                tally.unrecorded += 1
-            elif not agrees(recorded, replied):
-                tally.disagreements += 1
-                if len(tally.first) < SHOWN:
-                    tally.first.append(Shown(recorded.id, recorded.expect, replied))
-        return tally
+    def differences(recorded: Any, reply: object) -> list[Difference] | None:
+        if recorded.expect is None:
+            return None
+        return [] if agrees(recorded, reply) else [Difference(recorded.id, "", recorded.expect, reply)]
 
-    return Model(case, answer, lambda recorded, answer: {"id": recorded.id, "expect": answer}, compare)
+    return Model(
+        "model", "cases", case, answer, lambda case, reply: {"id": case.id, "expect": reply}, differences
+    )
 
 
 _PEERS = {

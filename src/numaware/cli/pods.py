@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import Context, Kubeconfig, look_at
+from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, look_at
 from numaware.cli.options import AsJson, flag, optional
+from numaware.cli.output import write_json
 from numaware.cli.tables import table
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ def pods(
     ] = None,
     node: Annotated[str | None, optional("Only pods on this node.")] = None,
     crossing: Annotated[bool, flag("Only pods on more NUMA nodes than they need.")] = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: ClusterOptions = USUAL_CLUSTER,
     as_json: AsJson = False,
 ) -> int:
     """See the pods of a cluster: node, NUMA nodes, aligned or not, foreseen against seen.
@@ -43,7 +42,7 @@ def pods(
       numaware pods -n ml --crossing
       numaware pods --node gpu-07 --json
     """
-    cache, _ = look_at(kubeconfig, context)
+    cache, _ = look_at(cluster)
     from numaware.serve.listing import pod_rows  # noqa: PLC0415 - needed only now
 
     rows = [
@@ -54,7 +53,7 @@ def pods(
         and not (crossing and row.aligned is not False)
     ]
     if as_json:
-        sys.stdout.write(msgspec.json.encode({"pods": rows}).decode() + "\n")
+        write_json({"pods": rows})
     else:
         sys.stdout.writelines(table(_HEADING, [_cells(row) for row in rows]))
     return 0

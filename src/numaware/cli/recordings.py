@@ -6,7 +6,7 @@ import contextlib
 import gzip
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, TypeVar, cast
@@ -14,12 +14,11 @@ from typing import Annotated, TypeVar, cast
 import msgspec
 from cyclopts import Parameter
 
+from numaware.cli.progress import progress_bar
 from numaware.errors import InputError
 from numaware.machine.textfile import MAX_TEXT_BYTES
 from numaware.machine.words import printable
 
-# How many disagreements of a file are shown.
-SHOWN = 5
 _WIDTH = 160
 _GZIP = b"\x1f\x8b"
 
@@ -85,42 +84,28 @@ def _next_line(stream: BufferedReader | gzip.GzipFile, source: str) -> bytes:
 
 @contextlib.contextmanager
 def progress_of(files: Sequence[Path], *, visible: bool) -> Iterator[Progress]:
-    """A bar on the terminal for the one who waits; nothing where nobody looks."""
-    if not visible or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only a terminal pays for the import
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-
-    sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
-    done = 0
-    last = 0
-
-    def moved(position: int) -> None:
-        # A position that goes back is the beginning of the next file.
-        nonlocal done, last
-        if position < last:
-            done += last
-        last = position
-        bar.update(task, completed=done + last)
-
+    """A bar for all files together, told how far the file at hand is read."""
+    total = sum(file.stat().st_size for file in files if file.is_file())
     # Answers that go to the same terminal are put above the bar; those that go to a file are none of its business.
-    with Bar(
-        console=Console(stderr=True),
-        transient=True,
+    with progress_bar(
+        lambda rich: rich.Progress.get_default_columns(),
+        total or None,
+        "replaying",
+        visible=visible,
         redirect_stdout=sys.stdout.isatty(),
         redirect_stderr=False,
-    ) as bar:
-        task = bar.add_task("replaying", total=sum(sizes) or None)
+    ) as update:
+        done = last = 0
+
+        def moved(position: int) -> None:
+            # A position that goes back is the beginning of the next file.
+            nonlocal done, last
+            if position < last:
+                done += last
+            last = position
+            update(completed=done + last)
+
         yield moved
-
-
-def given(files: Sequence[Path]) -> None:
-    """Files are named anywhere on the command line, so that none at all is ours to refuse."""
-    if not files:
-        raise InputError(
-            "PATH", "no file is given", hint="name files of recorded cases, or - for standard input"
-        )
 
 
 def answered(
@@ -134,25 +119,9 @@ def answered(
         place = f"{file}:{number}"
         try:
             case = decoder.decode(line)
-            found = answer(case)
+            reply = answer(case)
         except RecursionError:
             raise InputError(place, "nested too deeply for a recorded case") from None
         except ValueError as error:
             raise InputError(place, printable(str(error), 500)) from None
-        yield case, found
-
-
-def told(
-    head: str, first: Iterable[tuple[str, object, object]], model: str, disagreements: int
-) -> Iterator[str]:
-    """The line a script greps for, then the first disagreements (where, recorded, `model`'s answer) for the eye."""
-    yield printable(head, 1000)
-    shown = 0
-    for place, recorded, answer in first:
-        one, other = parting(as_text(recorded), as_text(answer))
-        yield printable(f"  {place}", 1000)
-        yield f"    recorded  {printable(one, 1000)}"
-        yield f"    {model:<8}  {printable(other, 1000)}"
-        shown += 1
-    if disagreements > shown:
-        yield f"  and {disagreements - shown} more"
+        yield case, reply

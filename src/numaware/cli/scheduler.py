@@ -7,7 +7,14 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import Context, Kubeconfig, LogFormat, TlsCert, TlsKey, run_until_signal, tls_of
+from numaware.cli.live_input import (
+    NO_TLS,
+    USUAL_CLUSTER,
+    ClusterOptions,
+    LogFormat,
+    TlsOptions,
+    run_until_signal,
+)
 from numaware.cli.options import flag, option, optional, repeatable
 from numaware.errors import InputError
 from numaware.schedule import profile as profiles
@@ -32,8 +39,7 @@ def scheduler(
         Path | None, optional("Weights of the scores for all names without their own.")
     ] = None,
     listen: Annotated[str, option("Where /metrics, /healthz and /readyz are.")] = "127.0.0.1:10351",
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
+    tls: TlsOptions = NO_TLS,
     lease: Annotated[
         str, option("The Lease, as NAMESPACE/NAME, by which several agree who leads.")
     ] = "numaware/numaware-scheduler",
@@ -47,8 +53,7 @@ def scheduler(
     clean_up_refused: Annotated[
         bool, flag("Delete pods of these names that a kubelet refused, as their owner has made new ones.")
     ] = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: ClusterOptions = USUAL_CLUSTER,
     log: LogFormat = "text",
 ) -> int:
     """Schedule the pods that name this scheduler.
@@ -77,13 +82,13 @@ def scheduler(
         profile=_profile(profile) if profile else DEFAULT_PROFILE,
         profiles={name: _profile(path) for name, path in names.items() if path is not None},
         listen=listen,
-        tls=tls_of(tls_cert, tls_key),
+        tls=tls.for_server(),
         lease=(namespace, lease_name) if leader_election else None,
         misses=misses,
         clean_up=clean_up_refused,
         log=log,
     )
-    return run_until_signal(run_scheduler(kubeconfig, context, options), busy=True) or 0
+    return run_until_signal(run_scheduler(cluster.kubeconfig, cluster.context, options), busy=True) or 0
 
 
 def _named(text: str) -> tuple[str, Path | None]:

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster, load_trace
 from numaware.cli.options import AsJson, flag, option, repeatable
-from numaware.cli.output import replacing
+from numaware.cli.output import deliver, write_json
 from numaware.cli.simulate_view import table
 from numaware.errors import InputError
 from numaware.machine.words import printable
@@ -99,11 +99,9 @@ def simulate(
         page = report.render(
             results, title="Policies side by side", cluster=cluster, trace=trace, settings=settings
         )
-        with replacing(out) as stream:
-            stream.write(page)
+        deliver(page, out)
     if as_json:
-        document = {"runs": [result.run for result in results]}
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+        write_json({"runs": [result.run for result in results]}, indent=2)
     else:
         sys.stdout.write(table(results))
     return 0
@@ -141,8 +139,7 @@ class _Journal:
     def add(self, result: Result) -> None:
         self.done[result.run.policy, result.run.seed] = result
         if self.path is not None:
-            with replacing(self.path) as stream:
-                stream.write(journal.write(self.about, list(self.done.values())))
+            deliver(journal.write(self.about, list(self.done.values())), self.path)
 
 
 def _play(jobs: Sequence[Job], kept: _Journal, engine: EngineName, workers: int | None) -> list[Result]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from numaware.cli.tables import aligned
 from numaware.machine.words import count, printable
 from numaware.simulate.comparison import Contest, by_reason, columns, contests
 from numaware.simulate.result import Result
@@ -16,7 +17,7 @@ _LONGEST = 100
 
 def table(results: Sequence[Result]) -> str:
     """Everything a person compares, policy by policy."""
-    return "".join(f"{line}\n" for contest in contests(results) for line in _contest(contest))
+    return "".join(line for contest in contests(results) for line in _contest(contest))
 
 
 def _contest(contest: Contest) -> Iterator[str]:
@@ -24,8 +25,7 @@ def _contest(contest: Contest) -> Iterator[str]:
     seeds = ", ".join(map(str, contest.seeds))
     mean = f"means over seeds {seeds}" if len(contest.seeds) > 1 else f"seed {seeds}"
     where = f"{printable(contest.cluster, 80)} ({count(contest.nodes, 'node')})"
-    yield f"{where}, {printable(contest.trace, 80)} ({count(pods, 'pod')}), {mean}"
-    yield ""
+    yield f"{where}, {printable(contest.trace, 80)} ({count(pods, 'pod')}), {mean}\n\n"
     measures = columns(contest)
     rows = [
         ["policy", *(measure.title for measure in measures)],
@@ -35,27 +35,19 @@ def _contest(contest: Contest) -> Iterator[str]:
         [standing.policy, *(measure.show(standing.of(measure.read).mean) for measure in measures)]
         for standing in contest.standings
     ]
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    for row in rows:
-        first, *cells = (
-            cell.ljust(width) if index == 0 else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join((first, *cells)).rstrip()
+    yield from aligned(rows, gap=2, pad=str.rjust)
     for standing in contest.standings:
         reasons = by_reason(standing, lambda one: one.run.unplaced_by_reason)
         if reasons:
-            yield ""
-            yield f"{standing.policy}: unplaced pods"
+            yield f"\n{standing.policy}: unplaced pods\n"
             for reason, number in list(reasons.items())[:_MOST_REASONS]:
-                yield f"  {number:>8,.0f}  {printable(reason, _LONGEST)}"
+                yield f"  {number:>8,.0f}  {printable(reason, _LONGEST)}\n"
     for standing in contest.standings:
         for result in standing.results[:1]:
             # The worst of each owner, which come first.
             worst = {storm.owner: storm for storm in reversed(result.storms)}
             for storm in sorted(worst.values(), key=result.storms.index)[:_MOST_STORMS]:
-                yield ""
                 yield (
-                    f"{standing.policy}: {printable(storm.owner, 80)} was refused {count(storm.count, 'time')} within "
-                    f"{(storm.last - storm.since) // SECOND} s, most of them by {printable(storm.nodes[0], 80)} ({storm.reason})"
+                    f"\n{standing.policy}: {printable(storm.owner, 80)} was refused {count(storm.count, 'time')} within "
+                    f"{(storm.last - storm.since) // SECOND} s, most of them by {printable(storm.nodes[0], 80)} ({storm.reason})\n"
                 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from numaware.cli.output import replacing
+from numaware.cli.progress import progress_bar
 from numaware.machine.capture import Capture, write
 from numaware.machine.tree import Tree
 
@@ -15,8 +15,10 @@ from numaware.machine.tree import Tree
 def save(tree: Tree, output: Path, *, with_identity: bool) -> int:
     """Write the capture of the tree to a file and say what is in it."""
     with replacing(output) as stream:
-        with _progress() as progress:
-            captured = Capture(tree, with_identity=with_identity, progress=progress)
+        with progress_bar(_columns, None) as update:
+            captured = Capture(
+                tree, with_identity=with_identity, progress=lambda done: update(completed=done)
+            )
         write(captured.entries, stream)
     _say(f"{output}: {len(captured.entries)} files and links saved")
     if captured.unreadable:
@@ -24,19 +26,8 @@ def save(tree: Tree, output: Path, *, with_identity: bool) -> int:
     return 0
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[int], object]]:
-    """A line that counts the files read, for somebody who is waiting at a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only a terminal pays for it
-    from rich.progress import Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
-
-    columns = (SpinnerColumn(), TextColumn("reading /sys and /proc: {task.completed} files"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done: bar.update(task, completed=done)
+def _columns(rich: Any) -> tuple[Any, ...]:
+    return rich.SpinnerColumn(), rich.TextColumn("reading /sys and /proc: {task.completed} files")
 
 
 def _say(line: str) -> None:

@@ -8,7 +8,7 @@ from itertools import groupby
 
 import msgspec
 
-from numaware.cli.output import deliver
+from numaware.cli.output import write_json
 from numaware.machine.diff import Difference, compare
 from numaware.machine.drawing import terminal
 from numaware.machine.topology import Machine
@@ -28,7 +28,7 @@ def report(a: tuple[str, Machine], b: tuple[str, Machine], *, as_json: bool) -> 
                 {**msgspec.structs.asdict(difference), "text": str(difference)} for difference in differences
             ],
         }
-        deliver(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n", None)
+        write_json(document, indent=2)
     else:
         terminal.write_plain(_words(differences, names), sys.stdout)
     return int(bool(differences))

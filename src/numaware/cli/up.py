@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App
 
 from numaware.cli.console_input import (
-    Host,
-    NoBrowser,
-    Port,
-    Prometheus,
-    Record,
-    TokenFile,
-    access_of,
+    USUAL_CONSOLE,
+    USUAL_PLACE,
+    ConsoleOptions,
+    Listening,
     milliseconds,
     serve_until_cancelled,
 )
-from numaware.cli.live_input import TlsCert, TlsKey, run_until_signal
+from numaware.cli.live_input import run_until_signal
 from numaware.cli.options import option
 from numaware.serve import logs
 from numaware.serve.console.api.routes import Console
@@ -34,14 +30,8 @@ _STEP = 15_000
 @app.default
 def up(
     *,
-    port: Port = 8080,
-    host: Host = "127.0.0.1",
-    token_file: TokenFile = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    prometheus: Prometheus = None,
-    record: Record = None,
-    no_browser: NoBrowser = False,
+    where: Listening = USUAL_PLACE,
+    options: ConsoleOptions = USUAL_CONSOLE,
     seed: Annotated[int, option("Which life the lab leads.")] = 1,
 ) -> int:
     """Open the console on the embedded lab: no cluster, no Prometheus, no Node.js.
@@ -58,17 +48,17 @@ def up(
       numaware up --host 0.0.0.0 --token-file token
       numaware up --record lab.db
     """
-    access = access_of(host, port, token_file=token_file, tls=(tls_cert, tls_key), prometheus=prometheus)
+    access = options.access(where)
     logs.set_up("text")
-    run_until_signal(_serve(access, record, no_browser=no_browser, seed=seed))
+    run_until_signal(_serve(access, options, seed))
     return 0
 
 
-async def _serve(access: Access, record: Path | None, *, no_browser: bool, seed: int) -> None:
+async def _serve(access: Access, options: ConsoleOptions, seed: int) -> None:
     begin = milliseconds()
     world = LabWorld(begin - HOUR, seed=seed)
-    console = Console(world, milliseconds, History(record) if record else None)
+    console = Console(world, milliseconds, History(options.record) if options.record else None)
     for moment in range(begin - HOUR, begin, _STEP):
         world.advance(moment)
         console.write_down(wait=True)
-    await serve_until_cancelled(console, access, no_browser=no_browser)
+    await serve_until_cancelled(console, access, options)

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.explain_view import grouped, lines, paragraph
+from numaware.cli.explain_view import grouped, lines, note, paragraph, phrase
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster
 from numaware.cli.live_input import Language
 from numaware.cli.options import AsJson
+from numaware.cli.output import write_json
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.reason import Reason
-from numaware.diagnose.texts import Lang, label, say
+from numaware.diagnose.texts import Lang, say
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
@@ -79,12 +79,12 @@ def whatif(
     strange = [name for name in explain_on if name not in trial.cluster.by_name]
     if strange:
         raise InputError("--explain", f"the cluster has no node {printable(strange[0], 80)!r}")
-    told = [(workload, trial.ask(_pods(workload, count))) for workload in workloads]
+    answers = [(workload, trial.ask(_pods(workload, count))) for workload in workloads]
     if as_json:
-        _write_json(trial, told, explain_on, lang)
+        _write_json(trial, answers, explain_on, lang)
     else:
-        _write_text(trial, told, explain_on, lang)
-    return int(any(destiny.node is None for _, found in told for destiny in found.destinies))
+        _write_text(trial, answers, explain_on, lang)
+    return int(any(destiny.node is None for _, answer in answers for destiny in answer.destinies))
 
 
 def _pods(workload: Workload, number: int | None) -> list[Pod]:
@@ -95,7 +95,7 @@ def _pods(workload: Workload, number: int | None) -> list[Pod]:
 
 
 def _write_json(
-    trial: Trial, told: Sequence[tuple[Workload, WhatIf]], names: Sequence[str], lang: Lang
+    trial: Trial, answers: Sequence[tuple[Workload, WhatIf]], names: Sequence[str], lang: Lang
 ) -> None:
     document = {
         "waiting": [f"{pod.namespace}/{pod.name}" for pod in trial.waiting],
@@ -111,16 +111,16 @@ def _write_json(
                         "placement": _zones(destiny.placement),
                         "message": say(destiny.message, lang),
                     }
-                    for destiny in found.destinies
+                    for destiny in answer.destinies
                 ],
                 "nodes": [
                     {
-                        "node": answer.node,
-                        "fits": answer.placement is not None,
-                        "placement": _zones(answer.placement),
-                        "reasons": [say(reason, lang) for reason in answer.reasons],
+                        "node": on_node.node,
+                        "fits": on_node.placement is not None,
+                        "placement": _zones(on_node.placement),
+                        "reasons": [say(reason, lang) for reason in on_node.reasons],
                     }
-                    for answer in found.answers
+                    for on_node in answer.answers
                 ],
                 "explanations": [
                     to_builtins(
@@ -131,10 +131,10 @@ def _write_json(
                     for name in names
                 ],
             }
-            for workload, found in told
+            for workload, answer in answers
         ],
     }
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+    write_json(document, indent=2)
 
 
 def _zones(placement: Placement | None) -> Any:
@@ -147,51 +147,47 @@ def _zones(placement: Placement | None) -> Any:
 
 
 def _write_text(
-    trial: Trial, told: Sequence[tuple[Workload, WhatIf]], names: Sequence[str], lang: Lang
+    trial: Trial, answers: Sequence[tuple[Workload, WhatIf]], names: Sequence[str], lang: Lang
 ) -> None:
     room = terminal.reading_width(sys.stdout)
     page: list[Line] = []
-    for workload, found in told:
+    for workload, answer in answers:
         page += [
             *([()] if page else []),
-            *_summary(workload, found, room, lang),
+            *_summary(workload, answer, room, lang),
             (),
-            *_by_answer(found.answers, room, lang),
+            *_by_answer(answer.answers, room, lang),
         ]
         for name in names:
             page += [(), *lines(explain(name, trial.cluster.by_name[name].node, workload.pod), room, lang)]
     if trial.waiting:
         first = f"{trial.waiting[0].namespace}/{trial.waiting[0].name}"
-        note = Message("whatif-waiting", {"count": len(trial.waiting), "first": first})
-        page += [(), *paragraph(_told("note", lang, note=note), room, hang=2, style="quiet")]
+        waiting = Message("whatif-waiting", {"count": len(trial.waiting), "first": first})
+        page += [(), *note(waiting, room, lang)]
     terminal.write(page, sys.stdout)
 
 
-def _told(key: str, lang: Lang, **facts: Any) -> str:
-    return label(Message(key, facts), lang)
-
-
-def _summary(workload: Workload, found: WhatIf, room: int, lang: Lang) -> Iterator[Line]:
-    placed = [destiny for destiny in found.destinies if destiny.node is not None]
-    told = _told(
+def _summary(workload: Workload, answer: WhatIf, room: int, lang: Lang) -> Iterator[Line]:
+    placed = [destiny for destiny in answer.destinies if destiny.node is not None]
+    summary = phrase(
         "whatif-summary",
         lang,
         kind=workload.kind,
         name=f"{workload.namespace}/{workload.name}",
         placed=len(placed),
-        pods=len(found.destinies),
+        pods=len(answer.destinies),
     )
-    yield from paragraph(told, room, style="bold" if len(placed) == len(found.destinies) else "warning")
-    for destiny in found.destinies[:_MOST_NAMES]:
+    yield from paragraph(summary, room, style="bold" if len(placed) == len(answer.destinies) else "warning")
+    for destiny in answer.destinies[:_MOST_NAMES]:
         if destiny.node is not None:
-            goes = _told("whatif-goes", lang, pod=destiny.pod.name, node=destiny.node, **_where(destiny))
+            goes = phrase("whatif-goes", lang, pod=destiny.pod.name, node=destiny.node, **_where(destiny))
             yield from paragraph(goes, room, indent=2, hang=2)
     if len(placed) > _MOST_NAMES:
-        yield from paragraph(_told("whatif-more", lang, count=len(placed) - _MOST_NAMES), room, indent=2)
-    refused = next((destiny for destiny in found.destinies if destiny.node is None), None)
+        yield from paragraph(phrase("whatif-more", lang, count=len(placed) - _MOST_NAMES), room, indent=2)
+    refused = next((destiny for destiny in answer.destinies if destiny.node is None), None)
     if refused is not None:
-        told = _told("whatif-none", lang, pod=refused.pod.name, message=refused.message)
-        yield from paragraph(told, room, indent=2, hang=2)
+        none = phrase("whatif-none", lang, pod=refused.pod.name, message=refused.message)
+        yield from paragraph(none, room, indent=2, hang=2)
 
 
 def _where(destiny: Destiny) -> dict[str, Any]:

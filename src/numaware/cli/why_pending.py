@@ -5,24 +5,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.explain_view import grouped, lines, paragraph
-from numaware.cli.live_input import Context, Kubeconfig, Language, look_at, split_name
+from numaware.cli.explain_view import grouped, paragraph, phrase
+from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, Language, find_pod, look_at
 from numaware.cli.options import AsJson
+from numaware.cli.output import write_json
 from numaware.diagnose.evidence import fit_error
 from numaware.diagnose.finding import Message
 from numaware.diagnose.reason import Reason
-from numaware.diagnose.texts import Lang, Words, label, say
-from numaware.errors import InputError
+from numaware.diagnose.texts import Lang, Words, say
 from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
-from numaware.machine.words import printable
 
 if TYPE_CHECKING:
     from numaware.kube.pods import LivePod
-    from numaware.serve.cluster_cache import ClusterCache
 
 app = App(name="why-pending", usage="Usage: numaware why-pending NAMESPACE/NAME [OPTIONS]")
 
@@ -32,8 +29,7 @@ def why_pending(
     pod: Annotated[str, Parameter(name="POD", help="NAMESPACE/NAME; a name alone is in default.")],
     /,
     *,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    cluster: ClusterOptions = USUAL_CLUSTER,
     lang: Language = "en",
     as_json: AsJson = False,
 ) -> int:
@@ -51,12 +47,15 @@ def why_pending(
       numaware why-pending ml/trainer-0
       kubectl numa why-pending ml/trainer-0
     """
-    cache, _ = look_at(kubeconfig, context)
-    live = find(cache, pod)
+    cache, _ = look_at(cluster)
+    live = find_pod(cache, pod)
     if live.node:
         where = {"pod": live.full_name, "node": live.node}
-        told = {**where, "message": label(Message("pending-placed", where), lang)}
-        sys.stdout.write((msgspec.json.encode(told).decode() if as_json else str(told["message"])) + "\n")
+        placed = phrase("pending-placed", lang, **where)
+        if as_json:
+            write_json({**where, "message": placed})
+        else:
+            sys.stdout.write(f"{placed}\n")
         return 0
     from numaware.schedule.message import nearest_miss, refusal  # noqa: PLC0415 - needed only now
 
@@ -79,34 +78,22 @@ def why_pending(
         else refusal(decision, len(engine.cluster), nearest_miss(engine, live.pod))
     )
     if as_json:
-        document = {
-            "pod": live.full_name,
-            "node": None,
-            "wouldGoTo": decision.node,
-            "message": say(message, lang),
-            "said": live.scheduled.message if live.scheduled else "",
-            "nodes": [
-                {"reasons": [say(reason, lang) for reason in reasons], "nodes": names}
-                for reasons, names in sorted(groups.items())
-            ],
-        }
-        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+        write_json(
+            {
+                "pod": live.full_name,
+                "node": None,
+                "wouldGoTo": decision.node,
+                "message": say(message, lang),
+                "said": live.scheduled.message if live.scheduled else "",
+                "nodes": [
+                    {"reasons": [say(reason, lang) for reason in reasons], "nodes": names}
+                    for reasons, names in sorted(groups.items())
+                ],
+            }
+        )
     else:
         terminal.write(_page(live, message, groups, lang), sys.stdout)
     return int(decision.node is None)
-
-
-def find(cache: ClusterCache, text: str) -> LivePod:
-    """The pod that a user names."""
-    wanted = split_name(text)
-    for live in cache.pods:
-        if (live.namespace, live.name) == wanted:
-            return live
-    raise InputError(
-        printable("/".join(wanted), 200),
-        "the cluster has no such pod",
-        hint="finished pods are not looked at",
-    )
 
 
 def _page(
@@ -117,38 +104,7 @@ def _page(
     said = live.scheduled.message if live.scheduled is not None else ""
     if said and said != say(message):
         quote = said if lang == "en" else fit_error.read(said) or said
-        page += paragraph(
-            label(Message("pending-said", {"message": quote}), lang), room, hang=2, style="quiet"
-        )
+        page += paragraph(phrase("pending-said", lang, message=quote), room, hang=2, style="quiet")
     page += [(), *grouped(groups, room, lang), ()]
-    page += paragraph(label(Message("pending-see", {"pod": live.full_name}), lang), room, style="quiet")
+    page += paragraph(phrase("pending-see", lang, pod=live.full_name), room, style="quiet")
     return page
-
-
-def explain_live(
-    pod: str, on: tuple[str, ...], kubeconfig: str | None, context: str | None, lang: Lang, *, as_json: bool
-) -> int:
-    """`numaware explain pod`: the kubelet's answer in full, on nodes of the live cluster."""
-    from numaware.diagnose.explain.explanation import explain, to_builtins  # noqa: PLC0415 - needed only now
-
-    cache, _ = look_at(kubeconfig, context)
-    live = find(cache, pod)
-    cluster = cache.engine.cluster
-    chosen = on or ((live.node,) if live.node else tuple(cluster.by_name))
-    strange = [name for name in chosen if name not in cluster.by_name]
-    if strange:
-        raise InputError(printable(strange[0], 80), "the cluster has no such node")
-    # Seen without the pod itself: what would its kubelet say if it came now?
-    cache.drop_pod(live.uid)
-    found = [explain(name, cluster.by_name[name].node, live.pod) for name in chosen]
-    if as_json:
-        sys.stdout.write(
-            msgspec.json.encode({"pods": [to_builtins(one, lang=lang) for one in found]}).decode() + "\n"
-        )
-    else:
-        room = terminal.reading_width(sys.stdout)
-        page: list[Line] = []
-        for one in found:
-            page += [*([()] if page else []), *lines(one, room, lang)]
-        terminal.write(page, sys.stdout)
-    return int(not any(one.admitted for one in found))
