@@ -104,14 +104,17 @@ class PolicyAnswer(msgspec.Struct, frozen=True, rename="camel"):
 async def policies_of(world: World) -> Policies:
     """All there is to switch; the newest change first."""
     await world.read_switches()
-    pools: dict[str, Counter[tuple[str, str]]] = {}
+    counts: Counter[tuple[str, str, str]] = Counter()
     for member in world.cluster:
         config = member.node.kubelet.config
-        pools.setdefault(pool_of(member), Counter())[config.topology_policy, config.topology_scope] += 1
-    found = []
-    for name, kinds in sorted(pools.items()):
-        (policy, scope), _ = min(kinds.items(), key=lambda item: (-item[1], item[0]))
-        found.append(Pool(name, kinds.total(), policy, scope, len(kinds) > 1))
+        counts[pool_of(member), config.topology_policy, config.topology_scope] += 1
+    pools: dict[str, list[tuple[int, str, str]]] = {}
+    for (name, policy, scope), number in counts.items():
+        pools.setdefault(name, []).append((-number, policy, scope))
+    found = [
+        Pool(name, -sum(number for number, *_ in kinds), *min(kinds)[1:], len(kinds) > 1)
+        for name, kinds in sorted(pools.items())
+    ]
     switches, changes = tuple(world.switches), tuple(reversed(world.changes))
     source: Source = "modelled" if world.kind == "lab" else "reported"
     return Policies(switches, tuple(found), changes, _undo(switches, changes), source, world.now)

@@ -11,7 +11,7 @@ import pytest
 from numaware.machine.cpuset import CpuSet
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.lab.world import LabWorld, lab_cluster
-from numaware.serve.console.views.wall_model import Tile
+from numaware.serve.console.views.wall_model import Tile, strips_of
 from numaware.serve.console.world import Source
 from support.console_world import NOW, client, get, post
 
@@ -97,3 +97,18 @@ def test_a_strip_tells_the_cpus_that_are_free_to_pin() -> None:
     for node in get("/api/v1/nodes")["items"]:
         for numa, view in zip(node["numa"], get(f"/api/v1/nodes/{node['name']}")["numa"], strict=True):
             assert numa[8] == len(CpuSet.parse(view["freeCpus"]))
+
+
+def test_nodes_that_share_their_strips_have_the_same_ones() -> None:
+    """Strips are worked out once for nodes in equal state."""
+    world = LabWorld(0)
+    wall_model = Console(world, lambda: world.now).wall_model
+    shared = []
+    for moment in range(0, 120_000, 10_000):
+        world.advance(moment)
+        wall_model.refresh()
+        for member in world.cluster:
+            assert wall_model.strips(member.name) == strips_of(member)
+        shared.append(len({id(wall_model.strips(member.name)) for member in world.cluster}))
+    assert min(shared) < len(world.cluster)
+    assert len(set(shared)) > 1

@@ -78,10 +78,10 @@ class Packed(NamedTuple):
 
 
 def packed(value: Any, lang: Lang = "en") -> Packed:
-    """A value as it is sent, its sentences told in a language."""
+    """A value as it is sent, its sentences told in a language; what is zipped is tagged by that, which is shorter."""
     data = msgspec.json.encode(value, enc_hook=partial(say, lang=lang))
     zipped = gzip.compress(data, 1, mtime=0) if len(data) >= _SMALLEST_ZIP else b""
-    return Packed(data, zipped, f'"{hashlib.blake2b(data, digest_size=12).hexdigest()}"')
+    return Packed(data, zipped, f'"{hashlib.blake2b(zipped or data, digest_size=12).hexdigest()}"')
 
 
 def route(operation: Operation) -> Route:

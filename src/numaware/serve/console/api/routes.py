@@ -137,26 +137,15 @@ class Console:
     async def pods(self, call: Call) -> PodPage:
         query: PodQuery = call.query
         snapshot = await self._snapshot(query.at)
-        wanted = query.q.lower()
-        found = sorted(
-            (
-                pod
-                for pod in pods.summaries(snapshot.wall_model)
-                if wanted in f"{pod.namespace}/{pod.name}"
-                and query.node in ("", pod.node)
-                and query.phase in ("", pod.phase)
-            ),
-            key=lambda pod: (pod.namespace, pod.name),
-        )
-        page, last = _page(found, query, lambda pod: f"{pod.namespace}/{pod.name}")
-        lang = call.lang
-        return PodPage(tuple(pods.in_words(pod, lang) for pod in page), len(found), last)
+        found = pods.listed(snapshot.world, query.q.lower(), query.node, query.phase)
+        page, last = _page(found, query, lambda listed: pods.full_name(listed[0]))
+        items = tuple(pods.summary_of(snapshot.wall_model, pod, member, call.lang) for pod, member in page)
+        return PodPage(items, len(found), last)
 
     async def pod(self, call: Call) -> PodView:
         snapshot = await self._snapshot(call.query.at)
         pod, member = snapshot.pod(call.path["namespace"], call.path["name"])
-        found = pods.view_of(snapshot.wall_model, pod, member)
-        return msgspec.structs.replace(found, summary=pods.in_words(found.summary, call.lang))
+        return pods.view_of(snapshot.wall_model, pod, member, call.lang)
 
     # Questions
 
@@ -219,8 +208,9 @@ class Console:
     async def headroom(self, call: Call) -> Room:
         snapshot = await self._snapshot(call.query.at)
         shape = _shape(call.query)
-        numbers = snapshot.wall_model.numbers(shape)
-        found_rooms = rooms(snapshot.world.cluster, snapshot.wall_model.judged(shape))
+        wall_model = snapshot.wall_model
+        numbers = wall_model.numbers(shape)
+        found_rooms = rooms(wall_model.judge.engine, wall_model.judged(shape))
         async with self._busy:
             found = await asyncio.to_thread(headroom, found_rooms, pod_of(shape))
         return Room(found, numbers.largest)

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import msgspec
 
 from numaware.serve.console.views.pod_shape import Shape
-from numaware.serve.console.views.wall_model import Tile, WallModel
+from numaware.serve.console.views.wall_model import STALE_AFTER, Tile, WallModel
 from numaware.serve.console.world import Event
 
 _MOST_READERS = 256
@@ -100,12 +100,13 @@ class Stream:
 
         How old all of them are takes a while to find out.
         """
-        world = self.wall_model.world
-        if world.now - self._looked < _LOOK_EVERY:
+        world, now = self.wall_model.world, self.wall_model.world.now
+        if now - self._looked < _LOOK_EVERY:
             return set(), {}
-        self._looked = world.now
-        reports = {member.name: self.wall_model.reported(member.name)[1] for member in world.cluster}
-        stale = {name for name, at in reports.items() if self.wall_model.is_stale(at)}
+        self._looked = now
+        moments = {member.name: world.reported(member.name)[1] for member in world.cluster}
+        stale = {name for name, at in moments.items() if at < now - STALE_AFTER}
+        reports = {name: at if at < now else 0 for name, at in moments.items()}
         heard = {name: at for name, at in reports.items() if self._reports.get(name) != at}
         before, self._stale, self._reports = self._stale, stale, reports
         return stale ^ before, heard

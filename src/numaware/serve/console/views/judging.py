@@ -65,7 +65,7 @@ class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     text: str = ""
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class Judgement(msgspec.Struct, frozen=True, gc=False):
     """A node's answer. `numa` is where the pod would lie, `stranded` how many such pods NUMA borders keep out.
 
     `parts` say what stands in the way where numbers can; where they are empty, `reasons` tell.

@@ -368,6 +368,7 @@ def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> P
     held = held_by(node.state, pod.uid)
     requests = dict(pod_requests(pod))
     story = wall_model.world.stories.get(pod.uid)
+    mask = numa_nodes(member, pod)
     return PodOnNode(
         pod=name_of(pod),
         uid=pod.uid,
@@ -378,8 +379,8 @@ def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> P
         memory=requests.get("memory", 0),
         devices=device_ids(node, held),
         gpus=held.devices.get(gpu_resource(node) or "", 0).bit_count(),
-        numa=node.kubelet.layout.node_ids(numa_nodes(member, pod)),
-        aligned=wall_model.is_aligned(member, pod),
+        numa=node.kubelet.layout.node_ids(mask),
+        aligned=wall_model.is_aligned(member, pod, mask),
         since=story.since if story else 0,
         predicted=None if story is None or story.predicted is None else story.predicted == story.observed,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -77,13 +76,28 @@ class PodView(msgspec.Struct, frozen=True, rename="camel"):
     events: tuple[Event, ...]
 
 
-def summaries(wall_model: WallModel) -> Iterator[PodSummary]:
-    """All pods: those that wait first, then by node and name."""
-    for waiting in wall_model.world.waiting.values():
-        yield _summary(wall_model, waiting.pod, None)
-    for member in wall_model.cluster:
-        for pod in sorted(member.pods.values(), key=lambda pod: (pod.namespace, pod.name)):
-            yield _summary(wall_model, pod, member)
+def listed(world: World, part: str, node: str, phase: str) -> list[tuple[Pod, Member | None]]:
+    """Pods and the nodes they are on, in order of name: those with that part in their name, on that node, in that phase."""
+    waiting: list[tuple[Pod, Member | None]] = [(each.pod, None) for each in world.waiting.values()]
+    placed = ((pod, member) for member in world.cluster for pod in member.pods.values())
+    return sorted(
+        (
+            (pod, member)
+            for pod, member in (*waiting, *placed)
+            if node in ("", member.name if member else None)
+            and phase in ("", _phase(member))
+            and part in full_name(pod)
+        ),
+        key=lambda each: full_name(each[0]),
+    )
+
+
+def full_name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"
+
+
+def _phase(member: Member | None) -> Phase:
+    return "Running" if member else "Pending"
 
 
 def find(world: World, namespace: str, name: str) -> tuple[Pod, Member | None] | None:
@@ -98,7 +112,7 @@ def find(world: World, namespace: str, name: str) -> tuple[Pod, Member | None] |
     return None
 
 
-def view_of(wall_model: WallModel, pod: Pod, member: Member | None) -> PodView:
+def view_of(wall_model: WallModel, pod: Pod, member: Member | None, lang: Lang) -> PodView:
     """Everything about one pod."""
     world = wall_model.world
     story = world.stories.get(pod.uid)
@@ -106,7 +120,7 @@ def view_of(wall_model: WallModel, pod: Pod, member: Member | None) -> PodView:
     held = held_by(member.node.state, pod.uid) if member else None
     recent = [event for event in world.events if event.pod == full]
     return PodView(
-        summary=_summary(wall_model, pod, member),
+        summary=summary_of(wall_model, pod, member, lang),
         scheduler=story.scheduler if story else "",
         containers=tuple(
             ContainerView(
@@ -126,7 +140,8 @@ def view_of(wall_model: WallModel, pod: Pod, member: Member | None) -> PodView:
     )
 
 
-def _summary(wall_model: WallModel, pod: Pod, member: Member | None) -> PodSummary:
+def summary_of(wall_model: WallModel, pod: Pod, member: Member | None, lang: Lang) -> PodSummary:
+    """The pod's line in a list; what its scheduler says of it is told in a language."""
     world = wall_model.world
     requests = dict(pod_requests(pod))
     story, waiting = world.stories.get(pod.uid), world.waiting.get(pod.uid)
@@ -138,7 +153,7 @@ def _summary(wall_model: WallModel, pod: Pod, member: Member | None) -> PodSumma
         name=pod.name,
         uid=pod.uid,
         owner=story.owner if story else waiting.owner if waiting else "",
-        phase="Running" if member else "Pending",
+        phase=_phase(member),
         node=member.name if member else "",
         qos=qos_class(pod),
         cpu_milli=requests.get("cpu", 0),
@@ -146,10 +161,10 @@ def _summary(wall_model: WallModel, pod: Pod, member: Member | None) -> PodSumma
         devices=devices,
         gpus=sum(amount for name, amount in devices.items() if "gpu" in name),
         numa=member.node.kubelet.layout.node_ids(mask) if member else (),
-        aligned=wall_model.is_aligned(member, pod) if member and mask else None,
+        aligned=wall_model.is_aligned(member, pod, mask) if member and mask else None,
         predicted=predicted,
         since=story.since if story else waiting.since if waiting else 0,
-        message=waiting.message if waiting else "",
+        message=_in_words(waiting.message, lang) if waiting else "",
     )
 
 
@@ -162,13 +177,8 @@ def _amounts(resources: tuple[tuple[str, int], ...]) -> dict[str, int]:
     return {name: -(-nano * 1000 // NANO) if name == "cpu" else -(-nano // NANO) for name, nano in resources}
 
 
-def in_words(pod: PodSummary, lang: Lang) -> PodSummary:
-    """What its scheduler says of it, told in a language."""
-    return msgspec.structs.replace(pod, message=_in_words(pod.message, lang))
-
-
 def event_in_words(event: Event, lang: Lang) -> Event:
-    """The same for something that happened."""
+    """What happened, with what its scheduler said told in a language."""
     return msgspec.structs.replace(event, message=_in_words(event.message, lang))
 
 

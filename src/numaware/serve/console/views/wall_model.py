@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from operator import itemgetter
 
 import msgspec
+from msgspec.structs import replace
 
 from numaware.diagnose.rules.storms import Storm, StormDetector
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.pod_kinds import owns_something
-from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room
+from numaware.schedule.room import WHOLE, gpu_resource, room
 from numaware.serve.console.views.judging import VERDICTS, Judge, Judgement, Verdict
 from numaware.serve.console.views.pod_shape import Shape, pod_of
 from numaware.serve.console.world import Kind, Source, World
@@ -27,15 +29,20 @@ BUCKET = 5 * MINUTE
 STALE_AFTER = 30_000
 _GPU_STEPS = (0, 1, 2, 4, 8)
 _MOST_SHAPES = 32
-_PLACES = {verdict: place for place, verdict in enumerate(VERDICTS)}
+_MOST_CLASSES = 1 << 16
 # What a person should look at first: what NUMA alone keeps out, then what it spreads, then what is merely used up.
 WORST_FIRST: tuple[Verdict, ...] = ("refused", "split", "full", "aligned", "never")
-_WORST = {verdict: place for place, verdict in enumerate(WORST_FIRST, 1)}
 # Refusals and stranded pods that tell two tiles apart.
 _RANKS = 1000
+# A verdict's place in the list of them, and how far down a tile comes for it alone; whatever else there is to see lifts the
+# tile by less than from one verdict to the next.
+_PLACES = {
+    verdict: (place, 4 * _RANKS * _RANKS * (1 + WORST_FIRST.index(verdict)))
+    for place, verdict in enumerate(VERDICTS)
+}
 
 
-class Strip(msgspec.Struct, frozen=True, array_like=True, rename="camel"):
+class Strip(msgspec.Struct, frozen=True, array_like=True, rename="camel", gc=False):
     """One NUMA node of a tile: CPUs in all, of the system, owned by pods, asked for in the shared pool; memory used in
     thousandths; GPUs in all and in use; CPUs that a new pod could own.
     """
@@ -51,7 +58,7 @@ class Strip(msgspec.Struct, frozen=True, array_like=True, rename="camel"):
     free: int
 
 
-class Tile(msgspec.Struct, frozen=True, array_like=True, rename="camel"):
+class Tile(msgspec.Struct, frozen=True, array_like=True, rename="camel", gc=False):
     """One node of the wall, as short as it can be told; `verdict` is a place in the list of verdicts.
 
     `numa` is where the pod would lie. `reportedAt` is when the node was last heard of, 0 for one whose state is current
@@ -73,7 +80,7 @@ class Tile(msgspec.Struct, frozen=True, array_like=True, rename="camel"):
     rank: int
 
 
-class Largest(msgspec.Struct, frozen=True, rename="camel"):
+class Largest(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """The largest pod with so many GPUs that still fits on one NUMA node: most CPUs first, then memory."""
 
     gpus: int
@@ -121,16 +128,21 @@ class Numbers(msgspec.Struct, frozen=True, rename="camel"):
     oldest_age_ms: int
 
 
-class _Row(msgspec.Struct, frozen=True):
+class _Shared(msgspec.Struct, frozen=True, gc=False):
+    """What is the same for all nodes in equal state: strips, and by number of GPUs the largest pods (of no node yet)."""
+
+    strips: tuple[Strip, ...]
+    largest: tuple[Largest, ...]
+
+
+class _Row(msgspec.Struct, frozen=True, gc=False):
     """What is counted of one node, whatever the question."""
 
     pool: str
-    strips: tuple[Strip, ...]
+    shared: _Shared
     pods: int
     pinned: int
     aligned: int
-    # By number of GPUs, for those worth telling.
-    largest: tuple[Largest, ...]
 
 
 class WallModel:
@@ -141,6 +153,8 @@ class WallModel:
         self.judge = Judge(world.cluster)
         self._seen = -1
         self._rows: dict[str, _Row] = {}
+        # By the engine's classes, which the next question needs as well.
+        self._shared: dict[tuple[int, int], _Shared] = {}
         # Whether a pod that owns something is aligned, with the machine and NUMA nodes that holds for: a later report may
         # tell of others than the first one did.
         self._aligned: dict[str, tuple[Kubelet, int, bool]] = {}
@@ -159,11 +173,12 @@ class WallModel:
 
     def refresh(self) -> list[str]:
         """Look at the nodes that changed; returns their names, those that are gone included."""
-        names = (
-            [member.name for member in self.cluster]
-            if self._seen < 0
-            else list(self.cluster.changed_since(self._seen))
-        )
+        if self._seen < 0:
+            names = [member.name for member in self.cluster]
+            # Whoever asks first need not wait until the engine has sorted the nodes.
+            self.judge.judge(pod_of(Shape()), [])
+        else:
+            names = list(self.cluster.changed_since(self._seen))
         self._seen = self.cluster.serial
         for name in names:
             member = self.cluster.by_name.get(name)
@@ -175,11 +190,8 @@ class WallModel:
             self._aligned = {uid: told for uid, told in self._aligned.items() if uid in self.cluster.where}
         return names
 
-    def is_aligned(self, member: Member, pod: Pod) -> bool:
-        """Whether a placed pod lies on no more NUMA nodes than it needs on that machine."""
-        return self._is_aligned(member, pod, numa_nodes(member, pod))
-
-    def _is_aligned(self, member: Member, pod: Pod, nodes: int) -> bool:
+    def is_aligned(self, member: Member, pod: Pod, nodes: int) -> bool:
+        """Whether a placed pod, which lies on these NUMA nodes, needs as many on that machine."""
         kubelet = member.node.kubelet
         known = self._aligned.get(pod.uid)
         if known is None or known[0] is not kubelet or known[1] != nodes:
@@ -189,39 +201,72 @@ class WallModel:
         return known[2]
 
     def strips(self, name: str) -> tuple[Strip, ...]:
-        return self._rows[name].strips
+        return self._rows[name].shared.strips
 
     def _row(self, member: Member) -> _Row:
-        load = member.load
         owning = [
             (pod, nodes)
             for pod in member.pods.values()
             if owns_something(pod) and (nodes := numa_nodes(member, pod))
         ]
-        here = room(load.node, load.shares, member.allocatable, load.used)
         return _Row(
             pool_of(member),
-            strips_of(member),
+            self._shared_by_class(member),
             len(member.pods),
             len(owning),
-            sum(self._is_aligned(member, pod, nodes) for pod, nodes in owning),
-            tuple(_largest(member, here.capped)),
+            sum(self.is_aligned(member, pod, nodes) for pod, nodes in owning),
         )
+
+    def _shared_by_class(self, member: Member) -> _Shared:
+        number = self.judge.engine.class_of(member)
+        shared = self._shared.get(number)
+        if shared is None:
+            if len(self._shared) > _MOST_CLASSES:
+                self._shared.clear()
+            shared = self._shared[number] = _Shared(strips_of(member), tuple(_largest(member)))
+        return shared
 
     # Tiles
 
     def tiles(self, shape: Shape, names: Sequence[str] | None = None) -> tuple[Tile, ...]:
         """The nodes of those names, or all, in order of name."""
         self.refresh()
-        judged = self.judged(shape)
-        refusals = self.refusals()
-        members = (
-            self.cluster.members
-            if names is None
-            else [self.cluster.by_name[name] for name in names if name in self.cluster.by_name]
-        )
-        now = self._now()
-        return tuple([self._tile(member, judged[member.name], refusals, now) for member in members])
+        judged, refusals, now = self.judged(shape), self.refusals(), self._now()
+        rows, by_name, reported = self._rows, self.cluster.by_name, self.world.reported
+        if names is None:
+            names = [member.name for member in self.cluster.members]
+        tiles = []
+        for name in names:
+            member = by_name.get(name)
+            if member is None:
+                continue
+            row, judgement = rows[name], judged[name]
+            source, at = reported(name)
+            stale, storm = at < now - STALE_AFTER, name in refusals.storms
+            refused, stranded = refusals.by_node.get(name, 0), judgement.stranded
+            place, rank = _PLACES[judgement.verdict]
+            # Worst first: by verdict, then storms, refusals, stranded pods and silence.
+            if storm or refused or stale:
+                rank -= 2 * _RANKS * (storm * _RANKS + min(refused, _RANKS - 1)) + stale
+            rank -= 2 * (stranded if stranded < _RANKS else _RANKS - 1)
+            tiles.append(
+                Tile(
+                    name,
+                    row.pool,
+                    member.facts.topology_policy or "",
+                    place,
+                    stranded,
+                    refused,
+                    storm,
+                    stale,
+                    row.shared.strips,
+                    judgement.numa,
+                    source,
+                    at if at < now else 0,
+                    rank,
+                )
+            )
+        return tuple(tiles)
 
     def judged(self, shape: Shape) -> dict[str, Judgement]:
         """What every node says to the shape, by name; only nodes that changed are asked again."""
@@ -240,31 +285,6 @@ class WallModel:
         if len(self._judged) > _MOST_SHAPES:
             del self._judged[next(iter(self._judged))]
         return known
-
-    def _tile(self, member: Member, judged: Judgement, refusals: Refusals, now: int) -> Tile:
-        name = member.name
-        row = self._rows[name]
-        source, at = self.world.reported(name)
-        stale, storm = at < now - STALE_AFTER, name in refusals.storms
-        refused = refusals.by_node.get(name, 0)
-        # Worst first: by verdict, then storms, refusals, stranded pods and silence.
-        rank = _WORST[judged.verdict] * 2 - storm
-        rank = (rank * _RANKS - min(refused, _RANKS - 1)) * _RANKS - min(judged.stranded, _RANKS - 1)
-        return Tile(
-            name,
-            row.pool,
-            member.facts.topology_policy or "",
-            _PLACES[judged.verdict],
-            judged.stranded,
-            refused,
-            storm,
-            stale,
-            row.strips,
-            judged.numa,
-            source,
-            at if at < now else 0,
-            rank * 2 - stale,
-        )
 
     def reported(self, name: str) -> tuple[Source, int]:
         """How the node is known, and since when it was not heard of any more: 0 for one that is current."""
@@ -337,12 +357,17 @@ class WallModel:
         )
 
     def _largest(self) -> list[Largest]:
+        # Of nodes in equal state the first by name stands for all.
+        first: dict[int, tuple[str, _Shared]] = {}
+        for name, row in self._rows.items():
+            known = first.get(id(row.shared))
+            if known is None or name < known[0]:
+                first[id(row.shared)] = name, row.shared
         best: dict[int, Largest] = {}
-        for row in self._rows.values():
-            for one in row.largest:
-                known = best.get(one.gpus)
-                if known is None or _order(one) < _order(known):
-                    best[one.gpus] = one
+        for name, shared in sorted(first.values(), key=itemgetter(0)):
+            for one in shared.largest:
+                if one.gpus not in best or _order(one) < _order(best[one.gpus]):
+                    best[one.gpus] = replace(one, node=name)
         return [best[gpus] for gpus in sorted(best)]
 
 
@@ -374,28 +399,33 @@ class Refusals:
         self.worst = storms[0] if storms else None
 
 
-def _largest(member: Member, zones: Sequence[NumaRoom]) -> Iterable[Largest]:
-    """The largest pod on one NUMA node of a node, for every number of GPUs that one of them has free."""
+def _largest(member: Member) -> Iterable[Largest]:
+    """The largest pod on one NUMA node of such a node, for every number of GPUs that one of them has free."""
+    load = member.load
+    zones = room(load.node, load.shares, member.allocatable, load.used).capped
     best: dict[int, Largest] = {}
     for numa, zone in zip(member.node.kubelet.layout.ids, zones, strict=True):
         whole = sum(left == WHOLE for left in zone.gpus)
         for gpus in _GPU_STEPS:
             if whole < gpus or zone.cpus <= 0:
                 break
-            one = Largest(gpus, zone.cpus, max(0, zone.memory), member.name, numa)
+            one = Largest(gpus, zone.cpus, max(0, zone.memory), "", numa)
             if gpus not in best or _order(one) < _order(best[gpus]):
                 best[gpus] = one
     return best.values()
 
 
-def _order(one: Largest) -> tuple[int, int, str, int]:
-    return -one.cpus, -one.memory, one.node, one.numa
+def _order(one: Largest) -> tuple[int, int]:
+    """More CPUs first, then more memory; of equals the one that is met first stays."""
+    return -one.cpus, -one.memory
 
 
 def pool_of(member: Member) -> str:
     """The pool a node belongs to: what its label says, else its name without the number at the end."""
-    labels = dict(member.facts.labels)
-    return labels.get("pool") or member.name.rstrip("0123456789").rstrip("-") or member.name
+    for name, value in member.facts.labels:
+        if name == "pool" and value:
+            return value
+    return member.name.rstrip("0123456789").rstrip("-") or member.name
 
 
 def tally(judged: Iterable[Judgement]) -> dict[str, int]:

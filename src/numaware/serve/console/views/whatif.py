@@ -11,7 +11,8 @@ import msgspec
 from numaware.diagnose.finding import Message
 from numaware.diagnose.reason import most_frequent_first, nodes_available
 from numaware.diagnose.texts import Lang, label, say
-from numaware.schedule.cluster import Cluster, Member
+from numaware.schedule.cluster import Member
+from numaware.schedule.engine import Engine
 from numaware.schedule.filters import capacity_reasons
 from numaware.schedule.node_facts import pod_requests
 from numaware.serve.console.views.judging import Judgement, Reason, Verdict
@@ -25,7 +26,7 @@ from numaware.workload.qos import qos_class
 MOST_PER_NODE = 120
 
 
-class NodeAnswer(msgspec.Struct, frozen=True, rename="camel"):
+class NodeAnswer(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """One node's answer; `why` tells its reasons in words."""
 
     node: str
@@ -122,14 +123,12 @@ class Room(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
 
-def rooms(cluster: Cluster, judged: Mapping[str, Judgement]) -> list[Room]:
+def rooms(engine: Engine, judged: Mapping[str, Judgement]) -> list[Room]:
     """The nodes that take a first pod, by what they say to it, those in equal state together."""
     classes: dict[object, tuple[Member, list[str]]] = {}
-    for member in cluster:
-        if judged[member.name].reasons:
-            continue
-        key = member.node.key(), tuple(sorted(member.load.used.items())), member.facts.allocatable
-        classes.setdefault(key, (member, []))[1].append(member.name)
+    for member in engine.cluster:
+        if not judged[member.name].reasons:
+            classes.setdefault(engine.class_of(member), (member, []))[1].append(member.name)
     return [
         Room(
             first.node,
