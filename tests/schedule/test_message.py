@@ -12,11 +12,12 @@ from numaware.schedule.filters import GATED
 from numaware.schedule.message import nearest_miss, refusal
 from numaware.schedule.node_facts import Taint
 from numaware.schedule.partial_node import partial_node
+from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import Scheduling
 from support.published_counts import published
 from support.small_clusters import cluster_of, facts_of, gpu_node
-from support.twin_nodes import GI, container, pod, pod_of
+from support.twin_nodes import GI, GPU, config, container, machine, pod, pod_of
 
 
 def test_a_refusal_reads_as_kube_scheduler_writes_it() -> None:
@@ -81,6 +82,15 @@ def test_one_thing_missing_is_nearer_than_two() -> None:
         engine.cluster.bind(each, "n0")
     # Three CPUs are left on both NUMA nodes, GPUs on NUMA 1 only.
     assert miss(engine, pod("x", 4, gpu=1)) == "nearest miss: node n0 is 1 CPU short on NUMA 1"
+
+
+def test_devices_without_topology_are_near_every_numa_node() -> None:
+    devices = {GPU: {"g0": (), "g1": ()}}
+    node = Node.fresh(machine(2, 8, devices=devices), config("single-numa-node"))
+    engine = Engine(cluster_of(node))
+    engine.cluster.bind(pod("a", 5), "n0")
+    engine.cluster.bind(pod("b", 3), "n0")
+    assert miss(engine, pod("x", 6, gpu=2)) == "nearest miss: node n0 is 1 CPU short on NUMA 1"
 
 
 def test_all_that_is_missing_is_told() -> None:

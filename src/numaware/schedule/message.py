@@ -19,7 +19,7 @@ from numaware.schedule.cluster import Member
 from numaware.schedule.engine import Decision, Engine
 from numaware.schedule.filters import GATED
 from numaware.schedule.partial_node import class_of
-from numaware.twin.account import account, fewest_nodes, resources
+from numaware.twin.account import account, fewest_nodes, free_in_all, resources
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
@@ -74,6 +74,11 @@ def _miss(member: Member, pod: Pod, verdict: Verdict, merges: list[Merge]) -> _M
     node = Node(member.node.kubelet, verdict.held)
     requested = requested_by(demand(pod, sidecars=node.kubelet.rules.sidecars), verdict.container)
     wanted = {name: requested[name] for name in resources(node) if requested.get(name)}
+    # Devices of which nobody says where they are come with every NUMA node.
+    inventories = node.kubelet.devices.inventories
+    for name in inventories.keys() & wanted.keys():
+        if not inventories[name].has_topology and free_in_all(node, name, pod.uid) >= wanted[name]:
+            del wanted[name]
     width = max((fewest_nodes(node, name, number) for name, number in wanted.items()), default=1)
     free = {name: {part.numa: part.free for part in account(node, name, pod.uid)} for name in wanted}
     best: tuple[int, int, tuple[int, ...], dict[str, int]] | None = None
