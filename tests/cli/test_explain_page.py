@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from numaware.cli import main
-from numaware.diagnose.texts import english
+from numaware.diagnose.texts import language
+
+ENGLISH = language("en")
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
 
@@ -45,4 +47,4 @@ def test_the_example_prints_what_the_page_shows(
 )
 def test_a_phrase_the_page_explains_is_one_the_program_uses(phrase: str) -> None:
     assert phrase in PAGE
-    assert any(phrase in text for text in english.LABELS.values())
+    assert any(phrase in text for text in ENGLISH.LABELS.values())

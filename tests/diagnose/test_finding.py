@@ -18,9 +18,12 @@ from numaware.diagnose.finding import (
 )
 from numaware.diagnose.render import json as as_json
 from numaware.diagnose.render import text as as_text
-from numaware.diagnose.texts import LANGUAGES, Lang, chinese, english, finding_text
+from numaware.diagnose.texts import LANGUAGES, Lang, Language, finding_text, language
 from numaware.diagnose.texts.template import MissingFactError, fill
 from numaware.machine.drawing.lines import line_width, plain
+
+ENGLISH = language("en")
+CHINESE = language("zh")
 
 HOLE = re.compile(r"(?<!\{)\{([\w:]+)\}(?!\})")
 POD = Subject("Pod", "shop", "web-0", "u-1", "n1")
@@ -34,21 +37,21 @@ LOOP = finding(
 
 @pytest.mark.parametrize("code", CODES)
 def test_every_code_has_an_english_text(code: str) -> None:
-    assert any(key.split("/")[0] == code for key in english.TEXTS), code
+    assert any(key.split("/")[0] == code for key in ENGLISH.TEXTS), code
 
 
-@pytest.mark.parametrize("language", [english, chinese], ids=["en", "zh"])
-def test_texts_are_only_of_known_codes(language: object) -> None:
-    assert {key.split("/")[0] for key in getattr(language, "TEXTS", {})} <= set(CODES)
+@pytest.mark.parametrize("tables", [ENGLISH, CHINESE], ids=["en", "zh"])
+def test_texts_are_only_of_known_codes(tables: Language) -> None:
+    assert {key.split("/")[0] for key in tables.TEXTS} <= set(CODES)
 
 
 def test_both_languages_tell_the_same_codes_labels_and_kinds_of_facts() -> None:
-    assert set(chinese.TEXTS) == set(english.TEXTS)
-    assert set(chinese.LABELS) == set(english.LABELS)
-    assert set(chinese.SPECS) == set(english.SPECS)
+    assert set(CHINESE.TEXTS) == set(ENGLISH.TEXTS)
+    assert set(CHINESE.LABELS) == set(ENGLISH.LABELS)
+    assert set(CHINESE.SPECS) == set(ENGLISH.SPECS)
 
 
-@pytest.mark.parametrize("key", english.TEXTS)
+@pytest.mark.parametrize("key", ENGLISH.TEXTS)
 def test_both_languages_use_the_same_facts(key: str) -> None:
     """A hole that one language has and the other has not is a fact that somebody is not told."""
     used = [
@@ -57,26 +60,26 @@ def test_both_languages_use_the_same_facts(key: str) -> None:
             for part in (text.title, text.cause, *text.fix)
             for hole in HOLE.findall(part)
         }
-        for text in (english.TEXTS[key], chinese.TEXTS[key])
+        for text in (ENGLISH.TEXTS[key], CHINESE.TEXTS[key])
     ]
     assert used[0] == used[1]
 
 
 def test_a_sentence_leaves_out_what_is_not_known() -> None:
-    assert fill("a[[ on {node}]] b", {}, english.SPECS) == "a b"
-    assert fill("a[[ on {node}]] b", {"node": "{n}"}, english.SPECS) == "a on {n} b"
+    assert fill("a[[ on {node}]] b", {}, ENGLISH.SPECS) == "a b"
+    assert fill("a[[ on {node}]] b", {"node": "{n}"}, ENGLISH.SPECS) == "a on {n} b"
     with pytest.raises(MissingFactError):
-        fill("{node}", {}, english.SPECS)
+        fill("{node}", {}, ENGLISH.SPECS)
 
 
 def test_a_fact_with_braces_or_brackets_is_only_text() -> None:
-    assert fill("{x}", {"x": "[[{y}]] {0}"}, english.SPECS) == "[[{y}]] {0}"
+    assert fill("{x}", {"x": "[[{y}]] {0}"}, ENGLISH.SPECS) == "[[{y}]] {0}"
 
 
 def test_numbers_of_numa_nodes_read_as_people_say_them() -> None:
-    assert fill("{n:nodes}", {"n": [1]}, english.SPECS) == "NUMA node 1"
-    assert fill("{n:nodes}", {"n": [0, 1, 3]}, english.SPECS) == "NUMA nodes 0, 1 and 3"
-    assert fill("{n:sets}", {"n": [[0], [1, 2]]}, english.SPECS) == "NUMA node 0 or NUMA node 1 and node 2"
+    assert fill("{n:nodes}", {"n": [1]}, ENGLISH.SPECS) == "NUMA node 1"
+    assert fill("{n:nodes}", {"n": [0, 1, 3]}, ENGLISH.SPECS) == "NUMA nodes 0, 1 and 3"
+    assert fill("{n:sets}", {"n": [[0], [1, 2]]}, ENGLISH.SPECS) == "NUMA node 0 or NUMA node 1 and node 2"
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

@@ -16,11 +16,14 @@ from numaware.diagnose.evidence import fit_error
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.reason import FACTS, Code, Fact, Reason, most_frequent_first
-from numaware.diagnose.texts import chinese, english, say, worded
+from numaware.diagnose.texts import language, say, worded
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from property.test_counterfactual_laws import Case, cases
 from support.twin_nodes import GI, GPU, admitted, config, machine, pod
+
+ENGLISH = language("en")
+CHINESE = language("zh")
 
 SOURCE = Path(__file__).parents[2] / "src" / "numaware"
 HOLE = re.compile(r"(?<!\{)\{(\w+)(?::\w+)?\}(?!\})")
@@ -43,13 +46,13 @@ def _keys() -> Iterator[str]:
 def test_every_message_has_words_in_both_languages() -> None:
     asked = set(_keys())
     assert len(asked) > 100
-    assert asked - set(english.LABELS) == set()
-    assert asked - set(chinese.LABELS) == set()
+    assert asked - set(ENGLISH.LABELS) == set()
+    assert asked - set(CHINESE.LABELS) == set()
 
 
-@pytest.mark.parametrize("key", english.LABELS)
+@pytest.mark.parametrize("key", ENGLISH.LABELS)
 def test_both_languages_tell_the_same_facts_of_a_message(key: str) -> None:
-    assert set(HOLE.findall(english.LABELS[key])) == set(HOLE.findall(chinese.LABELS[key]))
+    assert set(HOLE.findall(ENGLISH.LABELS[key])) == set(HOLE.findall(CHINESE.LABELS[key]))
 
 
 def _told(case: Case) -> Iterator[str]:
@@ -145,11 +148,11 @@ def test_every_reason_has_words_in_both_languages(code: Code) -> None:
     assert re.search(r"[\u4e00-\u9fff]", zh) or code in ("setting", "quoted"), zh
     assert not _LATIN_BY_CHINESE.search(zh)
     assert not _SPACE_IN_CHINESE.search(zh)
-    assert set(HOLE.findall(english.REASONS[code])) == set(HOLE.findall(chinese.REASONS[code]))
+    assert set(HOLE.findall(ENGLISH.REASONS[code])) == set(HOLE.findall(CHINESE.REASONS[code]))
 
 
 def test_there_are_words_for_reasons_only() -> None:
-    assert set(english.REASONS) == set(chinese.REASONS) == set(FACTS)
+    assert set(ENGLISH.REASONS) == set(CHINESE.REASONS) == set(FACTS)
 
 
 @pytest.mark.parametrize("code", [code for code in FACTS if code not in ("quoted", "setting")])
@@ -181,7 +184,7 @@ def test_a_fact_that_is_a_message_is_told_wherever_it_stands() -> None:
 
 def test_nobody_else_knows_the_words_of_a_reason() -> None:
     """So nobody can compare or search them. What other schedulers say in the same words is their recordings' business."""
-    words = [max(re.split(r"\{+\w*(?::\w+)?\}+", text), key=len) for text in english.REASONS.values()]
+    words = [max(re.split(r"\{+\w*(?::\w+)?\}+", text), key=len) for text in ENGLISH.REASONS.values()]
     elsewhere = [path for path in SOURCE.rglob("*.py") if not {"texts", "peers"} & set(path.parts)]
     for path in elsewhere:
         source = path.read_text(encoding="utf-8")

@@ -11,9 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
-from numaware.diagnose.texts import chinese, english, say
+from numaware.diagnose.texts import language, say
 from numaware.errors import InputError
 from numaware.sentence import Sentence, quoted, sentence_of
+
+ENGLISH = language("en")
+CHINESE = language("zh")
 
 SOURCE = Path(__file__).parents[2] / "src" / "numaware"
 # Who raises or keeps a sentence that people read in either language.
@@ -94,10 +97,10 @@ def _has_words(template: str) -> bool:
 def test_every_sentence_has_its_facts_and_its_chinese(said: Said) -> None:
     assert _names(said.template) == said.facts
     if _has_words(said.template):
-        assert said.template in chinese.SENTENCES
+        assert said.template in CHINESE.SENTENCES
 
 
-@pytest.mark.parametrize(("template", "told"), sorted(chinese.SENTENCES.items()))
+@pytest.mark.parametrize(("template", "told"), sorted(CHINESE.SENTENCES.items()))
 def test_every_sentence_is_told_in_both_languages_from_the_same_facts(template: str, told: str) -> None:
     assert template in SYSTEM or template in {said.template for said in SAID}
     assert _holes(template) == _holes(told)
@@ -181,8 +184,8 @@ def _searched(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def _ours() -> str:
     """All that we say in English."""
     texts = [said.template for said in SAID]
-    texts += [*english.LABELS.values(), *english.REASONS.values()]
-    texts += [part for text in english.TEXTS.values() for part in (text.title, text.cause, *text.fix)]
+    texts += [*ENGLISH.LABELS.values(), *ENGLISH.REASONS.values()]
+    texts += [part for text in ENGLISH.TEXTS.values() for part in (text.title, text.cause, *text.fix)]
     return "\n".join(texts)
 
 

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numaware.twin.hardware import CpuPlace, NumaHardware, layout, mask_order
-from numaware.twin.rules import rules_for
 from numaware.twin.topology.hints import Hint, Hints
 from numaware.twin.topology.merge import Closest, merge, narrower
 from numaware.twin.topology.policies import Policy
@@ -158,7 +157,8 @@ def test_a_policy_admits_what_the_walk_admits(asked: Question, name: str, closes
         NumaHardware(node, (CpuPlace(node, node, node),), distances=tuple(asked.distances[node]))
         for node in range(asked.nodes)
     )
-    policy = Policy(name, layout(places), asked.distances if closest else None, rules_for("v1.35.0"))
+    better = Closest(layout(places).ids, asked.distances) if closest else narrower
+    policy = Policy(name, layout(places).full, better)
     merged = policy.merged(asked.lists)
     if name == "single-numa-node":
         single = [hints and Hints(*[one_node_only(hints.preferred)] * 2) for hints in asked.lists]

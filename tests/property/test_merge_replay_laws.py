@@ -36,7 +36,7 @@ def merged(policy: str, version: str, lists: dict[str, list[Hint]]) -> Hint:
         Hints([one.mask or 0 for one in hints], [one.mask or 0 for one in hints if one.preferred])
         for hints in lists.values()
     ]
-    return Policy(policy, LAYOUT, None, rules_for(version)).merged(given_lists)
+    return Policy(policy, LAYOUT.full, equal_masks=rules_for(version).equal_masks).merged(given_lists)
 
 
 POLICIES = st.sampled_from(("best-effort", "restricted", "single-numa-node"))

@@ -20,6 +20,7 @@ from numaware.twin.memory.static import StaticMemory
 from numaware.twin.options import CpuOptions, parse_cpu_options, parse_topology_options
 from numaware.twin.reservation import node_reservation, reserved_memory
 from numaware.twin.rules import rules_for
+from numaware.twin.topology.merge import Closest, narrower
 from numaware.twin.topology.policies import Policy
 
 MOST_NODES = 20
@@ -87,9 +88,9 @@ class Kubelet:
             raise StartError("topology", f"unknown policy: {quoted(config.topology_policy)}")
         if config.topology_scope not in ("container", "pod"):
             raise StartError("topology", f"unknown scope: {quoted(config.topology_scope)}")
-        return Policy(
-            config.topology_policy, self.layout, distances if options.prefer_closest else None, self.rules
-        )
+        closest = options.prefer_closest and distances is not None
+        better = Closest(self.layout.ids, distances or ()) if closest else narrower
+        return Policy(config.topology_policy, self.layout.full, better, equal_masks=self.rules.equal_masks)
 
     def _cpu_manager(self) -> StaticCpus | None:
         config = self.config

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from numaware.diagnose.evidence.logs.journal import Part
 from numaware.twin.topology.hints import Hint, Hints
-from numaware.twin.topology.merge import merge, narrower
+from numaware.twin.topology.policies import Policy
 
 _MOST_NODES = 16
 
@@ -50,7 +50,11 @@ def _replay(part: Part, nodes: int, policy: str, old: bool | None) -> Replay | N
     agreeing = []
     expected = Hint(None, preferred=False)
     for name in (policy,) if policy in _POLICIES else _POLICIES:
-        outcomes = [_merged(name, lists, full, equal) for equal in _rules(old)]
+        # Whether masks have to be equal: the rules to try.
+        outcomes = [
+            Policy(name, full, equal_masks=equal).merged(lists)
+            for equal in ((True, False) if old is None else (not old,))
+        ]
         expected = outcomes[0]
         if part.merged in outcomes:
             agreeing.append(name)
@@ -58,29 +62,6 @@ def _replay(part: Part, nodes: int, policy: str, old: bool | None) -> Replay | N
 
 
 _POLICIES = ("best-effort", "restricted", "single-numa-node")
-
-
-def _rules(old: bool | None) -> tuple[bool, ...]:
-    """Whether masks have to be equal: the rules to try."""
-    return (True, False) if old is None else (not old,)
-
-
-def _merged(policy: str, lists: list[Hints | None], full: int, equal_masks: bool) -> Hint:
-    if policy == "single-numa-node":
-        return _single(lists, full, equal_masks)
-    return merge(lists, full, narrower, equal_masks=equal_masks)
-
-
-def _single(lists: list[Hints | None], full: int, equal_masks: bool) -> Hint:
-    """Only preferred hints of one node count; all nodes together are stored as none."""
-    kept = [
-        None if hints is None else Hints(*([mask for mask in hints.preferred if mask.bit_count() == 1],) * 2)
-        for hints in lists
-    ]
-    if any(hints is not None and not hints.masks for hints in kept):
-        return Hint(None, preferred=False)
-    merged = merge(kept, full, narrower, equal_masks=equal_masks)
-    return Hint(None, merged.preferred) if merged.mask == full or not merged.preferred else merged
 
 
 def as_hints(listed: list[Hint]) -> Hints:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
-from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
+from pkgutil import iter_modules
+from typing import Any, Literal, NamedTuple, get_args
 
 from numaware.diagnose.finding import Finding, Message
 from numaware.diagnose.reason import Reason
@@ -17,7 +19,7 @@ LANGUAGES: tuple[Lang, ...] = get_args(Lang)
 # A sentence of ours, or a quote: what a kubelet or a scheduler said stays in its own words.
 Words = Message | Reason | Sentence | str
 
-_MODULES: dict[Lang, str] = {"en": "english", "zh": "chinese"}
+_PACKAGES: dict[Lang, str] = {"en": "english", "zh": "chinese"}
 
 
 class FindingText(NamedTuple):
@@ -28,25 +30,27 @@ class FindingText(NamedTuple):
     fix: tuple[str, ...]
 
 
-class _Language(Protocol):
+class Language(NamedTuple):
+    """All texts of a language, from the tables of these names in the modules of its folder."""
+
     TEXTS: Mapping[str, Text]  # code, or code/variant
     LABELS: Mapping[str, str]  # what stands beneath a marked line, and the fixed words of the renderers
     REASONS: Mapping[str, str]  # by the code of a reason
-    SENTENCES: Mapping[str, str]  # by the English template
+    SENTENCES: Mapping[str, str]  # by the English template, which is all that English has of it
     SPECS: Specs
 
 
 def finding_text(finding: Finding, lang: Lang = "en") -> FindingText:
     """The finding in a language; what a language does not have yet is told in English."""
     variant = f"{finding.code}/{finding.variant}"
-    key = variant if variant in _language("en").TEXTS else finding.code
-    language = _language(lang) if key in _language(lang).TEXTS else _language("en")
-    text = language.TEXTS[key]
+    key = variant if variant in language("en").TEXTS else finding.code
+    tables = language(lang) if key in language(lang).TEXTS else language("en")
+    text = tables.TEXTS[key]
     facts = {"who": label("a-pod", lang), **worded(_with_subject(finding), lang)}
     return FindingText(
-        _filled(text.title, facts, language.SPECS),
-        _filled(text.cause, facts, language.SPECS),
-        tuple(_known(text.fix, facts, language.SPECS)),
+        _filled(text.title, facts, tables.SPECS),
+        _filled(text.cause, facts, tables.SPECS),
+        tuple(_known(text.fix, facts, tables.SPECS)),
     )
 
 
@@ -54,9 +58,9 @@ def label(message: Message | str, lang: Lang = "en") -> str:
     """A short text by its key."""
     if isinstance(message, str):
         message = Message(message)
-    for language in (_language(lang), _language("en")):
-        if message.key in language.LABELS:
-            return fill(language.LABELS[message.key], worded(message.facts, lang), language.SPECS)
+    for tables in (language(lang), language("en")):
+        if message.key in tables.LABELS:
+            return fill(tables.LABELS[message.key], worded(message.facts, lang), tables.SPECS)
     raise KeyError(message.key)
 
 
@@ -66,11 +70,11 @@ def say(words: Words, lang: Lang = "en") -> str:
         case str():
             return words
         case Sentence():
-            template = _language(lang).SENTENCES.get(words.template, words.template)
+            template = language(lang).SENTENCES.get(words.template, words.template)
             return template.format_map(worded(words.facts, lang))
         case Reason():
-            language = _language(lang)
-            return fill(language.REASONS[words.code], worded(words.named_facts, lang), language.SPECS)
+            tables = language(lang)
+            return fill(tables.REASONS[words.code], worded(words.named_facts, lang), tables.SPECS)
     return label(words, lang)
 
 
@@ -86,9 +90,16 @@ def worded(value: Any, lang: Lang = "en") -> Any:
     return value
 
 
-def _language(lang: Lang) -> _Language:
-    # A reader of English never pays for the other texts.
-    return cast("_Language", import_module(f"numaware.diagnose.texts.{_MODULES[lang]}"))
+@cache
+def language(lang: Lang) -> Language:
+    """The tables of a language; a reader of English never pays for the other texts."""
+    package = import_module(f"numaware.diagnose.texts.{_PACKAGES[lang]}")
+    modules = [import_module(f"{package.__name__}.{one.name}") for one in iter_modules(package.__path__)]
+    tables: list[dict[str, Any]] = [{} for _ in Language._fields]
+    for one in modules:
+        for table, name in zip(tables, Language._fields, strict=True):
+            table.update(vars(one).get(name, {}))
+    return Language(*tables)
 
 
 def _with_subject(finding: Finding) -> dict[str, Any]:

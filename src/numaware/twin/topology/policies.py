@@ -7,34 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numaware.twin.hardware import Layout
-from numaware.twin.rules import Rules
 from numaware.twin.topology.hints import Hint, Hints
 from numaware.twin.topology.merge import Better, Closest, merge, narrower, preferred_masks
 
 
 class Policy:
-    """best-effort, restricted or single-numa-node on one kind of machine."""
+    """best-effort, restricted or single-numa-node on a machine whose NUMA nodes are `full`; `equal_masks` since 1.24."""
 
-    def __init__(
-        self, name: str, layout: Layout, distances: Sequence[Sequence[int]] | None, rules: Rules
-    ) -> None:
+    def __init__(self, name: str, full: int, better: Better = narrower, *, equal_masks: bool = True) -> None:
         self.name = name
-        self.full = layout.full
-        self.rules = rules
-        self.better: Better = narrower if distances is None else Closest(layout.ids, distances)
+        self.full = full
+        self.better = better
+        self.equal_masks = equal_masks
 
     def merged(self, lists: Sequence[Hints | None]) -> Hint:
         """The best hint; `lists` has one entry per resource, None where any node will do."""
         if self.name == "single-numa-node":
             return self._single(lists)
-        return merge(lists, self.full, self.better, equal_masks=self.rules.equal_masks)
+        return merge(lists, self.full, self.better, equal_masks=self.equal_masks)
 
     def admitted(self, lists: Sequence[Hints | None]) -> Hint | None:
         """The best hint if it may pass; that it may not is often found without working it out."""
         if self.name == "restricted" and not isinstance(self.better, Closest):
             constrained = [hints for hints in lists if hints is not None]
-            preferred = preferred_masks(constrained, self.full, equal_masks=self.rules.equal_masks)
+            preferred = preferred_masks(constrained, self.full, equal_masks=self.equal_masks)
             return Hint(min(preferred, key=self.better), preferred=True) if preferred else None
         best = self.merged(lists)
         return best if self.admits(best) else None
