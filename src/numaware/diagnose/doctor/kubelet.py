@@ -11,7 +11,7 @@ from numaware.diagnose.evidence.meaning import Meaning
 from numaware.diagnose.evidence.start_messages import start_failure
 from numaware.diagnose.finding import Evidence, Finding, Message, Subject, finding
 from numaware.diagnose.rules.lint import World, findings_of_kubelet_flags, lint
-from numaware.diagnose.rules.state_files import checkpoint_of, mismatch_findings, state_findings
+from numaware.diagnose.rules.state_files import FILES, checkpoint_of, mismatch_findings, state_findings
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.twin import flags, kubelet_config
@@ -172,9 +172,9 @@ def _about(data: bytes, file: str, kubelet: KubeletSetup, pods: set[str]) -> Ite
     yield from (one for one in state_findings(data, file) if one.severity != "info")
     checkpoint = checkpoint_of(data, file)
     if checkpoint is None:
-        yield finding(
-            _corrupt(file), Subject("File", name=file), {"problem": "not a state file"}, [Evidence(file)]
-        )
+        kind = next(kind for kind, name in FILES.items() if file.endswith(name))
+        code, facts = f"{kind}-manager-state-corrupt", {"problem": "not a state file"}
+        yield finding(code, Subject("File", name=file), facts, [Evidence(file)])
         return
     if kubelet.settings is not None:
         defaulted = kubelet_config.of_settings(kubelet.settings, kubelet.version).config
@@ -187,14 +187,8 @@ def _about(data: bytes, file: str, kubelet: KubeletSetup, pods: set[str]) -> Ite
         yield from mismatch_findings(checkpoint, file, settings, kubelet.file or kubelet.flag_source)
     stale = sorted(_uids(checkpoint) - pods) if pods else []
     if stale:
-        facts = {"file": file, "uids": stale[:_MOST_STALE], "count": len(stale)}
-        yield finding("state-stale-entries", Subject("File", name=file), facts, [Evidence(file)])
-
-
-def _corrupt(file: str) -> str:
-    if file.endswith(device.FILE):
-        return "device-manager-state-corrupt"
-    return "memory-manager-state-corrupt" if file.endswith(memory.FILE) else "cpu-manager-state-corrupt"
+        entries = {"file": file, "uids": stale[:_MOST_STALE], "count": len(stale)}
+        yield finding("state-stale-entries", Subject("File", name=file), entries, [Evidence(file)])
 
 
 def _uids(checkpoint: Checkpoint) -> set[str]:

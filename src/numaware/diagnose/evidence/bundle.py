@@ -7,15 +7,32 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
-from numaware.diagnose.evidence.attempts import Attempt
+import msgspec
+
 from numaware.diagnose.evidence.logs.journal import Journal
-from numaware.diagnose.finding import Finding
+from numaware.diagnose.evidence.logs.seen import PodName
+from numaware.diagnose.evidence.meaning import Meaning
+from numaware.diagnose.finding import Evidence, Finding
 from numaware.machine.topology import Machine
 from numaware.twin.settings import Settings
 from numaware.twin.state.verify import Checkpoint
 from numaware.workload.manifest import Workload
 
 _Content = TypeVar("_Content")
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One refused pod as events, statuses and tables of kubectl show it, or `count` alike. `controller` is its owner, as `StatefulSet/web`; seconds count in the year."""
+
+    pod: PodName
+    meaning: Meaning
+    evidence: Evidence
+    node: str = ""
+    reason: str = ""
+    count: int = 1
+    seconds: float | None = None
+    stamp: str = ""
+    controller: str = ""
 
 
 class Piece(NamedTuple, Generic[_Content]):

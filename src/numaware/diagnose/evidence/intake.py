@@ -25,7 +25,6 @@ from numaware.diagnose.rules.lint import Linted, findings_of_kubelet_flags, lint
 from numaware.diagnose.rules.state_files import checkpoint_of, state_findings
 from numaware.errors import InputError
 from numaware.machine import codec, sources
-from numaware.machine.topology import Machine
 from numaware.machine.words import printable
 from numaware.twin import flags as kubelet_flags
 from numaware.twin.state import cpu, device, memory
@@ -202,11 +201,8 @@ def _log(bundle: Bundle, file: str, stream: IO[bytes]) -> str:
 
 def _document(bundle: Bundle, file: str, data: bytes) -> str:
     """What a small file is; empty where it is none of the documents known."""
-    for read in (_state, _tool, _objects, _flags):
-        kind = read(bundle, file, data)
-        if kind:
-            return kind
-    return ""
+    kinds = (read(bundle, file, data) for read in (_state, _tool, _objects, _flags))
+    return next(filter(None, kinds), "")
 
 
 def _state(bundle: Bundle, file: str, data: bytes) -> str:
@@ -214,18 +210,13 @@ def _state(bundle: Bundle, file: str, data: bytes) -> str:
     if not 0 <= begin < 400 or not _STATE.search(data):
         return ""
     checkpoint = checkpoint_of(data, file)
+    findings = list(state_findings(data, file))
+    bundle.findings += findings
     if checkpoint is None:
-        findings = list(state_findings(data, file))
-        bundle.findings += findings
         return "state file" if findings else ""
-    bundle.findings += state_findings(data, file)
-    name = _name_of(checkpoint)
+    name = _STATE_NAMES[type(checkpoint)]
     bundle.states.append(Piece(file, StateFile(name, data, checkpoint)))
     return name
-
-
-def _name_of(checkpoint: Checkpoint) -> str:
-    return _STATE_NAMES[type(checkpoint)]
 
 
 def _tool(bundle: Bundle, file: str, data: bytes) -> str:
@@ -236,20 +227,11 @@ def _tool(bundle: Bundle, file: str, data: bytes) -> str:
             except InputError:
                 continue
             return kind
-    machine = _topology(data, file)
-    if machine is not None:
-        bundle.machines.append(Piece(file, machine))
-        return "topology"
+    if b'"numa"' in data and b'"cpuCount"' in data:
+        with contextlib.suppress(InputError):
+            bundle.machines.append(Piece(file, codec.decode(data, file)))
+            return "topology"
     return ""
-
-
-def _topology(data: bytes, file: str) -> Machine | None:
-    if b'"numa"' not in data or b'"cpuCount"' not in data:
-        return None
-    try:
-        return codec.decode(data, file)
-    except InputError:
-        return None
 
 
 def _objects(bundle: Bundle, file: str, data: bytes) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from numaware.diagnose.evidence.attempts import Attempt
+from numaware.diagnose.evidence.bundle import Attempt
 from numaware.diagnose.evidence.logs.record import seconds_of
 from numaware.diagnose.evidence.logs.seen import PodName
 from numaware.diagnose.evidence.refusal_messages import refusal

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from numaware.diagnose.evidence.attempts import Attempt
+from numaware.diagnose.evidence.bundle import Attempt
 from numaware.diagnose.evidence.logs.seen import PodName
 from numaware.diagnose.evidence.refusal_messages import UNEXPECTED, refusal
 from numaware.diagnose.finding import Evidence, Message

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from numaware.diagnose.evidence.attempts import Attempt
-from numaware.diagnose.evidence.bundle import Bundle, about
+from numaware.diagnose.evidence.bundle import Attempt, Bundle, about
 from numaware.diagnose.evidence.kubelet_facts import KubeletFacts, kubelet_facts
 from numaware.diagnose.evidence.logs.journal import Case, NodeLog
 from numaware.diagnose.finding import CODES, Finding, Subject, finding, worst_first

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from numaware.diagnose.evidence import log_evidence
-from numaware.diagnose.evidence.attempts import Attempt
+from numaware.diagnose.evidence.bundle import Attempt
 from numaware.diagnose.evidence.logs.journal import Arrivals, Case, NodeLog, stem
 from numaware.diagnose.evidence.logs.seen import PodName
 from numaware.diagnose.finding import Evidence, Finding, Message, Subject, finding

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from numaware.diagnose.finding import Evidence, Finding, Subject, finding
 from numaware.errors import InputError
 from numaware.machine.cpuset import CpuSet
 from numaware.twin.settings import Settings
-from numaware.twin.state import document
+from numaware.twin.state import cpu, device, document, memory
 from numaware.twin.state.cpu import CpuCheckpoint
 from numaware.twin.state.device import DeviceCheckpoint
 from numaware.twin.state.memory import MemoryCheckpoint
 from numaware.twin.state.verify import Checkpoint, parse, verify
 
-_CORRUPT = {
-    "cpu": "cpu-manager-state-corrupt",
-    "memory": "memory-manager-state-corrupt",
-    "device": "device-manager-state-corrupt",
-}
-_NAMES = {
-    "cpu": "cpu_manager_state",
-    "memory": "memory_manager_state",
-    "device": "kubelet_internal_checkpoint",
-}
+FILES: Mapping[str, str] = {"cpu": cpu.FILE, "memory": memory.FILE, "device": device.FILE}
 
 
 def checkpoint_of(data: bytes, file: str) -> Checkpoint | None:
@@ -39,7 +30,7 @@ def state_findings(data: bytes, file: str) -> Iterator[Finding]:
     report = verify(data, file)
     if report.kind == "unknown":
         return
-    name = _NAMES[report.kind]
+    name = FILES[report.kind]
     subject = Subject("File", name=file)
     if not report.valid:
         facts = {
@@ -51,7 +42,7 @@ def state_findings(data: bytes, file: str) -> Iterator[Finding]:
         # A documentation's example may name its fields otherwise than any kubelet does.
         renamed = report.kind == "memory" and b'"nodes"' in data and b'"cells"' not in data
         yield finding(
-            _CORRUPT[report.kind],
+            f"{report.kind}-manager-state-corrupt",
             subject,
             facts,
             [_line(data, file, "checksum")],
@@ -85,45 +76,36 @@ def mismatch_findings(
     checkpoint: Checkpoint, file: str, settings: Settings, config_file: str
 ) -> Iterator[Finding]:
     """What a kubelet with these settings would say to this state file."""
-    subject = Subject("Kubelet", name="")
+    subject, evidence = Subject("Kubelet"), [Evidence(file), Evidence(config_file)]
     if isinstance(checkpoint, CpuCheckpoint) and settings.cpu_policy:
         if checkpoint.policy != settings.cpu_policy:
             facts = {"configured": settings.cpu_policy, "stored": checkpoint.policy, "file": file}
-            evidence = [Evidence(file), Evidence(config_file)]
             yield finding("cpu-manager-state-policy-mismatch", subject, facts, evidence)
-        elif checkpoint.policy == "static":
-            yield from _reserved(checkpoint, file, settings, config_file, subject)
+        elif checkpoint.policy == "static" and (facts := _reserved(checkpoint, settings)):
+            yield finding("cpu-manager-state-reserved-mismatch", subject, {**facts, "file": file}, evidence)
     if (
         isinstance(checkpoint, MemoryCheckpoint)
         and settings.memory_policy
         and checkpoint.policy != settings.memory_policy
     ):
         facts = {"configured": settings.memory_policy, "stored": checkpoint.policy, "file": file}
-        evidence = [Evidence(file), Evidence(config_file)]
         yield finding("memory-manager-state-mismatch", subject, facts, evidence, variant="policy")
 
 
-def _reserved(
-    checkpoint: CpuCheckpoint, file: str, settings: Settings, config_file: str, subject: Subject
-) -> Iterator[Finding]:
-    """Reserved CPUs have to be in the shared pool, or with strict-cpu-reservation out of it."""
+def _reserved(checkpoint: CpuCheckpoint, settings: Settings) -> dict[str, str]:
+    """Reserved CPUs have to be in the shared pool, or with strict-cpu-reservation out of it; the facts if they are not."""
     try:
         reserved = CpuSet.parse(settings.reserved_cpus or "")
         shared = CpuSet.parse(checkpoint.default_cpus)
     except ValueError:
-        return
+        return {}
     strict = dict(settings.cpu_options or ()).get("strict-cpu-reservation") == "true"
     common = reserved & shared
     if not reserved or (not common if strict else common == reserved):
-        return
-    wrong = (
-        f'some of strictly reserved cpus: "{reserved}" are present in defaultCpuSet: "{shared}"'
-        if strict
-        else f'not all reserved cpus: "{reserved}" are present in defaultCpuSet: "{shared}"'
-    )
-    facts = {"reserved": str(reserved), "stored": str(shared), "message": wrong, "file": file}
-    evidence = [Evidence(file), Evidence(config_file)]
-    yield finding("cpu-manager-state-reserved-mismatch", subject, facts, evidence)
+        return {}
+    which = "some of strictly" if strict else "not all"
+    message = f'{which} reserved cpus: "{reserved}" are present in defaultCpuSet: "{shared}"'
+    return {"reserved": str(reserved), "stored": str(shared), "message": message}
 
 
 def _line(data: bytes, file: str, key: str) -> Evidence:

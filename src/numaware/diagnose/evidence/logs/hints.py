@@ -9,10 +9,10 @@ A mask in binary reads from the right: `10` is NUMA node 1. `<nil>` and `null` m
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
+from numaware.diagnose.evidence.logs.keyvalues import parsed_json
 from numaware.twin.topology.hints import Hint
 
 _HINT = r"\{(?:NUMANodeAffinity:)?([01]{1,64}|<nil>) (?:Preferred:)?(true|false)\}"
@@ -31,7 +31,7 @@ def hint(value: Any) -> Hint | None:
     if not isinstance(value, str):
         return None
     if value.lstrip().startswith('{"'):
-        return _of_json(_json(value))
+        return _of_json(parsed_json(value))
     match = _ONE.search(value)
     return _of_text(match[1], match[2]) if match else None
 
@@ -44,7 +44,7 @@ def hint_list(value: Any) -> list[Hint] | None:
             return None
         if '"' not in text:
             return [_of_text(mask, preferred) for mask, preferred in _ONE.findall(text)[:_MOST_HINTS]]
-        value = _json(text)
+        value = parsed_json(text)
     if not isinstance(value, list):
         return None
     return [parsed for one in value[:_MOST_HINTS] if (parsed := _of_json(one)) is not None]
@@ -61,7 +61,7 @@ def hints_by_resource(value: Any) -> HintLists | None:
             }
         if not text.startswith("{"):
             return None
-        value = _json(text)
+        value = parsed_json(text)
     if not isinstance(value, dict):
         return None
     return {str(name): hint_list(listed) for name, listed in value.items()}
@@ -80,13 +80,6 @@ def _of_json(value: Any) -> Hint | None:
 
 def _of_text(mask: str, preferred: str) -> Hint:
     return Hint(None if mask == "<nil>" else int(mask, 2), preferred == "true")
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def shown(hint: Hint) -> str:

@@ -6,7 +6,9 @@ forever: every character is looked at once.
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 _OPEN = "[{("
 MOST_PAIRS = 64
@@ -33,6 +35,16 @@ def pairs(text: str) -> dict[str, str]:
         if key and " " not in key:
             values[key] = value
     return values
+
+
+def parsed_json(text: object) -> Any:
+    """The JSON in a text; what is no text is taken as it is, and what is not JSON is None."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _value(text: str, at: int) -> tuple[str, int]:

@@ -6,7 +6,6 @@ The kubelet's own line inside is klog text (`I0815 22:24:53.410301  102192 polic
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -97,10 +96,7 @@ def _unwrap(text: str) -> tuple[str, str, str]:
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    parsed = keyvalues.parsed_json(text)
     return parsed if isinstance(parsed, dict) else {}
 
 

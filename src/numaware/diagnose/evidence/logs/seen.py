@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from numaware.diagnose.evidence.logs.hints import HintLists, hint, hint_list, hints_by_resource
+from numaware.diagnose.evidence.logs.keyvalues import parsed_json
 from numaware.diagnose.evidence.logs.record import Record
 from numaware.machine.cpuset import CpuSet
 from numaware.twin.topology.hints import Hint
@@ -82,8 +82,8 @@ def pod_name(text: object) -> PodName:
 
 def numa_of_cpus(value: object) -> dict[int, int]:
     """CPU -> NUMA node, from the dump of the CPU topology in any of its three spellings."""
-    if isinstance(value, str):
-        value = parsed_json(value) if value.lstrip().startswith('{"') else value
+    if isinstance(value, str) and value.lstrip().startswith('{"'):
+        value = parsed_json(value)
     if isinstance(value, dict):
         details = value.get("CPUDetails")
         cpus = details if isinstance(details, dict) else {}
@@ -130,13 +130,3 @@ def read_field(name: str, value: object) -> tuple[str, Any]:
         case "number":
             return name, number(value)
     return name, "" if value is None else str(value)
-
-
-def parsed_json(value: object) -> Any:
-    """The JSON in a text, an empty object where it is none."""
-    if not isinstance(value, str):
-        return value if isinstance(value, dict | list) else {}
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return {}

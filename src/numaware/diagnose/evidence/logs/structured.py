@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from numaware.diagnose.evidence.logs.keyvalues import parsed_json
 from numaware.diagnose.evidence.logs.record import Record
 from numaware.diagnose.evidence.logs.seen import (
     PodName,
@@ -16,7 +17,6 @@ from numaware.diagnose.evidence.logs.seen import (
     What,
     numa_of_cpus,
     number,
-    parsed_json,
     pod_name,
     read_field,
 )
@@ -69,7 +69,8 @@ def _event(record: Record, fields: Mapping[str, Any]) -> Seen | None:
 
 def _status(record: Record, fields: Mapping[str, Any]) -> Seen | None:
     """The status that the kubelet wrote back: that of a refused pod is Failed, with a reason."""
-    status = parsed_json(fields.get("patch")).get("status") or parsed_json(fields.get("status"))
+    patch = parsed_json(fields.get("patch"))
+    status = (isinstance(patch, dict) and patch.get("status")) or parsed_json(fields.get("status"))
     if not isinstance(status, dict) or status.get("phase") != "Failed" or not status.get("reason"):
         return None
     message = str(status.get("message", "")).removeprefix("Pod was rejected: ")
@@ -82,8 +83,7 @@ def _result(record: Record, fields: Mapping[str, Any]) -> Seen | None:
 
 
 def _added(record: Record, fields: Mapping[str, Any]) -> Seen | None:
-    pods = fields.get("pods")
-    names = parsed_json(pods) if isinstance(pods, str) else pods
+    names = parsed_json(fields.get("pods"))
     if not isinstance(names, list) or len(names) != 1:
         # At start the kubelet is told all of its pods at once; those are not made anew.
         return None
