@@ -18,13 +18,42 @@ ZONE = {
     "resources": [{"name": name, "available": "4Gi"} for name in ("cpu", "memory")],
 }
 ATTRIBUTE = {"name": "topologyManagerPolicy", "value": "single-numa-node"}
-FILTER = {
+FILTER: dict[str, Any] = {
     "id": "f",
     "nrt": {"zones": [ZONE], "attributes": [ATTRIBUTE]},
     "node": {"allocatable": {"cpu": "4"}},
     "pod": POD,
 }
 VOLCANO = {"id": "v", "nodes": [{"name": "n", "numa": None}], "tasks": [{"name": "t", "pod": POD}]}
+
+KAI: dict[str, Any] = {
+    "id": "k",
+    "nodes": [
+        {
+            "name": "n",
+            "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9"},
+            "nrt": FILTER["nrt"],
+            "pods": [
+                {"pod": {**POD, "metadata": {"annotations": {"kai.scheduler/numa-placement-observed": "[]"}}}}
+            ],
+        }
+    ],
+    "tasks": [{"pod": POD}],
+}
+KOORDINATOR: dict[str, Any] = {
+    "id": "o",
+    "nodes": [
+        {
+            "name": "n",
+            "labels": {"node.koordinator.sh/numa-topology-policy": "Restricted"},
+            "allocatable": {"cpu": "8", "memory": "8Gi"},
+            "zones": [
+                {"name": f"node-{zone}", "allocatable": {"cpu": "4", "memory": "4Gi"}} for zone in (0, 1)
+            ],
+        }
+    ],
+    "tasks": [{"pod": POD}],
+}
 
 
 def write(path: Path, *records: object) -> str:
@@ -55,6 +84,44 @@ def test_answers_have_the_shape_of_a_recording(tmp_path: Path, capsys: pytest.Ca
         "id": "v",
         "expect": [{"nodes": {"n": {"fit": True}}, "scores": None, "bound": "n"}],
     }
+
+
+def test_answers_of_kai_and_koordinator_have_that_shape_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["peers", "replay", "kai", write(tmp_path / "a", KAI)]) == 0
+    # Three CPUs are left of the node, and the report says nothing of what zones could hold.
+    assert json.loads(capsys.readouterr().out)["expect"] == [
+        {"nodes": {"n": {"fit": False, "idle": True, "numa": 0, "score": 1019}}}
+    ]
+    assert main(["peers", "replay", "koordinator", write(tmp_path / "b", KOORDINATOR)]) == 0
+    given = {"node": 0, "resources": {"cpu": "2", "memory": "1073741824"}}
+    assert json.loads(capsys.readouterr().out)["expect"] == [
+        {
+            "nodes": {
+                "n": {
+                    "filter": {"code": "Success"},
+                    "affinity": [0],
+                    "score": (50 + 75) // 2,
+                    "reserve": {"code": "Success", "numaNodeResources": [given]},
+                }
+            },
+            "bound": "n",
+        }
+    ]
+
+
+def test_cases_with_cpu_binding_are_counted_and_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound = {**POD, "metadata": {"labels": {"koordinator.sh/qosClass": "LSR"}}}
+    binding = {**KOORDINATOR, "tasks": [{"pod": bound}], "expect": []}
+    assert main(["peers", "replay", "koordinator", "--check", write(tmp_path / "a", binding)]) == 2
+    assert "no recorded result to compare with" in capsys.readouterr().err
+    main(["peers", "replay", "koordinator", write(tmp_path / "b", KOORDINATOR)])
+    right = {**KOORDINATOR, **json.loads(capsys.readouterr().out)}
+    assert main(["peers", "replay", "koordinator", "--check", write(tmp_path / "c", binding, right)]) == 0
+    assert "2 cases, 0 disagreements, 1 cases left out" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -137,6 +204,17 @@ CPU = [0, 0, 0, 0]
             json.dumps({**VOLCANO, "nodes": [{"name": "n", "numa": {"allocatable": "0-x"}}]}),
             "CPU list",
         ),
+        ("kai", json.dumps({**KAI, "nodes": KAI["nodes"] * 2}), "a node is listed twice"),
+        ("kai", json.dumps(KAI).replace('"[]"', '"[{]"'), "malformed"),
+        ("kai", json.dumps(KAI).replace('"[]"', '"[{}]"'), "missing required field"),
+        (
+            "koordinator",
+            json.dumps({**KOORDINATOR, "nodes": KOORDINATOR["nodes"] * 2}),
+            "a node is listed twice",
+        ),
+        ("koordinator", json.dumps(KOORDINATOR).replace("node-0", "socket-0"), "no NUMA node"),
+        ("koordinator", json.dumps(KOORDINATOR).replace("node-0", "node-1"), "listed twice"),
+        ("koordinator", json.dumps(KOORDINATOR).replace('"8"', '"-8"'), "below zero"),
     ],
     ids=str,
 )

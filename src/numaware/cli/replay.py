@@ -34,7 +34,8 @@ class Model(NamedTuple):
     """How cases are read, answered, written down, and held against their records.
 
     `name` is what the model's answer is called, `cases` what its cases are. A case without a result has None for
-    `differences`. `events` counts what is compared within a case, for models that compare them one by one.
+    `differences`. `events` counts what is compared within a case, for models that compare them one by one. `leaves_out`
+    says of which cases the model knows too little to be compared.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Model(NamedTuple):
     document: Callable[[Any, Any], dict[str, object]]
     differences: Callable[[Any, Any], Sequence[Difference] | None]
     events: Callable[[Any], int] | None = None
+    leaves_out: Callable[[Any], bool] | None = None
 
 
 class _Tally(msgspec.Struct):
@@ -53,6 +55,7 @@ class _Tally(msgspec.Struct):
     total: int = 0
     events: int = 0
     unrecorded: int = 0
+    left_out: int = 0
     disagreeing: int = 0
     disagreements: int = 0
     first: list[Difference] = []
@@ -73,7 +76,7 @@ def replay_files(model: Model, files: Sequence[Path], *, check: bool, as_json: b
                 sys.stdout.writelines(as_text(model.document(*answer)) + "\n" for answer in answers)
                 continue
             tally = _compare(model, str(file), answers)
-            if tally.unrecorded == tally.total:
+            if tally.unrecorded + tally.left_out == tally.total:
                 # Agreement with nothing must not look like agreement.
                 raise InputError(str(file), "no recorded result to compare with", hint="leave out --check")
             tallies.append(tally)
@@ -89,6 +92,9 @@ def _compare(model: Model, file: str, answers: Iterable[tuple[Any, Any]]) -> _Ta
     tally = _Tally(file)
     for case, answer in answers:
         tally.total += 1
+        if model.leaves_out and model.leaves_out(case):
+            tally.left_out += 1
+            continue
         differences = model.differences(case, answer)
         if differences is None:
             tally.unrecorded += 1
@@ -116,6 +122,7 @@ def _summary(model: Model, tally: _Tally) -> dict[str, object]:
         model.cases: tally.total,
         **({"events": tally.events} if model.events else {}),
         "unrecorded": tally.unrecorded,
+        **({"leftOut": tally.left_out} if model.leaves_out else {}),
         **({f"disagreeing{model.cases.title()}": tally.disagreeing} if model.events else {}),
         "disagreements": tally.disagreements,
         "first": first,
@@ -132,6 +139,8 @@ def _lines(model: Model, tally: _Tally) -> Iterator[str]:
         counts += f" in {tally.disagreeing} {model.cases}"
     if tally.unrecorded:
         counts += f", {tally.unrecorded} {model.cases} without a result"
+    if tally.left_out:
+        counts += f", {tally.left_out} {model.cases} left out"
     yield printable(f"{tally.file}: {counts}", 1000)
     for one in tally.first:
         recorded, answer = parting(as_text(one.recorded), as_text(one.answer))

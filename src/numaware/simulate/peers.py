@@ -6,20 +6,24 @@ these schedulers use besides. Where a project does not say how it weighs them, t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from numaware.diagnose.reason import Reason
 from numaware.schedule.cluster import Cluster, Member
+from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.peers import kai, koordinator, over_reserve, volcano
 from numaware.schedule.peers.filtering import filter_node
+from numaware.schedule.peers.requests import pod_request
 from numaware.schedule.peers.score import Strategy, score_node
-from numaware.schedule.peers.zones import Topology
-from numaware.schedule.shares import Share
-from numaware.simulate.ranking import Judgement, Rule
+from numaware.schedule.room import WHOLE, gpu_resource
+from numaware.schedule.shares import Share, wanted_share
+from numaware.simulate.ranking import Head, Judgement, Rule
 from numaware.simulate.totals import TOP, balanced, least_allocated, tightest
 from numaware.simulate.traces import SECOND
 from numaware.simulate.views import numa_info_of, topology_of
-from numaware.workload.pod import Pod
+from numaware.twin.account import free_devices
+from numaware.workload.pod import NANO, Pod
+from numaware.workload.qos import qos_class
 from numaware.workload.scheduling import VOLCANO_POLICY
 
 # The shortest period that the plugin's documentation advises.
@@ -94,26 +98,83 @@ class Volcano(Rule):
 
 
 class Kai(Rule):
-    """NVIDIA KAI-Scheduler with its numa plugin: fewest zones first, then packed, as is its default for nodes."""
+    """NVIDIA KAI-Scheduler with its numa plugin switched on and its default placement strategy, binpack.
+
+    A node's points are those of its tier plus up to 9 for being full, measured against the emptiest and the fullest node
+    of the cluster at that moment.
+    """
+
+    by_name = True
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._gpus = frozenset(name for member in cluster if (name := gpu_resource(member.node)))
+        kubelets = {member.node.kubelet: member for member in cluster}
+        self._reported = frozenset(
+            name
+            for kubelet, member in kubelets.items()
+            if kubelet.config.topology_policy != "none"
+            for name in kai.reported_by(topology_of(member.node), _unmanaged(member))
+        )
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:
-        placement = kai.place(topology_of(member.node), pod, ignored=_unmanaged(member))
+        topology, share = topology_of(member.node), tightest(ways)
+        placement = kai.place(topology, pod, ignored=_unmanaged(member))
         if not placement.admitted:
             return Judgement(0, reasons=(_NOT_ALIGNED,))
-        packed = TOP - least_allocated(member, pod)
-        return Judgement((TOP + 1) * kai.score(placement) + packed, tightest(ways))
+        wants_gpus = self._wants_gpus(pod)
+        tier = kai.type_score(wants_gpus=wants_gpus, has_gpus=gpu_resource(member.node) is not None)
+        if share is not None and share.left < WHOLE:
+            tier += kai.SHARED
+        scored = qos_class(pod) == "Guaranteed" or kai.asks_for_devices(kai.request_of(pod), self._reported)
+        numa = kai.numa_score(placement, len(topology.zones)) if scored else 0
+        return Judgement(-_free(member, gpus=wants_gpus), share, tier=numa + tier)
+
+    def best_tier(self, heads: Mapping[float, Head], pod: Pod) -> float:
+        best, second = sorted(heads, reverse=True)[:2]
+        if best - second > kai.PACKED:
+            return best
+        gpus = self._wants_gpus(pod)
+        having = [member for member in self._cluster if not gpus or gpu_resource(member.node)]
+        free = [_free(member, gpus=gpus) for member in having]
+        least, most = min(free), max(free)
+        return min(
+            heads,
+            key=lambda tier: (-tier - kai.packing_score(heads[tier][0], least, most), heads[tier][1]),
+        )
+
+    def _wants_gpus(self, pod: Pod) -> bool:
+        return bool(wanted_share(pod)) or any(
+            number and name in self._gpus for name, number in pod_requests(pod)
+        )
 
 
 class Koordinator(Rule):
-    """Koordinator's NodeNUMAResource with its default strategies, on kubelets that decide for themselves."""
+    """Koordinator's NodeNUMAResource with its default strategies, on kubelets that decide for themselves.
+
+    Nodes carry the label that tells it the kubelet's policy, and its records of who holds what are true.
+    """
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:
-        topology: Topology = topology_of(member.node)
-        placement = koordinator.place(topology, pod)
-        if not placement.admitted:
+        topology, request = topology_of(member.node), pod_request(pod)
+        outcome = koordinator.place(topology, request)
+        if not outcome.placement.admitted:
             return Judgement(0, reasons=(_NOT_ALIGNED,))
-        score = least_allocated(member, pod) + balanced(member, pod) + koordinator.score(topology, placement)
-        return Judgement(score, tightest(ways))
+        totals = _nano(member.allocatable), _nano(member.load.used)
+        own = koordinator.score(outcome, topology, request, totals)
+        return Judgement(own + least_allocated(member, pod) + balanced(member, pod), tightest(ways))
+
+
+def _nano(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: number * (NANO // 1000 if name == "cpu" else NANO) for name, number in amounts.items()}
+
+
+def _free(member: Member, *, gpus: bool) -> int:
+    """What KAI packs by: GPUs that nobody uses, or thousandths of CPUs that nobody has asked for."""
+    if gpus:
+        gpu = gpu_resource(member.node)
+        return free_devices(member.node, gpu).bit_count() if gpu else 0
+    return member.allocatable.get("cpu", 0) - member.load.used.get("cpu", 0)
 
 
 def _quoted(*words: str) -> tuple[Reason, ...]:

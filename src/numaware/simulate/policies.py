@@ -79,10 +79,12 @@ def _ranking(rule: Callable[[Setting], Rule]) -> Callable[[Setting], Policy]:
     """kube-scheduler takes any of the nodes that share the best score; here a shuffle that the seed decides does."""
 
     def make(setting: Setting) -> Policy:
+        made = rule(setting)
         ties = list(range(len(setting.cluster)))
-        setting.chance("ties").shuffle(ties)
+        if not made.by_name:
+            setting.chance("ties").shuffle(ties)
         names = (member.name for member in setting.cluster)
-        return Ranking(setting.cluster, rule(setting), dict(zip(names, ties, strict=True)))
+        return Ranking(setting.cluster, made, dict(zip(names, ties, strict=True)))
 
     return make
 
@@ -96,7 +98,7 @@ POLICIES: dict[str, Callable[[Setting], Policy]] = {
     "kube-scheduler": _ranking(lambda _: NodeTotals()),
     "scheduler-plugins": _ranking(lambda setting: SchedulerPlugins(setting.cluster)),
     "volcano": _ranking(lambda setting: Volcano(setting.cluster)),
-    "kai": _ranking(lambda _: Kai()),
+    "kai": _ranking(lambda setting: Kai(setting.cluster)),
     "koordinator": _ranking(lambda _: Koordinator()),
     "fgd": _ranking(lambda setting: GradientDescent(Typical(setting.typical, _gpu(setting.cluster)))),
     "best-fit": _ranking(lambda setting: BestFit(setting.cluster)),

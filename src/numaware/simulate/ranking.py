@@ -35,20 +35,29 @@ from numaware.workload.scheduling import NodeRules
 
 
 class Judgement(NamedTuple):
-    """What a rule says to one pod on one node: a score and, for a part of a GPU, which one; or the reason why not."""
+    """What a rule says to one pod on one node: a score and, for a part of a GPU, which one; or the reason why not.
+
+    Scores are compared within a `tier`; between tiers the rule decides by what the whole cluster looks like.
+    """
 
     score: int
     share: Share | None = None
     reasons: tuple[Reason, ...] = ()
+    tier: float = 0
+
+
+# The best node of a tier: (-score, tie, name, stamp).
+Head = tuple[int, int, str, int]
 
 
 class Rule:
     """What sets a scheduler apart. As it stands it knows what is true, has no clock and takes the best score.
 
-    `lags` says that the rule may come to know later what is true already.
+    `lags` says that the rule may come to know later what is true already, `by_name` that it takes the first by name of
+    nodes that are equally good.
     """
 
-    lags = False
+    lags = by_name = False
 
     def judge(self, member: Member, pod: Pod, ways: Sequence[Share | None]) -> Judgement:
         """Asked only about nodes that have room by their totals."""
@@ -62,6 +71,10 @@ class Rule:
         """The node to take out of all that fit; None for the best score."""
         return None
 
+    def best_tier(self, heads: Mapping[float, Head], pod: Pod) -> float:  # noqa: ARG002 - see above
+        """The tier to take the next node from; `heads` has the best node of each."""
+        return max(heads)
+
     def passed(self, now: int) -> Sequence[Member]:  # noqa: ARG002 - see above
         """Time has come to `now`; the nodes of which the rule knows something else since."""
         return ()
@@ -74,14 +87,24 @@ class Rule:
 
 
 class _Board:
-    """The nodes that fit one kind of pod: (-score, tie, name, stamp) in a heap, and the stamp that counts."""
+    """The nodes that fit one kind of pod: a heap for each tier, and the stamp that counts of each node."""
 
-    __slots__ = ("heap", "read", "stamps")
+    __slots__ = ("heaps", "read", "stamps")
 
     def __init__(self) -> None:
-        self.heap: list[tuple[int, int, str, int]] = []
+        self.heaps: dict[float, list[Head]] = {}
         self.stamps: dict[str, int] = {}
         self.read = -1
+
+    def heads(self) -> dict[float, Head]:
+        """The best node of each tier that has any; entries that count no more are dropped on the way."""
+        heads = {}
+        for tier, heap in self.heaps.items():
+            while heap and self.stamps.get(heap[0][2]) != heap[0][3]:
+                heapq.heappop(heap)
+            if heap:
+                heads[tier] = heap[0]
+        return heads
 
 
 class Ranking:
@@ -158,20 +181,18 @@ class Ranking:
         return self.rule.pick(fitting) if fitting else None
 
     def _best_first(self, board: _Board, pod: Pod, rules: InterPodRules | None) -> Iterator[str]:
-        """Nodes from the best score down, those left out that ports or neighbours forbid; the heap stays whole."""
+        """Nodes from the best score down, those left out that ports or neighbours forbid; the heaps stay whole."""
         aside = []
         try:
-            while board.heap:
-                entry = board.heap[0]
-                if board.stamps.get(entry[2]) != entry[3]:
-                    heapq.heappop(board.heap)
-                    continue
-                if not self._in_the_way(entry[2], pod, rules):
-                    yield entry[2]
-                aside.append(heapq.heappop(board.heap))
+            while heads := board.heads():
+                tier = next(iter(heads)) if len(heads) == 1 else self.rule.best_tier(heads, pod)
+                name = heads[tier][2]
+                if not self._in_the_way(name, pod, rules):
+                    yield name
+                aside.append((tier, heapq.heappop(board.heaps[tier])))
         finally:
-            for entry in aside:
-                heapq.heappush(board.heap, entry)
+            for tier, entry in aside:
+                heapq.heappush(board.heaps[tier], entry)
 
     def _in_the_way(self, name: str, pod: Pod, rules: InterPodRules | None) -> Reason | None:
         return beside_reason(pod, name, self.cluster.by_name[name].pods.values(), rules)
@@ -247,7 +268,8 @@ class Ranking:
             else:
                 self._stamp += 1
                 board.stamps[name] = self._stamp
-                heapq.heappush(board.heap, (-judgement.score, self.ties[name], name, self._stamp))
+                heap = board.heaps.setdefault(judgement.tier, [])
+                heapq.heappush(heap, (-judgement.score, self.ties[name], name, self._stamp))
         return board
 
 

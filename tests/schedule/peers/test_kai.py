@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from numaware.schedule.peers.kai import place, score
-from numaware.schedule.peers.placement import REFUSED, UNJUDGED
-from numaware.schedule.peers.zones import Policy
+from numaware.schedule.peers.kai import numa_score, packing_score, place, request_of, room_of, type_score
+from numaware.schedule.peers.placement import REFUSED, UNJUDGED, UNPLACED
 from support.peer_nodes import GPU, amounts, burstable, guaranteed, pod, topology, zone
 
+NIC = "vendor.example/nic"
 FULL = {"cpu": 8, "memory": 8, GPU: 2}
 HALF = {"cpu": 4, "memory": 8, GPU: 1}
 EMPTY_NODE = (zone(0, FULL), zone(1, FULL))
@@ -44,17 +44,40 @@ def test_single_numa_node_wants_one_zone(cpu: int, admitted: bool) -> None:
     assert place(topology(*EMPTY_NODE), pod(guaranteed(asks(cpu)))).admitted is admitted
 
 
-def test_best_effort_takes_the_fewest_zones_and_refuses_nobody() -> None:
+def test_best_effort_refuses_nobody() -> None:
     node = topology(*HALF_USED, policy="best-effort")
-    assert place(node, pod(guaranteed(asks(6)))).span == 2
-    assert place(node, pod(guaranteed(asks(9)))) == UNJUDGED
+    assert len(place(node, pod(guaranteed(asks(6)))).zones) == 2
+    assert place(node, pod(guaranteed(asks(9)))) == UNPLACED
 
 
-@pytest.mark.parametrize(("policy", "scores"), [("best-effort", 50), ("none", 0)])
-def test_the_score_is_100_over_the_number_of_zones(policy: Policy, scores: int) -> None:
-    assert score(place(topology(*HALF_USED, policy=policy), pod(guaranteed(asks(6))))) == scores
-    assert score(place(topology(*HALF_USED), pod(guaranteed(asks(3))))) == 100
-    assert score(REFUSED) == 0
+def test_best_effort_takes_the_zone_that_covers_most_in_raw_units() -> None:
+    """A CPU weighs a thousand bytes: zone 1 covers 5,000 of what is missing, zone 0 4,000."""
+    zones = zone(0, {"cpu": 4, "memory": 3000}), zone(1, {"cpu": 0, "memory": 5000})
+    placement = place(topology(*zones, policy="best-effort"), pod(guaranteed({"cpu": 1, "memory": 5000})))
+    assert placement.zones == ((0, amounts({"cpu": 1})), (1, amounts({"memory": 5000})))
+
+
+def test_what_best_effort_draws_comes_in_the_order_chosen() -> None:
+    node = topology(zone(0, {"cpu": 1, "memory": 5}), zone(1, {"cpu": 8, "memory": 5}), policy="best-effort")
+    placement = place(node, pod(guaranteed({"cpu": 9, "memory": 6})))
+    assert placement.zones == ((0, amounts({"cpu": 1, "memory": 1})), (1, amounts({"cpu": 8, "memory": 5})))
+
+
+def test_the_numa_score_is_100_over_the_zones_used_or_those_of_a_node_it_is_silent_on() -> None:
+    wide = place(topology(*HALF_USED, policy="best-effort"), pod(guaranteed(asks(6))))
+    assert numa_score(wide, 2) == 50
+    assert numa_score(place(topology(*HALF_USED), pod(guaranteed(asks(3)))), 2) == 100
+    nothing = place(topology(*HALF_USED), pod(guaranteed(asks("500m"))), ignored=frozenset({"memory"}))
+    assert numa_score(nothing, 2) == 100
+    assert numa_score(UNJUDGED, 4) == 25
+    assert (numa_score(REFUSED, 2), numa_score(UNPLACED, 2)) == (0, 0)
+
+
+def test_fuller_nodes_have_more_points_and_pods_without_gpus_avoid_gpus() -> None:
+    assert [packing_score(free, 2, 8) for free in (2, 5, 8)] == [9, 4.5, 0]
+    assert (packing_score(4, 4, 4), packing_score(0, 0, 0)) == (9, 0)
+    assert type_score(wants_gpus=False, has_gpus=False) > 9
+    assert type_score(wants_gpus=False, has_gpus=True) == type_score(wants_gpus=True, has_gpus=False) == 0
 
 
 def test_a_fraction_of_a_cpu_counts_as_none() -> None:
@@ -63,16 +86,41 @@ def test_a_fraction_of_a_cpu_counts_as_none() -> None:
 
 
 def test_a_burstable_pod_is_judged_by_its_devices_only() -> None:
-    node = topology(zone(0, {"cpu": 1, GPU: 1}), zone(1, {"cpu": 1, GPU: 1}))
-    assert place(node, pod(burstable({"cpu": 50, GPU: 1}))).zones == ((0, amounts({GPU: 1})),)
-    assert place(node, pod(burstable({"cpu": 50, GPU: 2}))) == REFUSED
+    node = topology(zone(0, {"cpu": 1, NIC: 1}), zone(1, {"cpu": 1, NIC: 1}))
+    assert place(node, pod(burstable({"cpu": 50, NIC: 1}))).zones == ((0, amounts({NIC: 1})),)
+    assert place(node, pod(burstable({"cpu": 50, NIC: 2}))) == REFUSED
     assert place(node, pod(burstable({"cpu": 50}))) == UNJUDGED
 
 
 def test_resources_that_no_zone_reports_or_that_are_ignored_do_not_count() -> None:
     node = topology(zone(0, {"cpu": 8}), zone(1, {"cpu": 8}))
     assert place(node, pod(guaranteed({"cpu": 8, "memory": "1Ti"}))).admitted
-    assert place(node, pod(guaranteed(asks(9))), ignored=frozenset({"cpu"})) == UNJUDGED
+    assert place(node, pod(guaranteed(asks(9))), ignored=frozenset({"cpu"})).zones == ()
+
+
+def test_an_init_container_is_tried_against_what_sidecars_have_not_yet_taken() -> None:
+    """The kubelet would refuse: while it runs the sidecar has four of the eight CPUs."""
+    node = topology(zone(0, {"cpu": 8, "memory": 8}))
+    inits = (guaranteed(asks(4), "side", sidecar=True), guaranteed(asks(8), "init"))
+    assert place(node, pod(guaranteed(asks(4)), init=inits)).admitted
+    assert place(node, pod(guaranteed(asks(4)), init=(*inits, guaranteed(asks(9), "more")))) == REFUSED
+
+
+def test_with_scope_pod_each_container_with_a_fraction_of_a_cpu_counts_none() -> None:
+    node = topology(zone(0, {"cpu": 8, "memory": 8}), scope="pod")
+    pair = pod(guaranteed(asks("1500m"), "a"), guaranteed(asks("2500m"), "b"), overhead={"cpu": 9})
+    assert place(node, pair).zones == ((0, amounts({"memory": 2})),)
+
+
+def test_all_names_of_gpus_are_one_resource_to_zones_but_not_to_pods() -> None:
+    node = topology(zone(0, {"cpu": 8, "nvidia.com/gpu": 1, "amd.com/gpu": 1}))
+    both = pod(guaranteed({"cpu": 1, "memory": 1, "nvidia.com/gpu": 2}))
+    assert place(node, both).zones == ((0, amounts({"cpu": 1, "nvidia.com/gpu": 2})),)
+    strange = pod(burstable({"cpu": 1, GPU: 2}))
+    assert place(topology(zone(0, {"cpu": 8, GPU: 1})), strange) == UNJUDGED
+    assert request_of(strange) == dict(amounts({"cpu": 1}))
+    assert room_of(amounts({"nvidia.com/gpu": 4, "amd.com/gpu": 1})) == dict(amounts({"nvidia.com/gpu": 5}))
+    assert room_of(amounts({"nvidia.com/gpu": 4, GPU: 3})) == dict(amounts({"nvidia.com/gpu": 3000}))
 
 
 def test_sidecars_stay_and_ordinary_init_containers_go() -> None:
@@ -85,6 +133,6 @@ def test_sidecars_stay_and_ordinary_init_containers_go() -> None:
 
 def test_the_pod_scope_places_the_pod_as_one() -> None:
     pair = pod(guaranteed(asks(5), "a"), guaranteed(asks(5), "b"))
-    assert place(topology(*EMPTY_NODE), pair).span == 2
+    assert len(place(topology(*EMPTY_NODE), pair).zones) == 2
     assert place(topology(*EMPTY_NODE, scope="pod"), pair) == REFUSED
     assert place(topology(*EMPTY_NODE, policy="restricted", scope="pod"), pair) == REFUSED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import comb
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from numaware.workload.pod import Resources
 
@@ -14,19 +14,23 @@ _MOST_COMBINATIONS = 1_000_000
 
 
 class PeerPlacement(NamedTuple):
-    """Whether the pod may come, and what each zone (by id, ascending) would give; nothing where the rule has no say."""
+    """What a rule makes of a pod on a node, and what each zone (by id, ascending) would give to it.
 
-    admitted: bool
+    `unjudged`: the rule has no say there. `unplaced`: the pod may come although no zones hold it.
+    """
+
+    verdict: Literal["placed", "unjudged", "unplaced", "refused"]
     zones: tuple[tuple[int, Resources], ...] = ()
 
     @property
-    def span(self) -> int:
-        """How many zones the pod would lie on."""
-        return len(self.zones)
+    def admitted(self) -> bool:
+        """Whether the rule lets the pod come."""
+        return self.verdict != "refused"
 
 
-REFUSED = PeerPlacement(admitted=False)
-UNJUDGED = PeerPlacement(admitted=True)
+REFUSED = PeerPlacement("refused")
+UNJUDGED = PeerPlacement("unjudged")
+UNPLACED = PeerPlacement("unplaced")
 
 
 def subsets(positions: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:

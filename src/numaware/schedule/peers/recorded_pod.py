@@ -39,10 +39,18 @@ class RecordedSpec(msgspec.Struct, frozen=True, rename="camel"):
     resources: RecordedResources | None = None
 
 
+class RecordedMetadata(msgspec.Struct, frozen=True):
+    """Where schedulers keep what they know of a pod."""
+
+    annotations: dict[str, str] = {}
+    labels: dict[str, str] = {}
+
+
 class RecordedPod(msgspec.Struct, frozen=True):
-    """A pod without metadata."""
+    """A pod as far as it was recorded; what has been computed from it is not read."""
 
     spec: RecordedSpec
+    metadata: RecordedMetadata = RecordedMetadata()
 
 
 def pod(recorded: RecordedPod) -> Pod:
