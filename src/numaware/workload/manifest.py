@@ -47,9 +47,10 @@ class Workload(msgspec.Struct, frozen=True):
     spec_path: str
     lines: tuple[tuple[str, int], ...]
 
-    def line_of(self, path: str) -> int:
-        """The line of a field such as `spec.containers[0].resources.limits[cpu]`, 0 where it was not written."""
-        return next((line for known, line in self.lines if known == path), 0)
+    def line_of(self, *paths: str) -> int:
+        """The line of the first of these fields that was written, such as `spec.containers[0].resources`; 0 for none."""
+        lines = dict(self.lines)
+        return next(filter(None, map(lines.get, paths)), 0)
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -93,7 +94,7 @@ def scan_documents(given: list[Node], source: str) -> Manifest:
     workloads: list[Workload] = []
     skipped: list[Skipped] = []
     problems: list[Problem] = []
-    for index, kind, node in _objects(given, source):
+    for index, kind, node in objects(given, source):
         described = list(templates(node))
         for template in described:
             reader = PodReader(template.node.get("spec"), template.spec_path)
@@ -110,7 +111,7 @@ def scan_documents(given: list[Node], source: str) -> Manifest:
     return Manifest(tuple(workloads), tuple(skipped), tuple(problems))
 
 
-def _objects(given: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
+def objects(given: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
     """Every object with its document's index and its kind; lists are opened, and lists in lists."""
     stack = [(index, node, "") for index, node in enumerate(given)]
     stack.reverse()

@@ -242,7 +242,7 @@ def _objects(bundle: Bundle, file: str, data: bytes) -> str:
         return _listing(bundle, file, listing)
     try:
         parsed = documents(data, file)
-        every = list(kube_objects.objects(parsed))
+        every = [node for _, _, node in manifest.objects(parsed, file) if node.mapping]
         # What runs on a cluster is told about where something went wrong with it; advice is for what somebody wrote.
         live = any(node.get("status", "phase").text for node in every)
         linted = None if live else lint(data, file)

@@ -11,9 +11,8 @@ from numaware.diagnose.evidence.logs.record import seconds_of
 from numaware.diagnose.evidence.logs.seen import PodName
 from numaware.diagnose.evidence.refusal_messages import refusal
 from numaware.diagnose.finding import Evidence, Message
+from numaware.workload.manifest import MAX_OBJECTS
 from numaware.workload.yamlfile import Node
-
-MOST_OBJECTS = 100_000
 
 _DEEPEST = 8
 _TELLING = (
@@ -36,21 +35,6 @@ _TELLING = (
 )
 
 
-def objects(documents: list[Node]) -> Iterator[Node]:
-    """Every object of a file; lists are opened, and lists in lists."""
-    stack = list(reversed(documents))
-    count = 0
-    while stack and count < MOST_OBJECTS:
-        node = stack.pop()
-        count += 1
-        kind = node.get("kind").text or ""
-        items = node.get("items")
-        if kind.endswith("List") and isinstance(items.value, list):
-            stack.extend(reversed(items.items))
-        elif node.mapping:
-            yield node
-
-
 def listing(data: bytes) -> list[dict[str, Any]] | None:
     """The items of a list in JSON, without their lines: reading those takes a hundred times as long."""
     try:
@@ -59,7 +43,7 @@ def listing(data: bytes) -> list[dict[str, Any]] | None:
         return None
     items = parsed.get("items") if isinstance(parsed, dict) else None
     return (
-        [item for item in items[:MOST_OBJECTS] if isinstance(item, dict)] if isinstance(items, list) else None
+        [item for item in items[:MAX_OBJECTS] if isinstance(item, dict)] if isinstance(items, list) else None
     )
 
 

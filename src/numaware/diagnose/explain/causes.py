@@ -8,7 +8,7 @@ that each fit, but on different nodes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -24,13 +24,11 @@ from numaware.twin.account import (
 )
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.twin.topology.hints import Hints
+from numaware.twin.topology.policies import accepted_masks
 from numaware.workload.demand import ContainerDemand, Demand, demand, is_memory
 from numaware.workload.pod import Pod
 
 _MOST_HOLDERS = 6
-# As no pod can be called.
-_SYSTEM = "the system"
-_THIS_POD = "this pod"
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -83,7 +81,7 @@ class _Refusal:
             for resource, hints in answer.items()
             if hints is not None
         }
-        accepted = {resource: self._accepted(hints) for resource, hints in answers.items()}
+        accepted = {resource: accepted_masks(self.policy, hints) for resource, hints in answers.items()}
         for resource, hints in answers.items():
             here = self._account(resource)
             if not hints.masks:
@@ -97,11 +95,6 @@ class _Refusal:
                 text = self._fragmented(resource, hints, here)
             wants = tuple(self._ids(mask) for mask in hints.preferred)
             yield Cause(resource, wants, self._blockers(resource), text)
-
-    def _accepted(self, hints: Hints) -> list[int]:
-        """The masks that the policy would take."""
-        single = self.policy == "single-numa-node"
-        return [mask for mask in hints.preferred if not (single and mask & (mask - 1))]
 
     def _elsewhere(self, resource: str, accepted: dict[str, list[int]]) -> Message:
         """It fits by itself; what of the others does not fit there."""
@@ -246,12 +239,24 @@ class _Refusal:
             unusable.update(alone, *groups)
         short = [part for part in self._account(resource) if part.free < count or part.numa in unusable]
         numbers = {part.numa for part in short}
-        holds = {_Hold(-part.reserved, _SYSTEM, "", (part.numa,)) for part in short if part.reserved}
+        # By what they are sorted by: how much (the most first), who, which container, where.
+        holds: dict[tuple[int, str, str, str], Message] = {}
+        for part in short:
+            if part.reserved:
+                facts: dict[str, Any] = {"amount": (resource, part.reserved), "numa": part.numa}
+                holds[-part.reserved, "the system", "", str(part.numa)] = Message("block-system", facts)
         for holder in holders(self.node, resource, self.uid) if short else ():
             if not numbers.isdisjoint(holder.nodes):
-                who = _THIS_POD if holder.uid == self.uid else pod_name(self.node, holder.uid)
-                holds.add(_Hold(-holder.amount, who, holder.container, holder.nodes))
-        shown = [_held(resource, hold) for hold in sorted(holds, key=_order)[:_MOST_HOLDERS]]
+                facts = {
+                    "container": holder.container,
+                    "amount": (resource, holder.amount),
+                    "nodes": holder.nodes,
+                }
+                own = holder.uid == self.uid
+                who = "this pod" if own else pod_name(self.node, holder.uid)
+                text = Message("block-own", facts) if own else Message("block-pod", {"pod": who, **facts})
+                holds[-holder.amount, who, holder.container, "+".join(map(str, holder.nodes))] = text
+        shown = [holds[key] for key in sorted(holds)[:_MOST_HOLDERS]]
         if len(holds) > _MOST_HOLDERS:
             shown.append(Message("block-more", {"count": len(holds) - _MOST_HOLDERS}))
         return tuple(shown)
@@ -277,26 +282,3 @@ def _free(resource: str, here: tuple[NumaAccount, ...], count: int = 0) -> list[
         for part in here
         if part.total
     ]
-
-
-class _Hold(NamedTuple):
-    """Somebody who has some of a resource; less than nothing, so that the largest sort first."""
-
-    less: int
-    who: str
-    container: str
-    nodes: tuple[int, ...]
-
-
-def _order(hold: _Hold) -> tuple[int, str, str, str]:
-    return hold.less, hold.who, hold.container, "+".join(map(str, hold.nodes))
-
-
-def _held(resource: str, hold: _Hold) -> Message:
-    amount = resource, -hold.less
-    if hold.who == _SYSTEM:
-        return Message("block-system", {"amount": amount, "numa": hold.nodes[0]})
-    facts = {"container": hold.container, "amount": amount, "nodes": hold.nodes}
-    if hold.who == _THIS_POD:
-        return Message("block-own", facts)
-    return Message("block-pod", {"pod": hold.who, **facts})

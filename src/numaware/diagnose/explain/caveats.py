@@ -89,13 +89,14 @@ def _missing(pod: Pod) -> dict[str, Any]:
     """The first thing that keeps a pod from being Guaranteed."""
     for container in pod.in_order:
         for resource in ("cpu", "memory"):
-            gap = _differs(container, resource)
+            gap = guarantee_gap(container, resource)
             if gap:
                 return {"container": container.name, "gap": gap}
     return {}
 
 
-def _differs(container: Container, resource: str) -> Message | None:
+def guarantee_gap(container: Container, resource: str) -> Message | None:
+    """What keeps a container from counting as Guaranteed, None where nothing does."""
     request, limit = amount(container.requests, resource), amount(container.limits, resource)
     if not limit:
         return Message("gap-no-limit", {"resource": resource})

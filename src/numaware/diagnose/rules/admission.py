@@ -19,6 +19,7 @@ from numaware.diagnose.rules.merge_replay import Replay, as_hints
 from numaware.diagnose.rules.merge_replay import replay as merged_again
 from numaware.machine.cpuset import CpuSet
 from numaware.twin.topology.hints import Hints
+from numaware.twin.topology.policies import accepted_masks
 
 _STRICT = ("restricted", "single-numa-node")
 
@@ -115,7 +116,7 @@ class _CaseFindings:
             resource: as_hints(listed) for resource, listed in self.part.hints.items() if listed is not None
         }
         reason = {"reason": AFFINITY}
-        accepted = {resource: self._accepted(hints) for resource, hints in lists.items()}
+        accepted = {resource: accepted_masks(self.policy, hints) for resource, hints in lists.items()}
         nothing = [resource for resource, hints in lists.items() if not hints.masks]
         stuck = [resource for resource, masks in accepted.items() if not masks and resource not in nothing]
         if not lists:
@@ -139,11 +140,6 @@ class _CaseFindings:
         else:
             yield self._disjoint(accepted, sure)
         yield from self._wide_memory(lists)
-
-    def _accepted(self, hints: Hints) -> list[int]:
-        """The masks that the policy would take."""
-        single = self.policy == "single-numa-node"
-        return [mask for mask in hints.preferred if not (single and mask & (mask - 1))]
 
     def _disjoint(self, accepted: Mapping[str, list[int]], sure: Confidence) -> Finding:
         wants = [

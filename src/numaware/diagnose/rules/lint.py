@@ -76,8 +76,7 @@ class Linted(NamedTuple):
 
 def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
     """A file of either kind; `InputError` where its text cannot be read at all."""
-    marks = list(_marks(data, source))
-    data = _without_marks(data, source) if marks else data
+    data, marks = _without_marks(data, source)
     try:
         parsed = documents(data, source)
     except InputError:
@@ -175,16 +174,19 @@ def _misplaced(parsed: list[Node], source_text: SourceText) -> Iterator[Finding]
                 )
 
 
-def _marks(data: bytes, source: str) -> Iterator[Finding]:
-    """Marks of a manual, which are no part of the file."""
+def _without_marks(data: bytes, source: str) -> tuple[bytes, list[Finding]]:
+    """A file without marks of a manual, which are no part of it, and a finding if there were any."""
     if not any(name.encode() in data for name in (*_TELLING, "kubeletConfig", "containers")):
-        return
+        return data, []
     source_text = SourceText(data, source)
     marks = {number: line.split()[-1] for number, line in enumerate(source_text.lines, 1) if _is_marked(line)}
-    if marks:
-        evidence = [source_text.at(line, mark) for line, mark in islice(marks.items(), 8)]
-        facts = {"lines": list(marks)[:100], "marks": sorted({mark[:40] for mark in marks.values()})[:5]}
-        yield finding("marks-of-a-manual", Subject("File", name=source), facts, evidence)
+    if not marks:
+        return data, []
+    evidence = [source_text.at(line, mark) for line, mark in islice(marks.items(), 8)]
+    facts = {"lines": list(marks)[:100], "marks": sorted({mark[:40] for mark in marks.values()})[:5]}
+    lines = (_MARK.sub("", line) if _is_marked(line) else line for line in source_text.lines)
+    subject = Subject("File", name=source)
+    return "\n".join(lines).encode(), [finding("marks-of-a-manual", subject, facts, evidence)]
 
 
 def _is_marked(line: str) -> bool:
@@ -192,11 +194,6 @@ def _is_marked(line: str) -> bool:
     if text.endswith(">"):
         return _MARK.search(line) is not None
     return text != line.strip() and text.strip() in ("...", "\N{HORIZONTAL ELLIPSIS}")
-
-
-def _without_marks(data: bytes, source: str) -> bytes:
-    lines = SourceText(data, source).lines
-    return "\n".join(_MARK.sub("", line) if _is_marked(line) else line for line in lines).encode()
 
 
 # Manifests

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from numaware.diagnose.evidence.source_text import SourceText
+from numaware.diagnose.explain.caveats import guarantee_gap
 from numaware.diagnose.finding import Evidence, Finding, Message, Severity, Subject, finding
 from numaware.machine.words import printable
 from numaware.workload.demand import is_memory, quantity_text
@@ -122,19 +123,14 @@ def _not_guaranteed(workload: Workload, source: SourceText, qos: str) -> Finding
 def _gaps(workload: Workload) -> Iterator[tuple[str, Message, int, str]]:
     """What keeps each container from counting as Guaranteed: (container, what, line, resource)."""
     for path, container in _containers(workload):
-        around = workload.line_of(f"{path}.resources") or workload.line_of(path)
+        around = (f"{path}.resources", path)
         for resource in ("cpu", "memory"):
-            limit, request = amount(container.limits, resource), amount(container.requests, resource)
-            if not limit:
-                yield container.name, Message("gap-no-limit", {"resource": resource}), around, ""
-            elif request != limit:
-                line = workload.line_of(f"{path}.resources.requests[{resource}]") or around
-                amounts = {
-                    "request": quantity_text(resource, request),
-                    "limit": quantity_text(resource, limit),
-                }
-                what = Message("gap-below", {"resource": resource, **amounts})
-                yield container.name, what, line, resource
+            gap = guarantee_gap(container, resource)
+            if gap is not None and amount(container.limits, resource):
+                line = workload.line_of(f"{path}.resources.requests[{resource}]", *around)
+                yield container.name, gap, line, resource
+            elif gap is not None:
+                yield container.name, gap, workload.line_of(*around), ""
 
 
 def _containers(workload: Workload) -> Iterator[tuple[str, Container]]:
@@ -147,8 +143,7 @@ def _containers(workload: Workload) -> Iterator[tuple[str, Container]]:
 
 def _request_line(workload: Workload, path: str, resource: str) -> int:
     """Where a container asks for a resource: in its requests or its limits, else where its resources begin."""
-    places = (f"{path}.requests[{resource}]", f"{path}.limits[{resource}]", path)
-    return next(filter(None, map(workload.line_of, places)), 0)
+    return workload.line_of(f"{path}.requests[{resource}]", f"{path}.limits[{resource}]", path)
 
 
 def _wants_its_own(pod: Pod) -> bool:
@@ -169,7 +164,8 @@ def _wants_its_own(pod: Pod) -> bool:
 
 def _guaranteed_yaml(pod: Pod) -> str:
     """The resources of the first container that is in the way, made equal and whole."""
-    container = next((one for one in pod.in_order if not _is_guaranteed(one)), pod.containers[0])
+    gaps = (one for one in pod.in_order if guarantee_gap(one, "cpu") or guarantee_gap(one, "memory"))
+    container = next(gaps, pod.containers[0])
     cpu = max(amount(container.requests, "cpu"), amount(container.limits, "cpu"))
     memory = max(amount(container.requests, "memory"), amount(container.limits, "memory"))
     lines = [f'cpu: "{units(cpu) or 1}"', f"memory: {quantity_text('memory', memory) if memory else '1Gi'}"]
@@ -177,13 +173,6 @@ def _guaranteed_yaml(pod: Pod) -> str:
         f"    {field}:\n" + "\n".join(f"      {line}" for line in lines) for field in ("requests", "limits")
     )
     return f"- name: {printable(container.name, 63)}\n  resources:\n{both}"
-
-
-def _is_guaranteed(container: Container) -> bool:
-    return all(
-        amount(container.limits, name) and amount(container.limits, name) == amount(container.requests, name)
-        for name in ("cpu", "memory")
-    )
 
 
 def _fractional(workload: Workload, source: SourceText) -> Iterator[Finding]:

@@ -113,12 +113,7 @@ def _never_fits(
 def _request_lines(workload: Workload) -> list[int]:
     """Where the resources of the first containers stand."""
     paths = [f"{workload.spec_path}.containers[{index}].resources" for index in range(3)]
-    lines = [
-        workload.line_of(f"{path}.limits[cpu]")
-        or workload.line_of(f"{path}.limits")
-        or workload.line_of(path)
-        for path in paths
-    ]
+    lines = [workload.line_of(f"{path}.limits[cpu]", f"{path}.limits", path) for path in paths]
     return [line for line in lines if line]
 
 
@@ -140,12 +135,12 @@ def _wide_memory(workload: Workload, source: SourceText, kinds: Sequence[NodeKin
     index = next(index for index, one in enumerate(workload.pod.containers) if one.name == facts["container"])
     path = f"{workload.spec_path}.containers[{index}].resources"
     resource = facts["resource"]
-    line = workload.line_of(f"{path}.limits[{resource}]") or workload.line_of(f"{path}.requests[{resource}]")
+    line = workload.line_of(f"{path}.limits[{resource}]", f"{path}.requests[{resource}]", path)
     yield finding(
         "memory-needs-two-nodes",
         subject_of(workload),
         facts,
-        [source.at(line or workload.line_of(path), key=str(resource))],
+        [source.at(line, key=str(resource))],
         variant="spans" if facts["admitted"] else "refused",
         severity="warning" if facts["admitted"] else "error",
     )

@@ -11,6 +11,12 @@ from numaware.twin.topology.hints import Hint, Hints
 from numaware.twin.topology.merge import Better, Closest, merge, narrower, preferred_masks
 
 
+def accepted_masks(policy: str, hints: Hints) -> list[int]:
+    """What of one resource's hints a policy would let pass: preferred ones, under single-numa-node of one node."""
+    single = policy == "single-numa-node"
+    return [mask for mask in hints.preferred if not (single and mask & (mask - 1))]
+
+
 class Policy:
     """best-effort, restricted or single-numa-node on a machine whose NUMA nodes are `full`; `equal_masks` since 1.24."""
 
@@ -46,7 +52,7 @@ class Policy:
         constrained = [hints for hints in lists if hints is not None]
         if not constrained:
             return Hint(None, preferred=True)
-        common = {mask for mask in constrained[0].preferred if not mask & (mask - 1)}
+        common = set(accepted_masks(self.name, constrained[0]))
         for hints in constrained[1:]:
             common.intersection_update(hints.preferred)
         if not common:

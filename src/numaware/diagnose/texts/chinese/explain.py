@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from numaware.diagnose.texts.english.explain import quantity as bare
 from numaware.diagnose.texts.template import Specs
-from numaware.machine.words import size
 from numaware.workload.demand import is_memory
 
 _MOST_SETS = 4
@@ -83,7 +83,6 @@ LABELS: Mapping[str, str] = {
     ),
     "gap-no-limit": "没有设置 {resource} 限制",
     "gap-differs": "请求 {request} {resource}，限制却是 {limit}",
-    "gap-below": "请求 {request} {resource}，限制却是 {limit}",
     "gaps": "{gaps:gaps}",
     # pieces
     "amount": "{amount:amount}",
@@ -102,12 +101,6 @@ def between(text: str) -> str:
     before = " " if text[:1].isascii() else ""
     after = " " if text[-1:].isascii() else ""
     return f"{before}{text}{after}"
-
-
-def bare(pair: tuple[str, int]) -> str:
-    """A number alone: `3`, `1.5 GiB`."""
-    resource, number = pair
-    return size(number) if is_memory(resource) else str(number)
 
 
 def _quantity(pair: tuple[str, int]) -> str:

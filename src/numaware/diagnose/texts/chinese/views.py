@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numaware.diagnose.texts.chinese.explain import bare, between, named
+from numaware.diagnose.texts.chinese.explain import between, named
+from numaware.diagnose.texts.english.explain import quantity as bare
 from numaware.diagnose.texts.template import Specs
 
 LABELS: Mapping[str, str] = {

@@ -100,7 +100,6 @@ LABELS: Mapping[str, str] = {
     ),
     "gap-no-limit": "has no {resource} limit",
     "gap-differs": "requests {request} {resource} of a limit of {limit}",
-    "gap-below": "requests {request} of {resource}, limit {limit}",
     "gaps": "{gaps:gaps}",
     # pieces
     "amount": "{amount:amount}",
