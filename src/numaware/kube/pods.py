@@ -15,15 +15,16 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from numaware.kube.decoding import Condition, Metadata, OwnerReference, Reader, Wire
+from numaware.workload.fields import Field, Reading
 from numaware.workload.pod import Pod
-from numaware.workload.podspec import PodReader
+from numaware.workload.podspec import read_pod
 from numaware.workload.scheduling import (
     OWN_ANNOTATIONS,
     PLACEMENT_OBSERVED,
     PLACEMENT_PREDICTED,
     VOLCANO_POLICY,
 )
-from numaware.workload.schedulingspec import PodSource, read_scheduling
+from numaware.workload.schedulingspec import PodSource
 from numaware.workload.yamlfile import Node
 
 KAI_PREDICTED = "kai.scheduler/numa-placement-predicted"
@@ -137,14 +138,11 @@ def _is_heeded(annotation: str) -> bool:
 @lru_cache(maxsize=_MOST_TEMPLATES)
 def _template(essence: bytes, namespace: str, name: str) -> Pod:
     """The pod that many are made like, with neither name nor uid; ValueError where Kubernetes would refuse it."""
-    root = _tree(msgspec.json.decode(essence))
-    reader = PodReader(root.get("spec"), "spec")
-    pod = reader.pod(name, namespace, "", root.get("status"))
-    source = PodSource(
-        node=root, path="", holder=Node(None, 0), kind="Pod", owner=name, pod=name, namespace=namespace
-    )
-    pod = msgspec.structs.replace(pod, scheduling=read_scheduling(source, reader.problems))
-    for problem in reader.problems:
+    reading = Reading()
+    root = Field(_tree(msgspec.json.decode(essence)), "", reading)
+    source = PodSource(root, Node(None, 0), kind="Pod", owner=name, pod=name, namespace=namespace)
+    pod = read_pod(source, "", root.get("status"))
+    for problem in reading.problems:
         if problem.severity == "error":
             raise ValueError(str(problem))
     return pod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import get_args
 
-from numaware.workload.fields import Fields
+from numaware.workload.fields import Field
 from numaware.workload.scheduling import (
     NodeTerm,
     Operator,
@@ -17,7 +17,6 @@ from numaware.workload.scheduling import (
     Selector,
     SpreadRule,
 )
-from numaware.workload.yamlfile import Node
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -32,162 +31,145 @@ _OTHER: tuple[tuple[str, Operator], ...] = (("mismatchLabelKeys", "NotIn"),)
 class AffinityReader:
     """Reads rules of a pod in a namespace; its labels are needed where a rule says `the same as mine`."""
 
-    def __init__(self, fields: Fields, namespace: str, labels: Mapping[str, str]) -> None:
-        self._fields = fields
+    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
         self._namespace = namespace
         self._labels = labels
 
-    def nodes(self, node: Node, path: str) -> tuple[tuple[NodeTerm, ...] | None, tuple[PreferredNodes, ...]]:
-        """Required and preferred node affinity."""
-        self._fields.expect_mapping(node, path)
-        required = None
-        if node.get(_REQUIRED).value is not None:
-            terms = node.get(_REQUIRED, "nodeSelectorTerms")
-            terms_path = f"{path}.{_REQUIRED}.nodeSelectorTerms"
-            if not terms.items:
-                self._fields.error(
-                    terms, terms_path, "Required value: must have at least one node selector term"
-                )
-            read = [self._node_term(item, where) for item, where in self._fields.entries(terms, terms_path)]
-            required = tuple(term for term in read if term != _EMPTY)
-        preferred = [
-            PreferredNodes(
-                self._weight(item, where), self._node_term(item.get("preference"), f"{where}.preference")
-            )
-            for item, where in self._fields.entries(node.get(_PREFERRED), f"{path}.{_PREFERRED}")
-        ]
-        return required, tuple(each for each in preferred if each.term != _EMPTY)
-
-    def pods(self, affinity: Node, path: str) -> PodRules:
+    def pods(self, affinity: Field) -> PodRules:
         """Required and preferred pod affinity and anti-affinity."""
-        near, near_path = affinity.get("podAffinity"), f"{path}.podAffinity"
-        apart, apart_path = affinity.get("podAntiAffinity"), f"{path}.podAntiAffinity"
+        if affinity.value is None:
+            return PodRules()
+        near, apart = affinity.get("podAffinity"), affinity.get("podAntiAffinity")
         return PodRules(
-            near=tuple(self._pod_terms(near, near_path)),
-            apart=tuple(self._pod_terms(apart, apart_path)),
-            rather_near=tuple(self._preferred_pods(near, near_path)),
-            rather_apart=tuple(self._preferred_pods(apart, apart_path)),
+            near=tuple(self._pod_terms(near)),
+            apart=tuple(self._pod_terms(apart)),
+            rather_near=tuple(self._preferred_pods(near)),
+            rather_apart=tuple(self._preferred_pods(apart)),
         )
 
-    def spread(self, node: Node, path: str) -> tuple[SpreadRule, ...]:
+    def spread(self, constraints: Field) -> tuple[SpreadRule, ...]:
         """Topology spread constraints, in the order they stand."""
-        fields = self._fields
         rules: list[SpreadRule] = []
-        for item, where in fields.entries(node, path):
-            key = fields.required(item.get("topologyKey"), f"{where}.topologyKey")
-            skew = fields.number(fields.expect(item, "maxSkew", where), f"{where}.maxSkew", 1)
-            action = fields.expect(item, "whenUnsatisfiable", where)
-            hard = fields.choice(action, f"{where}.whenUnsatisfiable", _ACTIONS, _ACTIONS[0]) == _ACTIONS[0]
-            domains = fields.number(item.get("minDomains"), f"{where}.minDomains", 1)
+        for item in constraints.entries():
+            key = item.get("topologyKey").required()
+            skew = item.expect("maxSkew").number(1)
+            hard = item.expect("whenUnsatisfiable").choice(_ACTIONS, _ACTIONS[0]) == _ACTIONS[0]
+            domains = item.get("minDomains").number(1)
             if domains is not None and not hard:
-                fields.error(
-                    item,
-                    f"{where}.minDomains",
+                item.error(
                     f"Invalid value: {domains}: can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway",
+                    "minDomains",
                 )
             if any((rule.topology_key, rule.hard) == (key, hard) for rule in rules):
-                fields.error(
-                    item,
-                    f"{where}.{{topologyKey, whenUnsatisfiable}}",
-                    "Duplicate value: there is such a rule before it",
+                item.error(
+                    "Duplicate value: there is such a rule before it", "{topologyKey, whenUnsatisfiable}"
                 )
             rules.append(
                 SpreadRule(
                     topology_key=key,
                     max_skew=skew or 1,
                     hard=hard,
-                    selector=self._narrowed(item, where, _SAME),
+                    selector=self._narrowed(item, _SAME),
                     min_domains=domains or 1,
-                    heed_affinity=self._heeds(item, where, "nodeAffinityPolicy", "Honor"),
-                    heed_taints=self._heeds(item, where, "nodeTaintsPolicy", "Ignore"),
+                    heed_affinity=item.get("nodeAffinityPolicy").choice(_INCLUSION, "Honor") == "Honor",
+                    heed_taints=item.get("nodeTaintsPolicy").choice(_INCLUSION, "Ignore") == "Honor",
                 )
             )
         return tuple(rules)
 
-    def _heeds(self, item: Node, where: str, field: str, default: str) -> bool:
-        return self._fields.choice(item.get(field), f"{where}.{field}", _INCLUSION, default) == "Honor"
+    def _pod_terms(self, rules: Field) -> Iterator[PodTerm]:
+        rules.expect_mapping()
+        return (self._pod_term(item) for item in rules.get(_REQUIRED).entries())
 
-    def _node_term(self, node: Node, path: str) -> NodeTerm:
-        self._fields.expect_mapping(node, path)
-        labels = self._requirements(node.get("matchExpressions"), f"{path}.matchExpressions", _NODE_OPERATORS)
-        names = self._requirements(node.get("matchFields"), f"{path}.matchFields", _NODE_OPERATORS[:2])
-        for requirement in names:
-            if requirement.key != "metadata.name":
-                self._fields.error(
-                    node, f"{path}.matchFields", "Invalid value: the only field to select by is metadata.name"
-                )
-            if len(requirement.values) > 1:
-                self._fields.error(
-                    node, f"{path}.matchFields", "Required value: must be only one value for a field"
-                )
-        return NodeTerm(labels, names)
+    def _preferred_pods(self, rules: Field) -> Iterator[PreferredPods]:
+        for item in rules.get(_PREFERRED).entries():
+            term = self._pod_term(item.get("podAffinityTerm"))
+            yield PreferredPods(_weight(item), term)
 
-    def _pod_terms(self, node: Node, path: str) -> Iterator[PodTerm]:
-        self._fields.expect_mapping(node, path)
-        for item, where in self._fields.entries(node.get(_REQUIRED), f"{path}.{_REQUIRED}"):
-            yield self._pod_term(item, where)
-
-    def _preferred_pods(self, node: Node, path: str) -> Iterator[PreferredPods]:
-        for item, where in self._fields.entries(node.get(_PREFERRED), f"{path}.{_PREFERRED}"):
-            term = self._pod_term(item.get("podAffinityTerm"), f"{where}.podAffinityTerm")
-            yield PreferredPods(self._weight(item, where), term)
-
-    def _pod_term(self, node: Node, path: str) -> PodTerm:
-        namespaces = self._fields.texts(node.get("namespaces"), f"{path}.namespaces")
-        selected = self._selector(node.get("namespaceSelector"), f"{path}.namespaceSelector")
+    def _pod_term(self, term: Field) -> PodTerm:
+        namespaces = term.get("namespaces").texts()
+        selected = _selector(term.get("namespaceSelector"))
         if not namespaces and selected is None:
             namespaces = (self._namespace,)
         return PodTerm(
-            topology_key=self._fields.required(node.get("topologyKey"), f"{path}.topologyKey"),
-            selector=self._narrowed(node, path, (*_SAME, *_OTHER)),
+            topology_key=term.get("topologyKey").required(),
+            selector=self._narrowed(term, (*_SAME, *_OTHER)),
             namespaces=tuple(sorted(set(namespaces))),
             namespace_selector=selected,
         )
 
-    def _narrowed(self, node: Node, path: str, by: tuple[tuple[str, Operator], ...]) -> Selector | None:
+    def _narrowed(self, rule: Field, by: tuple[tuple[str, Operator], ...]) -> Selector | None:
         """The label selector, narrowed to pods that share (or do not share) some labels with this one."""
-        selector = self._selector(node.get("labelSelector"), f"{path}.labelSelector")
+        selector = _selector(rule.get("labelSelector"))
         extra: list[Requirement] = []
         for field, operator in by:
-            keys = self._fields.texts(node.get(field), f"{path}.{field}")
+            keys = rule.get(field).texts()
             if keys and selector is None:
-                self._fields.error(
-                    node.get(field),
-                    f"{path}.{field}",
-                    "Forbidden: must not be specified when labelSelector is not set",
-                )
+                rule.get(field).error("Forbidden: must not be specified when labelSelector is not set")
             extra.extend(
                 Requirement(key, operator, (self._labels[key],)) for key in keys if key in self._labels
             )
         return Selector(_normal((*selector.requirements, *extra))) if selector and extra else selector
 
-    def _selector(self, node: Node, path: str) -> Selector | None:
-        if node.value is None:
-            return None
-        self._fields.expect_mapping(node, path)
-        same = self._fields.labels(node.get("matchLabels"), f"{path}.matchLabels")
-        others = self._requirements(node.get("matchExpressions"), f"{path}.matchExpressions", _POD_OPERATORS)
-        return Selector(_normal((*(Requirement(key, "In", (value,)) for key, value in same), *others)))
 
-    def _requirements(
-        self, node: Node, path: str, operators: tuple[Operator, ...]
-    ) -> tuple[Requirement, ...]:
-        read = []
-        for item, where in self._fields.entries(node, path):
-            key = self._fields.required(item.get("key"), f"{where}.key")
-            if key:
-                self._fields.label_key(item, f"{where}.key", key)
-            written = self._fields.expect(item, "operator", where)
-            operator = self._fields.choice(written, f"{where}.operator", operators, "In")
-            values = self._fields.texts(item.get("values"), f"{where}.values")
-            wrong = _wrong_number(operator, len(values))
-            if wrong and written.value == operator:
-                self._fields.error(item, f"{where}.values", wrong)
-            read.append(Requirement(key, operator, tuple(sorted(set(values)))))
-        return _normal(read)
+def node_terms(affinity: Field) -> tuple[tuple[NodeTerm, ...] | None, tuple[PreferredNodes, ...]]:
+    """Required and preferred node affinity."""
+    if affinity.value is None:
+        return None, ()
+    affinity.expect_mapping()
+    required = None
+    if affinity.get(_REQUIRED).value is not None:
+        terms = affinity.get(_REQUIRED).get("nodeSelectorTerms")
+        if not terms.node.items:
+            terms.error("Required value: must have at least one node selector term")
+        read = [_node_term(item) for item in terms.entries()]
+        required = tuple(term for term in read if term != _EMPTY)
+    preferred = [
+        PreferredNodes(_weight(item), _node_term(item.get("preference")))
+        for item in affinity.get(_PREFERRED).entries()
+    ]
+    return required, tuple(each for each in preferred if each.term != _EMPTY)
 
-    def _weight(self, node: Node, path: str) -> int:
-        return self._fields.number(self._fields.expect(node, "weight", path), f"{path}.weight", 1, 100) or 1
+
+def _node_term(term: Field) -> NodeTerm:
+    term.expect_mapping()
+    labels = _requirements(term.get("matchExpressions"), _NODE_OPERATORS)
+    names = _requirements(term.get("matchFields"), _NODE_OPERATORS[:2])
+    for requirement in names:
+        if requirement.key != "metadata.name":
+            term.error("Invalid value: the only field to select by is metadata.name", "matchFields")
+        if len(requirement.values) > 1:
+            term.error("Required value: must be only one value for a field", "matchFields")
+    return NodeTerm(labels, names)
+
+
+def _selector(selector: Field) -> Selector | None:
+    if selector.value is None:
+        return None
+    selector.expect_mapping()
+    same = selector.get("matchLabels").labels()
+    others = _requirements(selector.get("matchExpressions"), _POD_OPERATORS)
+    return Selector(_normal((*(Requirement(key, "In", (value,)) for key, value in same), *others)))
+
+
+def _requirements(expressions: Field, operators: tuple[Operator, ...]) -> tuple[Requirement, ...]:
+    read = []
+    for item in expressions.entries():
+        key = item.get("key").required()
+        if key:
+            item.check_label_key(key, "key")
+        written = item.expect("operator")
+        operator = written.choice(operators, "In")
+        values = item.get("values").texts()
+        wrong = _wrong_number(operator, len(values))
+        if wrong and written.value == operator:
+            item.error(wrong, "values")
+        read.append(Requirement(key, operator, tuple(sorted(set(values)))))
+    return _normal(read)
+
+
+def _weight(item: Field) -> int:
+    return item.expect("weight").number(1, 100) or 1
 
 
 _EMPTY = NodeTerm()

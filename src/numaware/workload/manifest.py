@@ -14,11 +14,11 @@ import msgspec
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.sentence import Sentence
-from numaware.workload.fields import Fields
+from numaware.workload.fields import Field, Reading
 from numaware.workload.pod import Pod
-from numaware.workload.podspec import PodReader
+from numaware.workload.podspec import read_pod
 from numaware.workload.problem import Problem
-from numaware.workload.schedulingspec import PodSource, read_scheduling
+from numaware.workload.schedulingspec import PodSource
 from numaware.workload.template import Template, required_spec, templates
 from numaware.workload.yamlfile import Node, documents
 
@@ -97,10 +97,10 @@ def scan_documents(given: list[Node], source: str) -> Manifest:
     for index, kind, node in objects(given, source):
         described = list(templates(node))
         for template in described:
-            reader = PodReader(template.node.get("spec"), template.spec_path)
-            workload = _workload(node, kind, template, index, reader)
-            problems.extend(reader.problems)
-            if not reader.refused:
+            reading = Reading()
+            workload = _workload(node, kind, template, index, reading)
+            problems.extend(reading.problems)
+            if not reading.refused:
                 workloads.append(workload)
         wanted = required_spec(node)
         if not described and wanted:
@@ -133,47 +133,44 @@ def objects(given: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
             yield index, kind, node
 
 
-def _workload(owner: Node, kind: str, template: Template, document: int, reader: PodReader) -> Workload:
-    metadata = owner.get("metadata")
-    fields = Fields(reader.problems)
-    name = fields.text(metadata.get("name"), "metadata.name") or fields.text(
-        metadata.get("generateName"), "metadata.generateName"
-    )
+def _workload(owner: Node, kind: str, template: Template, document: int, reading: Reading) -> Workload:
+    root = Field(owner, "", reading)
+    metadata = root.get("metadata")
+    name = metadata.get("name").text() or metadata.get("generateName").text()
     if not name:
         text = Sentence("is missing; the API server asks for a name")
-        reader.problems.append(Problem("note", "metadata.name", text, owner.line))
-    namespace = fields.text(metadata.get("namespace"), "metadata.namespace") or "default"
+        reading.problems.append(Problem("note", "metadata.name", text, owner.line))
+    namespace = metadata.get("namespace").text() or "default"
     kind = kind or "Pod"
     pod_name = "-".join(part for part in (name or "unnamed", template.group) if part)
     made_up = str(uuid.uuid5(_UIDS, f"{kind}/{namespace}/{name}/{template.path}"))
-    own_uid = metadata.get("uid").text if template.node is owner else None
-    status = owner.get("status") if template.node is owner else Node(None, owner.line)
-    pod = reader.pod(pod_name, namespace, own_uid or made_up, status)
+    is_pod = template.node is owner
+    own_uid = metadata.get("uid").node.text if is_pod else None
+    status = root.get("status") if is_pod else Field(Node(None, owner.line), "status", reading)
     source = PodSource(
-        node=template.node,
-        path=template.path,
+        root=Field(template.node, template.path, reading),
         holder=template.holder,
         kind=kind,
         owner=name or "unnamed",
         pod=pod_name,
         namespace=namespace,
     )
-    pod = msgspec.structs.replace(pod, scheduling=read_scheduling(source, reader.problems))
+    pod = read_pod(source, own_uid or made_up, status)
     return Workload(
         kind=kind,
         name=name or "unnamed",
         namespace=namespace,
         pod=pod,
-        replicas=_replicas(kind, template, reader),
+        replicas=_replicas(kind, template, reading),
         group=template.group,
         topology_policy=template.holder.get("topologyPolicy").text,
         document=document,
         spec_path=template.spec_path,
-        lines=tuple(reader.lines.items()),
+        lines=tuple(reading.lines.items()),
     )
 
 
-def _replicas(kind: str, template: Template, reader: PodReader) -> int | None:
+def _replicas(kind: str, template: Template, reading: Reading) -> int | None:
     """How many such pods there are: `replicas`, or a Job's `parallelism`; one unless it says otherwise."""
     if kind == "DaemonSet":
         return None
@@ -184,6 +181,6 @@ def _replicas(kind: str, template: Template, reader: PodReader) -> int | None:
     if isinstance(node.value, bool) or not isinstance(node.value, int) or node.value < 0:
         path = ".".join(part for part in (template.path.rpartition(".")[0], field) if part)
         text = Sentence("expected a whole number of pods, 0 or more")
-        reader.problems.append(Problem("error", path, text, node.line))
+        Field(node, path, reading).error(text)
         return 1
     return node.value

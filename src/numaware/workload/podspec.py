@@ -11,8 +11,8 @@ import msgspec
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.sentence import Sentence, sentence_of
+from numaware.workload.fields import Field
 from numaware.workload.pod import Container, Pod, Qos, Resources, amount
-from numaware.workload.problem import Code, Problem
 from numaware.workload.qos import peak
 from numaware.workload.requirements import (
     HUGEPAGES,
@@ -25,7 +25,7 @@ from numaware.workload.requirements import (
     resources,
     shown,
 )
-from numaware.workload.yamlfile import Node
+from numaware.workload.schedulingspec import PodSource, read_scheduling
 
 # Far beyond any real pod. The cost of looking at a pod grows with the product of the two.
 MAX_CONTAINERS = 250
@@ -59,198 +59,161 @@ _MISPLACED_IN_SPEC = {
 }
 
 
-class PodReader:
-    """Reads one pod spec; afterwards `problems` tells what was found and `lines` where each field is."""
+def read_pod(source: PodSource, uid: str, status: Field) -> Pod:
+    """The pod as scheduler and kubelet get it; worth using only if nothing in the reading is an error."""
+    pod = _resources_of(source, uid, status)
+    return msgspec.structs.replace(pod, scheduling=read_scheduling(source))
 
-    def __init__(self, spec: Node, path: str) -> None:
-        self.spec = spec
-        self.path = path
-        self.problems: list[Problem] = []
-        self.lines: dict[str, int] = {path: spec.line}
-        self._names: set[str] = set()
 
-    def pod(self, name: str, namespace: str, uid: str, status: Node) -> Pod:
-        """The pod as the kubelet gets it; worth using only if no problem is an error."""
-        self._misplaced(self.spec, self.path, _MISPLACED_IN_SPEC)
-        containers = self._containers("containers")
-        if not containers:
-            self._error(f"{self.path}.containers", self.spec.line, "Required value")
-        init_containers = self._containers("initContainers")
-        names = {
-            name
-            for container in containers + init_containers
-            for name, _ in container.requests + container.limits
-        }
-        if len(names) > MAX_RESOURCES:
-            text = Sentence(
-                "names {count} resources; no pod has more than {most}", count=len(names), most=MAX_RESOURCES
+def _resources_of(source: PodSource, uid: str, status: Field) -> Pod:
+    spec = source.root.get("spec").located()
+    _note_misplaced(spec, _MISPLACED_IN_SPEC)
+    names: set[str] = set()
+    containers = _containers(spec.get("containers"), names)
+    if not containers:
+        spec.error("Required value", "containers")
+    init_containers = _containers(spec.get("initContainers"), names)
+    named = {
+        name
+        for container in containers + init_containers
+        for name, _ in container.requests + container.limits
+    }
+    if len(named) > MAX_RESOURCES:
+        spec.error(
+            Sentence(
+                "names {count} resources; no pod has more than {most}", count=len(named), most=MAX_RESOURCES
             )
-            self._error(self.path, self.spec.line, text)
-            return Pod(name, namespace, uid)
-        overhead = self._amounts(self.spec.get("overhead"), f"{self.path}.overhead")
-        self._refuse(f"{self.path}.overhead", container_refusals(Requirements({}, overhead)))
-        pod = Pod(
-            name=name,
-            namespace=namespace,
-            uid=uid,
-            containers=containers,
-            init_containers=init_containers,
-            qos=self._qos(status),
-            overhead=resources(overhead),
         )
-        own = self._own_requirements(pod)
-        return msgspec.structs.replace(
-            pod, pod_requests=resources(own.requests), pod_limits=resources(own.limits)
-        )
+        return Pod(source.pod, source.namespace, uid)
+    overhead = _amounts(spec.get("overhead"))
+    _refuse(spec.get("overhead"), container_refusals(Requirements({}, overhead)))
+    pod = Pod(
+        name=source.pod,
+        namespace=source.namespace,
+        uid=uid,
+        containers=containers,
+        init_containers=init_containers,
+        qos=_qos(status.get("qosClass")),
+        overhead=resources(overhead),
+    )
+    own = _own_requirements(spec, pod)
+    return msgspec.structs.replace(
+        pod, pod_requests=resources(own.requests), pod_limits=resources(own.limits)
+    )
 
-    @property
-    def refused(self) -> bool:
-        return any(problem.severity == "error" for problem in self.problems)
 
-    def _containers(self, field: str) -> tuple[Container, ...]:
-        node = self.spec.get(field)
-        path = f"{self.path}.{field}"
-        if node.value is not None and not isinstance(node.value, list):
-            text = Sentence("expected a list of containers, got a JSON {kind}", kind=node.kind)
-            self._error(path, node.line, text)
-        if len(node.items) > MAX_CONTAINERS:
-            self._error(
-                path, node.line, f"Too many: {len(node.items)}: must have at most {MAX_CONTAINERS} items"
-            )
-            return ()
-        return tuple(
-            self._container(item, f"{path}[{index}]", sidecar=field == "initContainers")
-            for index, item in enumerate(node.items)
-        )
+def _containers(listed: Field, names: set[str]) -> tuple[Container, ...]:
+    """The containers of a list; `names` are those that stand before, and grow."""
+    number = len(listed.node.items)
+    if listed.value is not None and not isinstance(listed.value, list):
+        listed.error(Sentence("expected a list of containers, got a JSON {kind}", kind=listed.node.kind))
+    if number > MAX_CONTAINERS:
+        listed.error(f"Too many: {number}: must have at most {MAX_CONTAINERS} items")
+        return ()
+    sidecars = listed.path.endswith("initContainers")
+    return tuple(_container(item.located(), names, sidecar=sidecars) for item in listed.items())
 
-    def _container(self, node: Node, path: str, *, sidecar: bool) -> Container:
-        self.lines[path] = node.line
-        name = self._container_name(node, path)
-        self._misplaced(node, path, _MISPLACED_IN_CONTAINER)
-        needs = self._requirements(node.get("resources"), f"{path}.resources").defaulted()
-        self._refuse(f"{path}.resources", container_refusals(needs))
-        return Container(
-            name=name,
-            requests=resources(needs.requests),
-            limits=resources(needs.limits),
-            restartable=sidecar and node.get("restartPolicy").value == "Always",
-        )
 
-    def _container_name(self, node: Node, path: str) -> str:
-        given = node.get("name")
-        if given.value is None or given.value == "":
-            self._error(f"{path}.name", node.line, "Required value")
-            return ""
-        name = given.text
-        if name is None:
-            text = Sentence("expected text, got a JSON {kind}; put it in quotes", kind=given.kind)
-            self._error(f"{path}.name", given.line, text)
-            return ""
-        if name in self._names:
-            self._error(f"{path}.name", given.line, f'Duplicate value: "{printable(name, 80)}"')
-        elif not _DNS_LABEL.fullmatch(name):
-            text = Sentence("{name!r} is not a name the API server takes", name=printable(name, 80))
-            self._note(f"{path}.name", given.line, text, "bad-name")
-        self._names.add(name)
-        return name
+def _container(container: Field, names: set[str], *, sidecar: bool) -> Container:
+    name = _container_name(container, names)
+    _note_misplaced(container, _MISPLACED_IN_CONTAINER)
+    needs = _requirements(container.get("resources")).defaulted()
+    _refuse(container.get("resources"), container_refusals(needs))
+    return Container(
+        name=name,
+        requests=resources(needs.requests),
+        limits=resources(needs.limits),
+        restartable=sidecar and container.get("restartPolicy").value == "Always",
+    )
 
-    def _requirements(self, node: Node, path: str) -> Requirements:
-        self.lines[path] = node.line
-        if node.value is not None and not isinstance(node.value, dict):
-            text = Sentence("expected a mapping, got a JSON {kind}", kind=node.kind)
-            self._error(path, node.line, text)
-        self._misplaced(node, path, _MISPLACED_IN_RESOURCES)
-        return Requirements(
-            requests=self._amounts(node.get("requests"), f"{path}.requests"),
-            limits=self._amounts(node.get("limits"), f"{path}.limits"),
-        )
 
-    def _amounts(self, node: Node, path: str) -> Amounts:
-        self.lines[path] = node.line
-        if node.value is not None and not isinstance(node.value, dict):
-            text = Sentence(
-                "expected a mapping of resources to quantities, got a JSON {kind}", kind=node.kind
-            )
-            self._error(path, node.line, text)
-        amounts: Amounts = {}
-        for name, value in node.mapping.items():
-            field = f"{path}[{shown(name)}]"
-            self.lines[field] = value.line
-            try:
-                amounts[name] = quantity(value)
-            except ValueError as error:
-                self._error(
-                    field, value.line, Sentence("Invalid value: {problem}", problem=sentence_of(error))
+def _container_name(container: Field, names: set[str]) -> str:
+    given = container.get("name")
+    if given.value in (None, ""):
+        container.error("Required value", "name")
+        return ""
+    name = given.text()
+    if name in names:
+        given.error(f'Duplicate value: "{printable(name, 80)}"')
+    elif name and not _DNS_LABEL.fullmatch(name):
+        text = Sentence("{name!r} is not a name the API server takes", name=printable(name, 80))
+        given.note(text, "bad-name")
+    if name:
+        names.add(name)
+    return name
+
+
+def _requirements(needs: Field) -> Requirements:
+    needs.located().expect_mapping()
+    _note_misplaced(needs, _MISPLACED_IN_RESOURCES)
+    return Requirements(requests=_amounts(needs.get("requests")), limits=_amounts(needs.get("limits")))
+
+
+def _amounts(listed: Field) -> Amounts:
+    kind = listed.located().node.kind
+    if listed.value is not None and not isinstance(listed.value, dict):
+        listed.error(Sentence("expected a mapping of resources to quantities, got a JSON {kind}", kind=kind))
+    amounts: Amounts = {}
+    for name, field in listed.mapping():
+        try:
+            amounts[name] = quantity(field.located().node)
+        except ValueError as error:
+            field.error(Sentence("Invalid value: {problem}", problem=sentence_of(error)))
+            continue
+        if field.value is None:
+            field.note(Sentence("has no value and counts as 0"))
+        elif (name == "memory" or name.startswith(HUGEPAGES)) and amounts[name].milli_value % 1000:
+            refusal = f'fractional byte value "{amounts[name]}" is invalid, must be an integer'
+            field.note(refusal, "fraction-of-a-byte")
+    return amounts
+
+
+def _own_requirements(spec: Field, pod: Pod) -> Requirements:
+    """The pod's own resources (`spec.resources`), filled up from its containers as the API server does."""
+    own = spec.get("resources")
+    needs = _requirements(own) if own.value is not None else Requirements({}, {})
+    if not needs.requests and not needs.limits:
+        return needs
+    asked, limited = _together(pod, limits=False), _together(pod, limits=True)
+    pages = [name for name in limited if name.startswith(HUGEPAGES) and name not in needs.requests]
+    limits = {**{name: limited[name] for name in pages}, **needs.limits}
+    requests = needs.requests
+    if limits:
+        from_containers = {name: total for name, total in asked.items() if name in ("cpu", "memory")}
+        requests = {**limits, **from_containers, **requests}
+    whole = Requirements(requests, limits)
+    _refuse(own, pod_refusals(whole))
+    _refuse(own, _smaller_than_containers(whole, asked, limited))
+    for index, container in enumerate(pod.containers):
+        for name, nano in container.limits:
+            if name in limits and nano > limits[name].nano:
+                spec.reading.refuse(
+                    f"{spec.path}.containers[{index}].resources.limits[{shown(name)}]",
+                    f'Invalid value: "{Quantity(nano, limits[name].family)}": '
+                    f"must be less than or equal to pod limits of {limits[name]}",
                 )
-                continue
-            if value.value is None:
-                self._note(field, value.line, Sentence("has no value and counts as 0"))
-            elif (name == "memory" or name.startswith(HUGEPAGES)) and amounts[name].milli_value % 1000:
-                refusal = f'fractional byte value "{amounts[name]}" is invalid, must be an integer'
-                self._note(field, value.line, refusal, "fraction-of-a-byte")
-        return amounts
+    return whole
 
-    def _own_requirements(self, pod: Pod) -> Requirements:
-        """The pod's own resources (`spec.resources`), filled up from its containers as the API server does."""
-        node = self.spec.get("resources")
-        path = f"{self.path}.resources"
-        needs = self._requirements(node, path) if node.value is not None else Requirements({}, {})
-        if not needs.requests and not needs.limits:
-            return needs
-        asked, limited = _together(pod, limits=False), _together(pod, limits=True)
-        pages = [name for name in limited if name.startswith(HUGEPAGES) and name not in needs.requests]
-        limits = {**{name: limited[name] for name in pages}, **needs.limits}
-        requests = needs.requests
-        if limits:
-            from_containers = {name: total for name, total in asked.items() if name in ("cpu", "memory")}
-            requests = {**limits, **from_containers, **requests}
-        whole = Requirements(requests, limits)
-        self._refuse(path, pod_refusals(whole))
-        self._refuse(path, _smaller_than_containers(whole, asked, limited))
-        for index, container in enumerate(pod.containers):
-            for name, nano in container.limits:
-                if name in limits and nano > limits[name].nano:
-                    where = f"{self.path}.containers[{index}].resources.limits[{shown(name)}]"
-                    self._error(
-                        where,
-                        self.line_of(where),
-                        f'Invalid value: "{Quantity(nano, limits[name].family)}": '
-                        f"must be less than or equal to pod limits of {limits[name]}",
-                    )
-        return whole
 
-    def _qos(self, status: Node) -> Qos | None:
-        recorded = status.get("qosClass")
-        for known in _QOS_CLASSES:
-            if recorded.value == known:
-                return known
-        if recorded.value is not None:
-            self._note("status.qosClass", recorded.line, Sentence("is no QoS class; it is computed instead"))
-        return None
+def _qos(recorded: Field) -> Qos | None:
+    for known in _QOS_CLASSES:
+        if recorded.value == known:
+            return known
+    if recorded.value is not None:
+        recorded.note(Sentence("is no QoS class; it is computed instead"))
+    return None
 
-    def line_of(self, path: str) -> int:
-        """The line of a field, or of the nearest field around it."""
-        while path not in self.lines and "." in path:
-            path = path.rsplit("[", 1)[0] if path.endswith("]") else path.rsplit(".", 1)[0]
-        return self.lines.get(path, self.spec.line)
 
-    def _misplaced(self, node: Node, path: str, table: dict[str, str]) -> None:
-        for wrong, right in table.items():
-            if wrong in node.mapping:
-                line = node.mapping[wrong].line
-                text = Sentence("is no field of Kubernetes and is ignored; did you mean {near}?", near=right)
-                self._note(f"{path}.{wrong}", line, text, near=right)
+def _note_misplaced(around: Field, table: dict[str, str]) -> None:
+    for wrong, right in table.items():
+        if wrong in around.node.mapping:
+            text = Sentence("is no field of Kubernetes and is ignored; did you mean {near}?", near=right)
+            around.get(wrong).note(text, near=right)
 
-    def _refuse(self, path: str, refusals: Iterable[Refusal]) -> None:
-        for below, text in refusals:
-            where = f"{path}.{below}" if below else path
-            self._error(where, self.line_of(where), text)
 
-    def _error(self, path: str, line: int, text: Sentence | str) -> None:
-        self.problems.append(Problem("error", path, text, line))
-
-    def _note(self, path: str, line: int, text: Sentence | str, code: Code = "", near: str = "") -> None:
-        self.problems.append(Problem("note", path, text, line, code, near))
+def _refuse(field: Field, refusals: Iterable[Refusal]) -> None:
+    for below, text in refusals:
+        field.reading.refuse(f"{field.path}.{below}" if below else field.path, text)
 
 
 def _together(pod: Pod, *, limits: bool) -> Amounts:

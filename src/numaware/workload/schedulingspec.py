@@ -10,9 +10,8 @@ from typing import get_args
 
 import msgspec
 
-from numaware.workload.affinityspec import AffinityReader
-from numaware.workload.fields import Fields
-from numaware.workload.problem import Problem
+from numaware.workload.affinityspec import AffinityReader, node_terms
+from numaware.workload.fields import Field
 from numaware.workload.scheduling import (
     DEFAULT_SCHEDULER,
     EVERY_ADDRESS,
@@ -29,23 +28,8 @@ from numaware.workload.scheduling import (
 )
 from numaware.workload.yamlfile import Node
 
-_SPEC_FIELDS = frozenset(
-    [
-        "nodeName",
-        "nodeSelector",
-        "affinity",
-        "tolerations",
-        "topologySpreadConstraints",
-        "schedulingGates",
-        "priority",
-        "priorityClassName",
-        "preemptionPolicy",
-        "schedulerName",
-        "volumes",
-        "resourceClaims",
-    ]
-)
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
+_PREEMPTION = ("PreemptLowerPriority", "Never")
 _EFFECTS: tuple[Effect, ...] = get_args(Effect)
 # Classes that every cluster has; the numbers of others are in the cluster.
 _PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -65,85 +49,65 @@ _NETWORK_TOLERATION = Toleration("node.kubernetes.io/network-unavailable", exist
 
 
 class PodSource(msgspec.Struct, frozen=True):
-    """Where a pod was written, and whose it is: `node` is the pod or template, `holder` what stands around a template."""
+    """Where a pod was written, and whose it is: `root` is the pod or template, `holder` what stands around a template."""
 
-    node: Node
-    path: str
+    root: Field
     holder: Node
     kind: str
     owner: str
     pod: str
     namespace: str
 
-    def below(self, field: str) -> str:
-        return f"{self.path}.{field}" if self.path else field
+    @property
+    def templated(self) -> bool:
+        """Whether a template was written, and not the pod itself."""
+        return bool(self.root.path)
 
 
-def read_scheduling(source: PodSource, problems: list[Problem]) -> Scheduling:
+def read_scheduling(source: PodSource) -> Scheduling:
     """What a scheduler must honour; worth using only if no problem is an error."""
-    fields = Fields(problems)
-    metadata, spec = source.node.get("metadata"), source.node.get("spec")
-    spec_path = source.below("spec")
-    labels = fields.labels(metadata.get("labels"), source.below("metadata.labels"))
-    scheduling = Scheduling(
-        labels=labels,
-        annotations=_annotations(fields, source),
-        host_ports=tuple(sorted(set(_host_ports(fields, spec, spec_path)))),
-        claims=tuple(_claims(fields, source)),
-        owners=tuple(_owners(fields, source)),
-    )
-    if spec.mapping.keys() & _SPEC_FIELDS:
-        scheduling = _with_spec(scheduling, fields, source, spec_path)
-    if source.kind == "DaemonSet" and source.path:
-        tolerations = scheduling.node.tolerations + _DAEMON_TOLERATIONS
+    metadata, spec = source.root.get("metadata"), source.root.get("spec")
+    labels = metadata.get("labels").labels()
+    annotations = _annotations(source)
+    host_ports = tuple(sorted(set(_host_ports(spec))))
+    claims = tuple(_claims(source))
+    owners = tuple(_owners(source))
+    rules = AffinityReader(source.namespace, dict(labels))
+    node_name = spec.get("nodeName").text()
+    affinity = spec.get("affinity")
+    required, preferred = node_terms(affinity.get("nodeAffinity"))
+    affinity.expect_mapping()
+    priority_class = spec.get("priorityClassName").text()
+    priority = spec.get("priority").number()
+    selector = spec.get("nodeSelector").labels()
+    tolerations = tuple(_tolerations(spec.get("tolerations")))
+    if source.kind == "DaemonSet" and source.templated:
+        tolerations += _DAEMON_TOLERATIONS
         if spec.get("hostNetwork").value is True:
             tolerations += (_NETWORK_TOLERATION,)
-        node = msgspec.structs.replace(scheduling.node, tolerations=tolerations)
-        scheduling = msgspec.structs.replace(scheduling, node=node)
+    scheduling = Scheduling(
+        labels=labels,
+        annotations=annotations,
+        node=NodeRules(node_name, selector, required, preferred, tolerations),
+        pods=rules.pods(affinity),
+        spread=rules.spread(spec.get("topologySpreadConstraints")),
+        host_ports=host_ports,
+        gates=_names(spec.get("schedulingGates")),
+        priority=_PRIORITIES.get(priority_class) if priority is None else priority,
+        priority_class=priority_class,
+        preempts=spec.get("preemptionPolicy").choice(_PREEMPTION, _PREEMPTION[0]) == _PREEMPTION[0],
+        scheduler=spec.get("schedulerName").text() or DEFAULT_SCHEDULER,
+        claims=claims,
+        resource_claims=_names(spec.get("resourceClaims")),
+        owners=owners,
+    )
     return NO_SCHEDULING if scheduling == NO_SCHEDULING else scheduling
 
 
-def _with_spec(outside: Scheduling, fields: Fields, source: PodSource, path: str) -> Scheduling:
-    spec = source.node.get("spec")
-    affinity = AffinityReader(fields, source.namespace, dict(outside.labels))
-    node_name = fields.text(spec.get("nodeName"), f"{path}.nodeName")
-    required, preferred = affinity.nodes(
-        spec.get("affinity", "nodeAffinity"), f"{path}.affinity.nodeAffinity"
-    )
-    fields.expect_mapping(spec.get("affinity"), f"{path}.affinity")
-    priority_class = fields.text(spec.get("priorityClassName"), f"{path}.priorityClassName")
-    priority = fields.number(spec.get("priority"), f"{path}.priority")
-    return msgspec.structs.replace(
-        outside,
-        node=NodeRules(
-            node_name=node_name,
-            selector=fields.labels(spec.get("nodeSelector"), f"{path}.nodeSelector"),
-            required=required,
-            preferred=preferred,
-            tolerations=tuple(_tolerations(fields, spec.get("tolerations"), f"{path}.tolerations")),
-        ),
-        pods=affinity.pods(spec.get("affinity"), f"{path}.affinity"),
-        spread=affinity.spread(spec.get("topologySpreadConstraints"), f"{path}.topologySpreadConstraints"),
-        gates=_names(fields, spec.get("schedulingGates"), f"{path}.schedulingGates"),
-        priority=_PRIORITIES.get(priority_class) if priority is None else priority,
-        priority_class=priority_class,
-        preempts=fields.choice(
-            spec.get("preemptionPolicy"),
-            f"{path}.preemptionPolicy",
-            ("PreemptLowerPriority", "Never"),
-            "PreemptLowerPriority",
-        )
-        != "Never",
-        scheduler=fields.text(spec.get("schedulerName"), f"{path}.schedulerName") or DEFAULT_SCHEDULER,
-        resource_claims=_names(fields, spec.get("resourceClaims"), f"{path}.resourceClaims"),
-    )
-
-
-def _annotations(fields: Fields, source: PodSource) -> Labels:
-    path = source.below("metadata.annotations")
+def _annotations(source: PodSource) -> Labels:
     heeded = {
-        key: fields.text(value, where)
-        for key, value, where in fields.members(source.node.get("metadata", "annotations"), path)
+        key: value.text()
+        for key, value in source.root.get("metadata").get("annotations").members()
         if key == VOLCANO_POLICY or key.startswith(OWN_ANNOTATIONS)
     }
     task_policy = source.holder.get("topologyPolicy").text
@@ -153,87 +117,73 @@ def _annotations(fields: Fields, source: PodSource) -> Labels:
     return tuple(sorted(heeded.items()))
 
 
-def _host_ports(fields: Fields, spec: Node, path: str) -> Iterator[HostPort]:
+def _host_ports(spec: Field) -> Iterator[HostPort]:
     """Ports of containers that run as long as the pod; on the host's network every port is the host's."""
-    on_host = fields.flag(spec.get("hostNetwork"), f"{path}.hostNetwork")
+    on_host = spec.get("hostNetwork").flag()
     for group in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(group).items):
-            if "ports" not in container.mapping or (
-                group == "initContainers" and container.get("restartPolicy").value != "Always"
-            ):
+        for container in spec.get(group).items():
+            if group == "initContainers" and container.get("restartPolicy").value != "Always":
                 continue
-            for port, where in fields.entries(container.get("ports"), f"{path}.{group}[{index}].ports"):
-                own = fields.number(port.get("containerPort"), f"{where}.containerPort", 1, 65535)
-                number = fields.number(port.get("hostPort"), f"{where}.hostPort", 0, 65535)
-                protocol = fields.choice(port.get("protocol"), f"{where}.protocol", _PROTOCOLS, "TCP")
-                address = fields.text(port.get("hostIP"), f"{where}.hostIP") or EVERY_ADDRESS
+            for port in container.get("ports").entries():
+                own = port.get("containerPort").number(1, 65535)
+                number = port.get("hostPort").number(0, 65535)
+                protocol = port.get("protocol").choice(_PROTOCOLS, "TCP")
+                address = port.get("hostIP").text() or EVERY_ADDRESS
                 taken = number or (own if on_host else None)
                 if taken:
                     yield HostPort(protocol, address, taken)
 
 
-def _claims(fields: Fields, source: PodSource) -> Iterator[str]:
+def _claims(source: PodSource) -> Iterator[str]:
     """Names of volume claims, also of those that are made for the pod alone."""
-    path = source.below("spec.volumes")
-    for volume, where in fields.entries(source.node.get("spec", "volumes"), path):
-        name = fields.text(volume.get("name"), f"{where}.name")
+    for volume in source.root.get("spec").get("volumes").entries():
+        name = volume.get("name").text()
         claim = volume.get("persistentVolumeClaim")
         if claim.value is not None:
-            yield fields.required(claim.get("claimName"), f"{where}.persistentVolumeClaim.claimName")
+            yield claim.get("claimName").required()
         elif volume.get("ephemeral").value is not None:
             yield f"{source.pod}-{name}"
-    if source.path:
-        for claim, _ in fields.entries(
-            source.holder.get("volumeClaimTemplates"), "spec.volumeClaimTemplates"
-        ):
-            yield f"{claim.get('metadata', 'name').text or 'unnamed'}-{source.pod}"
+    if source.templated:
+        made = Field(
+            source.holder.get("volumeClaimTemplates"), "spec.volumeClaimTemplates", source.root.reading
+        )
+        for claim in made.entries():
+            yield f"{claim.node.get('metadata', 'name').text or 'unnamed'}-{source.pod}"
 
 
-def _owners(fields: Fields, source: PodSource) -> Iterator[Owner]:
-    if source.path:
+def _owners(source: PodSource) -> Iterator[Owner]:
+    if source.templated:
         yield Owner(source.kind, source.owner, controller=True)
         return
-    for owner, where in fields.entries(
-        source.node.get("metadata", "ownerReferences"), "metadata.ownerReferences"
-    ):
-        yield Owner(
-            fields.text(owner.get("kind"), f"{where}.kind"),
-            fields.text(owner.get("name"), f"{where}.name"),
-            fields.flag(owner.get("controller"), f"{where}.controller"),
-        )
+    for owner in source.root.get("metadata").get("ownerReferences").entries():
+        yield Owner(owner.get("kind").text(), owner.get("name").text(), owner.get("controller").flag())
 
 
-def _tolerations(fields: Fields, node: Node, path: str) -> Iterator[Toleration]:
-    for item, where in fields.entries(node, path):
-        key = fields.text(item.get("key"), f"{where}.key")
-        operator = fields.choice(item.get("operator"), f"{where}.operator", ("", "Equal", "Exists"), "")
-        value = fields.text(item.get("value"), f"{where}.value")
-        effect = fields.choice(item.get("effect"), f"{where}.effect", ("", *_EFFECTS), "")
+def _tolerations(tolerations: Field) -> Iterator[Toleration]:
+    for item in tolerations.entries():
+        key = item.get("key").text()
+        operator = item.get("operator").choice(("", "Equal", "Exists"), "")
+        value = item.get("value").text()
+        effect = item.get("effect").choice(("", *_EFFECTS), "")
         if key:
-            fields.label_key(item, f"{where}.key", key)
+            item.check_label_key(key, "key")
         elif operator != "Exists":
-            fields.error(
-                item,
-                f"{where}.operator",
-                "Invalid value: must be Exists when there is no key (it then means any taint)",
+            item.error(
+                "Invalid value: must be Exists when there is no key (it then means any taint)", "operator"
             )
         if operator == "Exists" and value:
-            fields.error(
-                item, f"{where}.operator", "Invalid value: there must be no value when the operator is Exists"
-            )
+            item.error("Invalid value: there must be no value when the operator is Exists", "operator")
         if item.get("tolerationSeconds").value is not None and effect != "NoExecute":
-            fields.error(
-                item, f"{where}.effect", "Invalid value: must be NoExecute when tolerationSeconds is set"
-            )
+            item.error("Invalid value: must be NoExecute when tolerationSeconds is set", "effect")
         yield Toleration(key, operator == "Exists", value, effect)
 
 
-def _names(fields: Fields, node: Node, path: str) -> tuple[str, ...]:
+def _names(listed: Field) -> tuple[str, ...]:
     """The names of a list of named things, none twice."""
     names: dict[str, None] = {}
-    for item, where in fields.entries(node, path):
-        name = fields.required(item.get("name"), f"{where}.name")
+    for item in listed.entries():
+        name = item.get("name").required()
         if name in names:
-            fields.error(item, where, f'Duplicate value: "{name}"')
+            item.error(f'Duplicate value: "{name}"')
         names[name] = None
     return tuple(names)

@@ -52,7 +52,7 @@ class Node:
 
     __slots__ = ("line", "value")
 
-    def __init__(self, value: dict[str, Node] | list[Node] | Scalar, line: int) -> None:
+    def __init__(self, value: Value, line: int) -> None:
         self.value = value
         self.line = line
 
@@ -107,6 +107,9 @@ class Node:
                 return "null"
             case _:
                 return "number"
+
+
+Value = dict[str, Node] | list[Node] | Scalar
 
 
 def documents(data: bytes, source: str) -> list[Node]:
