@@ -72,7 +72,7 @@ class _Stream(Protocol):
 
 
 def _decompressed(raw: BinaryIO) -> _Stream:
-    """The stream behind the compression, told by its first bytes: names of files lie."""
+    """The stream behind the compression, which is known by its first bytes and not by the file's name."""
     magic = raw.read(6)
     raw.seek(0)
     if magic.startswith(b"\x1f\x8b"):

@@ -128,7 +128,7 @@ def _not_a_quantity(text: str) -> ValueError:
 
 
 def _times_power_of_ten(number: int, power: int) -> int:
-    """Rounded up: who asks for something gets something, however little it is."""
+    """Rounded up, as `resource.ParseQuantity` does: what is asked for never becomes nothing."""
     return number * 10**power if power >= 0 else _divide_away_from_zero(number, 10**-power)
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from numaware.machine.quantity import Quantity
-from numaware.workload.pod import Container, Pod, Qos, Resources, amount, milli, units
+from numaware.workload.pod import Container, Pod, Qos, Shape, amount, milli, units
 from numaware.workload.qos import peak, qos_class
 
 # (resource, amount) pairs, ascending by resource.
@@ -39,7 +39,7 @@ class Demand(NamedTuple):
 
 def demand(pod: Pod, *, sidecars: bool = True) -> Demand:
     """The demands of a pod; without `sidecars` (kubelets before v1.29) every init container is an ordinary one."""
-    return _demand(pod.containers, pod.init_containers, pod.qos, pod.pod_requests, pod.pod_limits, sidecars)
+    return _demand(pod.shape, sidecars)
 
 
 def exclusive_cpus(container: Container) -> int:
@@ -59,22 +59,9 @@ def quantity_text(resource: str, nano: int) -> str:
 
 
 @lru_cache(maxsize=8192)
-def _demand(
-    containers: tuple[Container, ...],
-    init_containers: tuple[Container, ...],
-    recorded: Qos | None,
-    pod_requests: Resources,
-    pod_limits: Resources,
-    sidecars: bool,
-) -> Demand:
-    pod = Pod(
-        "",
-        containers=containers,
-        init_containers=init_containers,
-        qos=recorded,
-        pod_requests=pod_requests,
-        pod_limits=pod_limits,
-    )
+def _demand(shape: Shape, sidecars: bool) -> Demand:
+    containers, init_containers, recorded, requests, limits = shape
+    pod = Pod("", "", "", containers, init_containers, recorded, (), requests, limits)
     qos = qos_class(pod)
     # KUBELET: the CPU and Memory Managers pass over pods that have resources of their own (pod-level resources).
     pinned = qos == "Guaranteed" and not pod.pod_level

@@ -30,6 +30,10 @@ class Container(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     restartable: bool = False
 
 
+# Containers, init containers, recorded QoS class, the pod's own requests and limits.
+Shape = tuple[tuple[Container, ...], tuple[Container, ...], Qos | None, Resources, Resources]
+
+
 class Pod(msgspec.Struct, frozen=True, gc=False):
     """One pod after API defaulting (a limit without a request is also the request).
 
@@ -59,15 +63,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
         return self.init_containers + self.containers
 
     @property
-    def shape(self) -> tuple[object, ...]:
+    def shape(self) -> Shape:
         """All that the managers look at; pods of one shape get one answer on one node state."""
-        return (
-            self.containers,
-            self.init_containers,
-            self.qos,
-            self.pod_requests,
-            self.pod_limits,
-        )
+        return self.containers, self.init_containers, self.qos, self.pod_requests, self.pod_limits
 
 
 def amount(resources: Resources, name: str) -> int:

@@ -173,14 +173,14 @@ def frame(
     return lines
 
 
-def beside(blocks: Sequence[Sequence[Line]], rooms: Sequence[int], gap: int = 1) -> list[Line]:
-    """Blocks set side by side, each in its room."""
+def beside(blocks: Sequence[Sequence[Line]], rooms: Sequence[int]) -> list[Line]:
+    """Blocks set side by side, each in its room, a blank between them."""
     lines: list[Line] = []
     for index in range(max(len(block) for block in blocks)):
         line: list[Span] = []
         for column, (block, room) in enumerate(zip(blocks, rooms, strict=True)):
             if column:
-                line.append(Span(" " * gap))
+                line.append(Span(" "))
             line += pad(block[index] if index < len(block) else (), room)
         lines.append(tuple(line))
     return lines

@@ -2,7 +2,7 @@
 
 The kernel never says "this is HBM". It is worked out from the driver that brought the memory in (NVIDIA's, or
 `kmem` for a DAX device whose path tells NVDIMM from CXL), from the bandwidth firmware promises, from the
-kernel's memory tiers and, for Knights Landing, from the processor. No evidence, no answer.
+kernel's memory tiers and, for Knights Landing, from the processor. Without any of them the kind stays unknown.
 """
 
 from __future__ import annotations
