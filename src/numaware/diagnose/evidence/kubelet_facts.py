@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from numaware.diagnose.evidence.bundle import Reported
@@ -42,19 +44,14 @@ class KubeletFacts(msgspec.Struct, frozen=True):
             return []
         return sorted({self.numa_of_cpus[cpu] for cpu in listed})
 
-    def cpus_per_node(self) -> dict[int, int]:
+    def cpus_per_node(self) -> Counter[int]:
         """How many CPUs each NUMA node has."""
-        counts: dict[int, int] = {}
-        for numa in self.numa_of_cpus.values():
-            counts[numa] = counts.get(numa, 0) + 1
-        return counts
+        return Counter(self.numa_of_cpus.values())
 
-    def exclusive_per_node(self) -> dict[int, int]:
+    def exclusive_per_node(self) -> Counter[int]:
         """How many of them can be given away."""
-        counts = self.cpus_per_node()
-        for cpu in CpuSet.parse(self.reserved) if self.reserved else ():
-            if cpu in self.numa_of_cpus:
-                counts[self.numa_of_cpus[cpu]] -= 1
+        counts, reserved = self.cpus_per_node(), CpuSet.parse(self.reserved or "")
+        counts.subtract(self.numa_of_cpus[cpu] for cpu in reserved if cpu in self.numa_of_cpus)
         return counts
 
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
+from itertools import combinations
+from operator import or_
 from typing import Any
 
 from numaware.diagnose.evidence import log_evidence
@@ -83,12 +86,15 @@ class _CaseFindings:
             "at": self.admission.stamp or None,
             "milliseconds": _took(self.admission),
             "until": self.case.last_stamp if self.case.count > 1 and self.case.last_stamp else None,
-            "twin": _verdict_of(self.replay),
-            "twinExpected": shown(self.replay.expected)
-            if self.replay and not self.replay.confirmed
-            else None,
+            **self._compared(),
             **more,
         }
+
+    def _compared(self) -> dict[str, str]:
+        """What the twin makes of the same hints."""
+        if self.replay is None or self.replay.confirmed:
+            return {"twin": "confirmed"} if self.replay else {}
+        return {"twin": "disagrees", "twinExpected": shown(self.replay.expected)}
 
     def _finding(
         self, code: str, confidence: Confidence = "certain", variant: str = "", **facts: Any
@@ -146,23 +152,16 @@ class _CaseFindings:
             {"resource": resource, "nodes": [nodes_of(mask) for mask in masks]}
             for resource, masks in accepted.items()
         ]
-        if not _apart(accepted):
+        if not any(set(one).isdisjoint(other) for one, other in combinations(accepted.values(), 2)):
             # Any two go together, but not all of them: still no common node.
             sure = "likely"
+        unions = {resource: reduce(or_, masks) for resource, masks in accepted.items()}
         room = [
             {
                 "resource": resource,
-                "nodes": sorted(
-                    {
-                        node
-                        for other, sets in accepted.items()
-                        if other != resource
-                        for node in nodes_of(_any(sets))
-                    }
-                    - set(nodes_of(_any(masks)))
-                ),
+                "nodes": nodes_of(reduce(or_, unions.values()) & ~mask),
             }
-            for resource, masks in accepted.items()
+            for resource, mask in unions.items()
         ]
         return self._finding(
             "topology-affinity-error-disjoint-hints",
@@ -308,23 +307,6 @@ def _widest(part: Part) -> int:
 
 def _only(replay: Replay | None) -> str:
     return replay.policies[0] if replay and len(replay.policies) == 1 else ""
-
-
-def _verdict_of(replay: Replay | None) -> str | None:
-    return None if replay is None else "confirmed" if replay.confirmed else "disagrees"
-
-
-def _any(masks: list[int]) -> int:
-    together = 0
-    for mask in masks:
-        together |= mask
-    return together
-
-
-def _apart(accepted: Mapping[str, list[int]]) -> bool:
-    """Whether two of the resources have no mask in common."""
-    sets = [set(masks) for masks in accepted.values()]
-    return any(one.isdisjoint(other) for place, one in enumerate(sets) for other in sets[place + 1 :])
 
 
 def _blame(lists: Mapping[str, Hints]) -> list[dict[str, Any]]:
