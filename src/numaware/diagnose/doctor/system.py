@@ -82,11 +82,9 @@ def cgroup_check(root: NodeRoot, fail_on_v1: str, version: str) -> Check:
     """Version 2 with the cpuset controller is what pinning rests on."""
     controllers = root.read(f"{_CGROUP}/cgroup.controllers")
     if controllers is not None:
-        words = controllers.decode(errors="replace").split()
-        if "cpuset" in words:
-            return checked("cgroup", Message("doctor-cgroup-v2"))
-        problem = trouble("cgroup-without-cpuset", f"/{_CGROUP}/cgroup.controllers")
-        return checked("cgroup", Message("doctor-cgroup-v2"), [problem])
+        missing = b"cpuset" not in controllers.split()
+        problems = [trouble("cgroup-without-cpuset", f"/{_CGROUP}/cgroup.controllers")] if missing else []
+        return checked("cgroup", Message("doctor-cgroup-v2"), problems)
     if not root.names(_CGROUP):
         return unknown("cgroup", Message("doctor-no-cgroup"))
     stops = rules_for(version).minor >= _NO_CGROUP_V1 and fail_on_v1 != "false"
@@ -105,10 +103,9 @@ def driver_check(root: NodeRoot, kubelet_driver: str) -> Check:
     runtime = "systemd" if match[1] == b"true" else "cgroupfs"
     facts = {"kubelet": kubelet_driver, "runtime": runtime, "file": f"/{_CONTAINERD}"}
     seen = Message("doctor-driver", facts)
-    if runtime == kubelet_driver:
-        return checked("cgroup-driver", seen)
-    mismatch = trouble("cgroup-driver-mismatch", f"/{_CONTAINERD}", facts)
-    return checked("cgroup-driver", seen, [mismatch])
+    differ = runtime != kubelet_driver
+    mismatch = [trouble("cgroup-driver-mismatch", f"/{_CONTAINERD}", facts)] if differ else []
+    return checked("cgroup-driver", seen, mismatch)
 
 
 def services_check(processes: Mapping[str, bytes] | None) -> Check:
@@ -117,9 +114,7 @@ def services_check(processes: Mapping[str, bytes] | None) -> Check:
         return unknown("services", Message("doctor-no-processes"))
     names = [name for name in _SERVICES if name in processes]
     seen = Message("doctor-services", {"names": names or ["-"]})
-    if "numad" not in processes:
-        return checked("services", seen)
-    return checked("services", seen, [trouble("numad-running", "/proc")])
+    return checked("services", seen, [trouble("numad-running", "/proc")] if "numad" in processes else [])
 
 
 def isolation_check(machine: Machine | None, config: KubeletConfig | None) -> Check:

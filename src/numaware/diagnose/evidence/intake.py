@@ -18,10 +18,10 @@ import tarfile
 import zlib
 from typing import IO, Any, cast
 
-from numaware.diagnose.evidence import kube_objects, kubectl_text, logs, topology_report
+from numaware.diagnose.evidence import kube_objects, kubectl_text, topology_report
 from numaware.diagnose.evidence.bundle import Bundle, Piece, StateFile
-from numaware.diagnose.evidence.logs import scan
-from numaware.diagnose.rules.lint import Linted, findings_of_kubelet_flags, lint
+from numaware.diagnose.evidence.logs import messages, scan
+from numaware.diagnose.rules.lint import findings_of_kubelet_flags, lint
 from numaware.diagnose.rules.state_files import checkpoint_of, state_findings
 from numaware.errors import InputError
 from numaware.machine import codec, sources
@@ -184,11 +184,11 @@ def _log(bundle: Bundle, file: str, stream: IO[bytes]) -> str:
     small = len(beginning) < kubectl_text.MOST_BYTES
     folded = scan.unfolded(beginning) if small else None
     lines = scan.lines(cast("IO[bytes]", _Rejoined(beginning, stream)))
-    said = logs.read(folded or lines, file, bundle.journal)
+    said = messages.read(folded or lines, file, bundle.journal)
     attempts = []
     if small:
         text = beginning.decode("utf-8", "replace")
-        said += logs.read_bare(text, file, bundle.journal)
+        said += messages.read_bare(text, file, bundle.journal)
         attempts = list(kubectl_text.read(text, file))
         bundle.attempts += attempts
     if said or _LOG_LINE.search(beginning[:HEAD]):
@@ -246,7 +246,8 @@ def _objects(bundle: Bundle, file: str, data: bytes) -> str:
         # What runs on a cluster is told about where something went wrong with it; advice is for what somebody wrote.
         live = any(node.get("status", "phase").text for node in every)
         linted = None if live else lint(data, file)
-        workloads = manifest.scan(data, file).workloads if live or _has_pods(linted) else ()
+        has_pods = linted is None or "manifest" in linted.kind
+        workloads = manifest.scan_documents(parsed, file).workloads if has_pods else ()
     except InputError:
         return ""
     for node in every:
@@ -265,10 +266,6 @@ def _objects(bundle: Bundle, file: str, data: bytes) -> str:
     return _kinds(every) or ("settings" if linted.findings else "")
 
 
-def _has_pods(linted: Linted | None) -> bool:
-    return linted is not None and "manifest" in linted.kind
-
-
 def _listing(bundle: Bundle, file: str, listing: list[dict[str, Any]]) -> str:
     """A long list as `kubectl get -o json` prints it: what is told about refused pods, and what those ask for."""
     nodes = []
@@ -285,12 +282,9 @@ def _listing(bundle: Bundle, file: str, listing: list[dict[str, Any]]) -> str:
 
 
 def _kinds(nodes: list[Node]) -> str:
-    return ", ".join(filter(None, dict.fromkeys(map(_kind_of, nodes))))
-
-
-def _kind_of(node: Node) -> str:
-    kind = node.get("kind").text or ""
-    return {"Event": "events", "Pod": "pods"}.get(kind, kind[:80])
+    kinds = dict.fromkeys(node.get("kind").text or "" for node in nodes)
+    names = {"Event": "events", "Pod": "pods"}
+    return ", ".join(names.get(kind, kind[:80]) for kind in kinds if kind)
 
 
 def _flags(bundle: Bundle, file: str, data: bytes) -> str:

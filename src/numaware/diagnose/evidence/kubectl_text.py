@@ -87,21 +87,12 @@ def _row(line: str, number: int, file: str, described: dict[str, str]) -> Attemp
     if match is None:
         alone = _ALONE.match(line)
         return _attempt(file, number, line, line[alone.end() :], described) if alone else None
-    groups = match.groupdict()
-    message = groups.get("message") or ""
+    said = {name: text for name, text in match.groupdict().items() if text}
+    message = said.pop("message", "")
     source = _SOURCE.search(message)
-    return _attempt(
-        file,
-        number,
-        line,
-        message,
-        described if match.re is _DESCRIBED else {},
-        reason=groups["reason"],
-        name=groups.get("name") or "",
-        space=groups.get("space") or "",
-        node=groups.get("node") or (source[1] if source else ""),
-        times=groups.get("times") or "1",
-    )
+    if source:
+        said.setdefault("node", source[1])
+    return _attempt(file, number, line, message, described if match.re is _DESCRIBED else {}, **said)
 
 
 def _attempt(

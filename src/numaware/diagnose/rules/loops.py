@@ -71,21 +71,23 @@ def loop_findings(
     return [_finding(loop) for loop in loops.values() if _is_loop(loop)]
 
 
-def _loop(loops: dict[tuple[str, str, str], Loop], pod: PodName, code: str) -> Loop:
+def _loop(loops: dict[tuple[str, str, str], Loop], pod: PodName, code: str, reason: str, node: str) -> Loop:
+    """The loop that a refused pod belongs to, with what every refusal tells it."""
     key = (pod.namespace, stem(pod.name), code)
-    return loops.setdefault(key, Loop(*key))
+    loop = loops.setdefault(key, Loop(*key))
+    loop.reason = loop.reason or reason
+    loop.names.add(pod.name)
+    loop.nodes.add(node)
+    return loop
 
 
 def _add_case(loops: dict[tuple[str, str, str], Loop], case: Case) -> None:
     admission = case.first
     if admission.verdict is None or not admission.pod.name:
         return
-    loop = _loop(loops, admission.pod, admission.verdict.code)
-    loop.reason = loop.reason or admission.reason
-    loop.names.add(admission.pod.name)
+    loop = _loop(loops, admission.pod, admission.verdict.code, admission.reason, admission.node)
     loop.uids |= case.uids
     loop.nameless += case.count if not case.uids else 0
-    loop.nodes.add(admission.node)
     loop.saw(admission.seconds, admission.stamp)
     loop.saw(case.last_seconds, case.last_stamp)
     refused = [seen for seen in admission.evidence if seen.what == "refused"][:1]
@@ -95,15 +97,12 @@ def _add_case(loops: dict[tuple[str, str, str], Loop], case: Case) -> None:
 def _add_attempt(loops: dict[tuple[str, str, str], Loop], attempt: Attempt) -> None:
     if not attempt.pod.name:
         return
-    loop = _loop(loops, attempt.pod, attempt.meaning.code)
-    loop.reason = loop.reason or attempt.reason
-    loop.names.add(attempt.pod.name)
+    loop = _loop(loops, attempt.pod, attempt.meaning.code, attempt.reason, attempt.node)
     if attempt.pod.uid and len(loop.uids) < _MOST_UIDS:
         loop.uids.add(attempt.pod.uid)
     elif not attempt.pod.uid:
         # A table shows each event once for each pod; the number in it counts repetitions of the same pod's.
         loop.nameless += 1
-    loop.nodes.add(attempt.node)
     loop.saw(attempt.seconds, attempt.stamp)
     loop.controller = loop.controller or attempt.controller
     if len(loop.evidence) < 6:

@@ -1,4 +1,4 @@
-"""What a record says that matters here; a message that is in none of the tables is nothing.
+"""What the records of a log say, handed to the journal; a message that is in none of the tables is nothing.
 
 Up to 1.20 the managers wrote `[topologymanager] TopologyHints for pod '...'`; since 1.21 they write a fixed message and
 `key=value` pairs. Both become the same `Seen`.
@@ -7,38 +7,15 @@ Up to 1.20 the managers wrote `[topologymanager] TopologyHints for pod '...'`; s
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from numaware.diagnose.evidence.logs import bracketed, structured
-from numaware.diagnose.evidence.logs.record import Record
+from numaware.diagnose.evidence.logs import bracketed, record, structured
+from numaware.diagnose.evidence.logs.journal import Journal
+from numaware.diagnose.evidence.logs.scan import FoundLine
 from numaware.diagnose.evidence.logs.seen import Seen
+from numaware.diagnose.evidence.start_messages import start_failure
 
-
-def read(record: Record) -> Seen | None:
-    """What the record says, or None."""
-    seen = structured.read(record) if record.structured else bracketed.read(record)
-    return seen or _last_words(record)
-
-
-def _last_words(record: Record) -> Seen | None:
-    """An error or fatal line may be a kubelet's last; whether it is one is for `sentences` to tell."""
-    if record.level not in ("E", "F"):
-        return None
-    return Seen("failed", record, message=f"{record.message} {record.fields.get('err', '')}")
-
-
-def may_be_bare(line: str) -> bool:
-    """Whether a line is worth a look by `read_bare`; most lines are not."""
-    return len(line) > _SHORTEST and _BARE.match(line.strip()[:200]) is not None
-
-
-def read_bare(record: Record) -> Seen | None:
-    """A line without klog's header: the last words of a kubelet as it prints them to the terminal, or as people quote them."""
-    if record.level or not _BARE.match(record.message):
-        return None
-    return Seen("failed", record, message=record.message)
-
-
-_SHORTEST = 20
+_SHORTEST, _LONGEST = 20, 8_192
 # What may stand before a sentence that is quoted alone: names of programs, of errors, of managers.
 _BARE = re.compile(
     r"[\W]{0,8}(?:err(?:or)?\b[:=\"' ]{1,4}|failed to run kubelet\b|failed to start containermanager\b|start (?:cpu|memory) "
@@ -49,3 +26,35 @@ _BARE = re.compile(
     r"configuration: |cannot discover NUMA topology\b|policy \"|unrecognized feature gate\b|cannot set feature gate\b)",
     re.IGNORECASE,
 )
+
+
+def read(lines: Iterable[FoundLine], file: str, journal: Journal) -> int:
+    """Take a log in; the answer is how many of its lines said something."""
+    said = 0
+    for line in lines:
+        seen = seen_in(record.read(file, line.number, line.text))
+        if seen is not None:
+            said += 1
+            journal.add(seen)
+    return said
+
+
+def seen_in(line: record.Record) -> Seen | None:
+    """What a record says, or None; an error or fatal line may be a kubelet's last, as `start_failure` will tell."""
+    seen = structured.read(line) if line.structured else bracketed.read(line)
+    if seen is None and line.level in ("E", "F"):
+        return Seen("failed", line, message=f"{line.message} {line.fields.get('err', '')}")
+    return seen
+
+
+def read_bare(text: str, file: str, journal: Journal) -> int:
+    """Take in last words of a kubelet that are quoted without klog's header, as it prints them to a terminal."""
+    said = 0
+    for number, given in enumerate(text.splitlines(), 1):
+        if len(given) <= _SHORTEST or not _BARE.match(given.strip()[:200]):
+            continue
+        line = record.read(file, number, given[:_LONGEST].encode("utf-8", "replace"))
+        if not line.level and _BARE.match(line.message) and start_failure(line.message):
+            said += 1
+            journal.add(Seen("failed", line, message=line.message))
+    return said
