@@ -151,6 +151,17 @@ def test_the_report_is_one_file_and_is_not_there_when_something_is_wrong(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html"]
 
 
+def test_services_are_played_on_a_number_of_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "services.csv"
+    columns = (
+        "instance_sn,role,app_name,cpu_request,gpu_request,rdma_request,memory_request,max_instance_per_node"
+    )
+    path.write_text("\n".join([columns, *(f"i{number},HN,app,8,1,25,40.0,2" for number in range(6))]))
+    assert main(["simulate", "dlrm:2", f"dlrm:{path}", "--policy", "numaware", "--json"]) == 0
+    [played] = json.loads(capsys.readouterr().out)["runs"]
+    assert (played["podsTotal"], played["podsPlaced"]) == (6, 4)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -158,8 +169,9 @@ def test_the_report_is_one_file_and_is_not_there_when_something_is_wrong(
         ((STORY, STORY, "--arrive", "0"), "--arrive: 0.0 is not a share of all GPUs"),
         ((STORY, STORY, "--limit", "0"), "--limit: 0 pods are none"),
         ((STORY, STORY, "--workers", "0"), "--workers: 0 processes are none"),
-        ((STORY, STORY, "--scope", "pod"), "--scope: is for openb: clusters"),
-        ((STORY, STORY, "--timed"), "--timed: is for openb: traces"),
+        ((STORY, STORY, "--scope", "pod"), "--scope: is for openb: and dlrm: clusters"),
+        (("dlrm:none", STORY), "dlrm:none: is no number of nodes up to 100000"),
+        ((STORY, STORY, "--timed"), "--timed: is for openb: and dlrm: traces"),
         ((str(EXAMPLES / "replica.yaml"), STORY), f"{EXAMPLES / 'replica.yaml'}:"),
         (("nowhere.yaml", STORY), "nowhere.yaml: No such file"),
         (("openb:nowhere.csv", STORY), "nowhere.csv: No such file"),

@@ -33,7 +33,9 @@ _MOST_ARRIVALS = 100.0
 @app.default
 def simulate(
     cluster: ClusterName,
-    trace: Annotated[str, Parameter(name="TRACE", help="A trace file, Kubernetes YAML, or openb:PODS.csv.")],
+    trace: Annotated[
+        str, Parameter(name="TRACE", help="A trace file, Kubernetes YAML, openb:PODS.csv, or dlrm:PODS.csv.")
+    ],
     /,
     *,
     policy: Annotated[
@@ -45,7 +47,7 @@ def simulate(
         option("Draw pods at random until they ask for so much of all GPUs (1.3 is 130 %); none leaves."),
     ] = None,
     limit: Annotated[int | None, option("Take the first so many pods only.")] = None,
-    timed: Annotated[bool, flag("Let pods of an openb: trace come and go as it says.")] = False,
+    timed: Annotated[bool, flag("Let pods of an openb: or dlrm: trace come and go as it says.")] = False,
     kubelet_policy: Policy = None,
     scope: Scope = None,
     engine: Annotated[
@@ -75,6 +77,7 @@ def simulate(
 
       numaware simulate examples/p100.yaml examples/p100.yaml
       numaware simulate openb:nodes.csv openb:pods.csv --arrive 1.3 --kubelet-policy none
+      numaware simulate dlrm:400 dlrm:pods.csv --limit 2500 --policy kai
       numaware simulate lab.yaml pods.yaml --policy numaware --policy kai --out report.html
     """
     _check(policy, arrive, limit, workers)

@@ -21,7 +21,7 @@ from numaware.workload.scheduling import Labels
 
 # What kubelets allow unless told otherwise.
 MOST_PODS = 110
-_HOSTNAME = "kubernetes.io/hostname"
+HOSTNAME = "kubernetes.io/hostname"
 
 
 class NodeSpec(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ def twin_of(spec: NodeSpec) -> tuple[NodeFacts, Node]:
         raise InputError(printable(spec.name, 80), printable(str(error), 600)) from None
     facts = NodeFacts(
         name=spec.name,
-        labels=tuple(sorted({_HOSTNAME: spec.name, **dict(spec.labels)}.items())),
+        labels=tuple(sorted({HOSTNAME: spec.name, **dict(spec.labels)}.items())),
         taints=spec.taints,
         allocatable=_allocatable(node, spec.most_pods),
         topology_policy=spec.config.topology_policy,

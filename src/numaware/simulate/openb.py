@@ -15,16 +15,15 @@ The files say nothing about NUMA nodes or kubelets, so both are laid on top, by 
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from numaware.errors import InputError
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.schedule.room import SHARE_RESOURCE, WHOLE
 from numaware.simulate.clusters import MOST_PODS, ClusterSpec, NodeSpec
+from numaware.simulate.csv_rows import Row, rows
 from numaware.simulate.traces import SECOND, TimedPod, Trace
 from numaware.twin.config import KubeletConfig, MemoryReservation
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
@@ -33,8 +32,6 @@ from numaware.workload.scheduling import NodeRules, NodeTerm, Requirement, Sched
 
 GPU = "nvidia.com/gpu"
 MODEL_LABEL = "nvidia.com/gpu.product"
-_MOST_BYTES = 64 << 20
-_MOST_ROWS = 200_000
 _MIB, _GIB = 1 << 20, 1 << 30
 _NANO, _NANO_PER_MILLI = 10**9, 10**6
 _GUARANTEED = ("LS", "Guaranteed")
@@ -47,31 +44,10 @@ _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 
 
-class _Row:
-    """One line of a CSV file with its place in it."""
-
-    def __init__(self, fields: Mapping[str, str], where: str) -> None:
-        self.fields = fields
-        self.where = where
-
-    def text(self, column: str) -> str:
-        return self.fields.get(column) or ""
-
-    def number(self, column: str, most: int) -> int:
-        text = self.text(column)
-        # Some exports write whole numbers with a fraction of zero.
-        whole, _, fraction = text.partition(".")
-        if not whole.isascii() or not whole.isdecimal() or fraction.strip("0"):
-            raise InputError(self.where, f"{column} is {printable(text, 40)!r}, not a whole number")
-        if len(whole) > 15 or int(whole) > most:
-            raise InputError(self.where, f"{column} is {printable(whole, 40)}, more than {most}")
-        return int(whole)
-
-
 def nodes(data: bytes, source: str, config: KubeletConfig) -> ClusterSpec:
     """A node list as a cluster whose kubelets all run with `config`, which `kubelet` makes."""
     specs: dict[str, NodeSpec] = {}
-    for row in _rows(data, source, _NODE_COLUMNS):
+    for row in rows(data, source, _NODE_COLUMNS):
         name = row.text("sn")
         if not name or name in specs:
             raise InputError(row.where, f"node {printable(name, 80)!r} has no name or is listed twice")
@@ -79,11 +55,15 @@ def nodes(data: bytes, source: str, config: KubeletConfig) -> ClusterSpec:
         cpus = row.number("cpu_milli", 1000 * _MOST_CPUS) // 1000
         if not cpus:
             raise InputError(row.where, "a node without a whole CPU")
-        hardware = _hardware(
-            cpus, row.number("memory_mib", _MOST_MIB), row.number("gpu", _MOST_GPUS), pins(config)
-        )
+        zones = _zones(cpus, row.number("memory_mib", _MOST_MIB), row.number("gpu", _MOST_GPUS))
         labels = ((MODEL_LABEL, model),) if model else ()
-        specs[name] = NodeSpec(name, hardware, config, labels, most_pods=max(MOST_PODS, 4 * cpus))
+        specs[name] = NodeSpec(
+            name,
+            hardware(zones, pinned=pins(config)),
+            config,
+            labels,
+            most_pods=max(MOST_PODS, 4 * cpus),
+        )
     if not specs:
         raise InputError(source, "lists no nodes")
     return ClusterSpec(source, tuple(specs.values()))
@@ -114,7 +94,7 @@ def pods(data: bytes, source: str, *, whole_cpus: bool, timed: bool = False) -> 
     """A pod list as a trace: a second apart and never leaving, or, when `timed`, as its columns say."""
     arrivals = []
     names: set[str] = set()
-    for index, row in enumerate(_rows(data, source, _POD_COLUMNS)):
+    for index, row in enumerate(rows(data, source, _POD_COLUMNS)):
         pod = _pod(row, whole_cpus=whole_cpus)
         if pod.name in names:
             raise InputError(row.where, f"pod {printable(pod.name, 80)!r} is listed twice")
@@ -131,63 +111,53 @@ def pods(data: bytes, source: str, *, whole_cpus: bool, timed: bool = False) -> 
     return Trace(source, tuple(arrivals))
 
 
-def _rows(data: bytes, source: str, columns: tuple[str, ...]) -> Iterator[_Row]:
-    if len(data) > _MOST_BYTES:
-        raise InputError(source, f"larger than {_MOST_BYTES >> 20} MiB")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{source}:{line}", "is not UTF-8 text") from None
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    try:
-        missing = [name for name in columns if name not in (reader.fieldnames or ())]
-        if missing:
-            hint = f"expected {', '.join(columns)}"
-            raise InputError(f"{source}:1", f"has no column {missing[0]}", hint=hint)
-        for count, fields in enumerate(reader, 1):
-            where = f"{source}:{reader.line_num}"
-            if None in fields or None in fields.values():
-                raise InputError(
-                    where, f"has not the {len(reader.fieldnames or ())} fields of the first line"
-                )
-            if count > _MOST_ROWS:
-                raise InputError(where, f"more than {_MOST_ROWS} rows")
-            yield _Row(fields, where)
-    except csv.Error as error:
-        raise InputError(f"{source}:{reader.line_num}", f"not CSV: {error}") from None
-
-
 def _split(amount: int, parts: int) -> list[int]:
     """Evenly, what is left over one by one to the lower parts."""
     return [amount // parts + (index < amount % parts) for index in range(parts)]
 
 
+class ZoneShape(NamedTuple):
+    """What one NUMA node offers to pods: CPUs, bytes, and how many devices of each resource."""
+
+    cpus: int
+    memory: int
+    devices: tuple[tuple[str, int], ...] = ()
+
+
 @lru_cache(maxsize=1024)
-def _hardware(cpus: int, memory_mib: int, gpus: int, pinned: bool) -> Hardware:
+def hardware(zones: tuple[ZoneShape, ...], *, pinned: bool) -> Hardware:
+    """A machine of these NUMA nodes; where CPUs are `pinned`, what such a kubelet has to reserve comes on top."""
+    numa, first = [], 0
+    for node, zone in enumerate(zones):
+        reserves = pinned and node == 0
+        cpus = range(first, first + zone.cpus + reserves)
+        places = tuple(CpuPlace(cpu, cpu, node) for cpu in cpus)
+        distances = tuple(10 if other == node else 21 for other in range(len(zones)))
+        numa.append(NumaHardware(node, places, zone.memory + reserves * _GIB, (), distances))
+        first = cpus.stop
+    devices: dict[str, list[PluginDevice]] = {}
+    for node, zone in enumerate(zones):
+        for name, count in zone.devices:
+            kind = name.rpartition("/")[2]
+            devices.setdefault(name, []).extend(
+                PluginDevice(f"{kind}-{node}-{index:02}", (node,)) for index in range(count)
+            )
+    return Hardware(
+        tuple(numa), tuple(PluginResource(name, tuple(here)) for name, here in devices.items() if here)
+    )
+
+
+def _zones(cpus: int, memory_mib: int, gpus: int) -> tuple[ZoneShape, ...]:
     parts = 2 if gpus >= 4 or cpus >= 64 else 1
-    memory = _split(memory_mib, parts)
-    counts = _split(cpus, parts)
-    if pinned:
-        counts[0] += 1
-    numa = []
-    first = 0
-    for node, count in enumerate(counts):
-        places = tuple(CpuPlace(cpu, cpu, node) for cpu in range(first, first + count))
-        size = memory[node] * _MIB + (_GIB if pinned and node == 0 else 0)
-        numa.append(
-            NumaHardware(node, places, size, (), tuple(10 if other == node else 21 for other in range(parts)))
+    return tuple(
+        ZoneShape(count, memory * _MIB, ((GPU, devices),))
+        for count, memory, devices in zip(
+            _split(cpus, parts), _split(memory_mib, parts), _split(gpus, parts), strict=True
         )
-        first += count
-    devices = [
-        PluginDevice(f"gpu-{node}-{index:02}", (node,))
-        for node, count in enumerate(_split(gpus, parts))
-        for index in range(count)
-    ]
-    return Hardware(tuple(numa), (PluginResource(GPU, tuple(devices)),) if devices else ())
+    )
 
 
-def _pod(row: _Row, *, whole_cpus: bool) -> Pod:
+def _pod(row: Row, *, whole_cpus: bool) -> Pod:
     name = row.text("name")
     if not name:
         raise InputError(row.where, "a pod without a name")
