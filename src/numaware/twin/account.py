@@ -98,11 +98,73 @@ def account(node: Node, resource: str, uid: str = "") -> tuple[NumaAccount, ...]
 
     With a pod's `uid` it is seen with that pod's eyes: what its finished init containers leave to it is free.
     """
+    kubelet, state = node.kubelet, node.state
+    parts = _fixed_parts(kubelet, resource)
     if resource == "cpu":
-        return tuple(_cpu_account(node, uid))
+        free = free_cpus(node, uid) if parts else 0
+        return tuple(
+            [
+                NumaAccount(
+                    numa, total, could, total, left := (free & cpus).bit_count(), could - left, reserved, 0
+                )
+                for numa, cpus, total, could, reserved, _ in parts
+            ]
+        )
     if is_memory(resource):
-        return tuple(_memory_account(node, resource, uid))
-    return tuple(_device_account(node, resource, uid))
+        sizes = free_memory(node, resource) if parts else ()
+        if again := state.memory.reusable(uid):
+            sizes = [size + again.get((1 << position, resource), 0) for position, size in enumerate(sizes)]
+        return tuple(
+            [
+                NumaAccount(numa, total, could, could, left, (could - left) & _UINT64, reserved, pages)
+                for (numa, _, total, could, reserved, pages), left in zip(parts, sizes, strict=True)
+            ]
+        )
+    free = free_devices(node, resource, uid) if parts else 0
+    held = state.device.taken.get(resource, 0) & ~free
+    return tuple(
+        [
+            NumaAccount(
+                numa,
+                total,
+                healthy,
+                total,
+                left := (free & on).bit_count(),
+                taken := (held & on).bit_count(),
+                0,
+                total - left - taken,
+            )
+            for numa, on, total, healthy, _, _ in parts
+        ]
+    )
+
+
+@lru_cache(maxsize=1024)
+def _fixed_parts(kubelet: Kubelet, resource: str) -> tuple[tuple[int, int, int, int, int, int], ...]:
+    """What of an account no pod changes: NUMA node, its CPUs or devices as a mask, `total`, `allocatable`, `reserved`,
+    bytes in huge pages. Empty when no manager looks after the resource.
+    """
+    layout, cpus, memory = kubelet.layout, kubelet.cpus, kubelet.memory
+    if resource == "cpu" and cpus:
+        kept = [(mask, (cpus.reserved & mask).bit_count()) for mask in layout.node_cpus]
+        sizes = [(mask, mask.bit_count(), mask.bit_count() - count, count, 0) for mask, count in kept]
+    elif memory and resource in memory.kinds:
+        index = memory.kinds.index(resource)
+        sizes = [
+            (
+                0,
+                totals.get(resource, 0),
+                memory.allocatable[position][index],
+                memory.system.get((position, resource), 0),
+                sum(size for kind, size in totals.items() if kind != resource) if resource == "memory" else 0,
+            )
+            for position, totals in enumerate(memory.totals)
+        ]
+    elif inventory := kubelet.devices.inventories.get(resource):
+        sizes = [(on, on.bit_count(), (inventory.healthy & on).bit_count(), 0, 0) for on in inventory.on_node]
+    else:
+        return ()
+    return tuple((numa, *size) for numa, size in zip(layout.ids, sizes, strict=True))
 
 
 def free_cpus(node: Node, uid: str = "") -> int:
@@ -275,43 +337,3 @@ def pod_name(node: Node, uid: str) -> str:
     """How people call a pod; one known only from a state file has nothing but its uid."""
     pod = node.state.pods.get(uid)
     return f"{pod.namespace}/{pod.name}" if pod is not None and pod.namespace else uid
-
-
-def _cpu_account(node: Node, uid: str) -> Iterator[NumaAccount]:
-    cpus, layout = node.kubelet.cpus, node.kubelet.layout
-    if cpus is None:
-        return
-    free = free_cpus(node, uid)
-    for number, members in zip(layout.ids, layout.node_cpus, strict=True):
-        total, reserved = members.bit_count(), (cpus.reserved & members).bit_count()
-        left = (free & members).bit_count()
-        could = total - reserved
-        yield NumaAccount(number, total, could, total, left, could - left, reserved, 0)
-
-
-def _memory_account(node: Node, kind: str, uid: str) -> Iterator[NumaAccount]:
-    memory = node.kubelet.memory
-    if memory is None or kind not in memory.kinds:
-        return
-    reusable, index = node.state.memory.reusable(uid), memory.kinds.index(kind)
-    for position, (number, free) in enumerate(
-        zip(node.kubelet.layout.ids, free_memory(node, kind), strict=True)
-    ):
-        totals, could = memory.totals[position], memory.allocatable[position][index]
-        pages = sum(size for name, size in totals.items() if name != "memory") if kind == "memory" else 0
-        left = free + reusable.get((1 << position, kind), 0)
-        reserved = memory.system.get((position, kind), 0)
-        held = (could - left) & _UINT64
-        yield NumaAccount(number, totals.get(kind, 0), could, could, left, held, reserved, pages)
-
-
-def _device_account(node: Node, resource: str, uid: str) -> Iterator[NumaAccount]:
-    inventory = node.kubelet.devices.inventories.get(resource)
-    if inventory is None:
-        return
-    free = free_devices(node, resource, uid)
-    held = node.state.device.taken.get(resource, 0) & ~free
-    for number, on in zip(node.kubelet.layout.ids, inventory.on_node, strict=True):
-        total, left, taken = on.bit_count(), (free & on).bit_count(), (held & on).bit_count()
-        healthy = (inventory.healthy & on).bit_count()
-        yield NumaAccount(number, total, healthy, total, left, taken, 0, total - left - taken)

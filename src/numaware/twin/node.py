@@ -20,7 +20,8 @@ from numaware.twin.errors import AdmissionError, topology_affinity
 from numaware.twin.hardware import Hardware
 from numaware.twin.kubelet import Kubelet, start
 from numaware.twin.memory.static import MemoryState
-from numaware.twin.topology.hints import NO_HINT, Answer, Hint, Hints
+from numaware.twin.topology.hints import NO_HINT, Answer, Hint
+from numaware.twin.topology.policies import Policy
 from numaware.workload.demand import ContainerDemand, Demand, demand
 from numaware.workload.pod import Pod
 
@@ -122,21 +123,7 @@ class Node:
 
     def admit(self, pod: Pod, watch: Callable[[Merge], None] | None = None) -> Verdict:
         """The kubelet's verdict; `watch` is told of every merge, and only then is all of its evidence worked out."""
-        admission = _Admission(self.kubelet, self.state, pod, watch)
-        try:
-            admission.run()
-        except AdmissionError as error:
-            # KUBELET: nothing is rolled back at the refusal; the next admission drops what inactive pods hold. A pod
-            # that was already on the node (a restart) stays active until the kubelet has asked them all.
-            node = Node(self.kubelet, admission.state)
-            if pod.uid not in self.state.pods:
-                node = node.release(pod.uid)
-            return Verdict(
-                False, error.reason, error.message, node, admission.state, admission.container, error.resource
-            )
-        held = admission.state
-        state = NodeState(held.cpu, held.memory, held.device, {**held.pods, pod.uid: pod})
-        return Verdict(True, "", "", Node(self.kubelet, state), state, hints=tuple(admission.hints))
+        return self._serve(pod, None, watch)
 
     def take(self, pod: Pod, hints: Sequence[Hint]) -> Node:
         """The node after it has admitted the pod, where that has been asked before: only the allocation is done.
@@ -144,24 +131,55 @@ class Node:
         `hints` are the merged hints, in order, of the verdict on such a pod by a node of the same class
         (`equivalence.node_class`).
         """
-        kubelet, state = self.kubelet, self.state
+        return self._serve(pod, hints, None).node
+
+    def _serve(
+        self, pod: Pod, known: Sequence[Hint] | None, watch: Callable[[Merge], None] | None
+    ) -> Verdict:
+        """One walk through the managers: merged hints for the pod or for each container, unless `known`, then allocation."""
+        kubelet, state, uid = self.kubelet, self.state, pod.uid
+        cpus, memories, devices = kubelet.cpus, kubelet.memory, kubelet.devices
         cpu, memory, device, pods = state.cpu, state.memory, state.device, state.pods
-        cpus, memories, devices, uid = kubelet.cpus, kubelet.memory, kubelet.devices, pod.uid
-        containers = demand(pod, sidecars=kubelet.rules.sidecars).containers
-        one_by_one = kubelet.policy is not None and not kubelet.by_pod
-        hint = hints[0] if hints else NO_HINT
-        for index, wanted in enumerate(containers):
-            if one_by_one:
-                hint = hints[index]
-            device = devices.allocate(device, uid, wanted, hint)
-            if cpus:
-                if kubelet.rules.keeps_pending:
-                    cpu = cpus.asked(cpu, uid, pods)
-                cpu = cpus.allocate(cpu, uid, wanted, hint)
-            if memories and wanted.memory:
-                earlier = containers[: min(index, len(pod.init_containers))]
-                memory = memories.allocate(memory, uid, wanted, earlier, hint)
-        return Node(kubelet, NodeState(cpu, memory, device, {**pods, uid: pod}))
+        wanted = demand(pod, sidecars=kubelet.rules.sidecars)
+        pending = cpus is not None and kubelet.rules.keeps_pending
+        policy, by_pod = kubelet.policy, kubelet.by_pod
+        hints: list[Hint] = []
+        hint, container = NO_HINT, ""
+        try:
+            for index, each in enumerate(wanted.containers):
+                if policy is not None and not (by_pod and index):
+                    if known is not None:
+                        hint = known[index]
+                    else:
+                        container = "" if by_pod else each.name
+                        if pending and cpus:
+                            cpu = cpus.asked(cpu, uid, pods)
+                        hint = _merged(
+                            kubelet, policy, (device, cpu, memory), uid, wanted if by_pod else each, watch
+                        )
+                    hints.append(hint)
+                container = each.name
+                # What an earlier manager gave stays given when a later one refuses.
+                device = devices.allocate(device, uid, each, hint)
+                if cpus:
+                    if pending:
+                        cpu = cpus.asked(cpu, uid, pods)
+                    cpu = cpus.allocate(cpu, uid, each, hint)
+                if memories and each.memory:
+                    earlier = wanted.containers[: min(index, len(pod.init_containers))]
+                    memory = memories.allocate(memory, uid, each, earlier, hint)
+        except AdmissionError as error:
+            if known is not None:
+                raise
+            # KUBELET: nothing is rolled back at the refusal; the next admission drops what inactive pods hold. A pod
+            # that was already on the node (a restart) stays active until the kubelet has asked them all.
+            held = NodeState(cpu, memory, device, pods)
+            node = Node(kubelet, held)
+            if uid not in pods:
+                node = node.release(uid)
+            return Verdict(False, error.reason, error.message, node, held, container, error.resource)
+        held = NodeState(cpu, memory, device, {**pods, uid: pod})
+        return Verdict(True, "", "", Node(kubelet, held), held, hints=tuple(hints))
 
     def release(self, *uids: str) -> Node:
         """The node after these pods are gone and the kubelet has cleaned up."""
@@ -225,88 +243,29 @@ class Node:
         return Restart(node.release(*gone, *refused), tuple(verdicts), node.state)
 
 
-class _Admission:
-    """One walk through the managers; `state` is what they have handed out so far."""
-
-    __slots__ = ("container", "demand", "hints", "init_count", "kubelet", "state", "uid", "watch")
-
-    def __init__(
-        self, kubelet: Kubelet, state: NodeState, pod: Pod, watch: Callable[[Merge], None] | None
-    ) -> None:
-        self.kubelet = kubelet
-        self.state = state
-        self.uid = pod.uid
-        self.watch = watch
-        self.hints: list[Hint] = []
-        self.demand = demand(pod, sidecars=kubelet.rules.sidecars)
-        self.init_count = len(pod.init_containers)
-        self.container = ""
-
-    def run(self) -> None:
-        kubelet = self.kubelet
-        hint = NO_HINT
-        one_by_one = kubelet.policy is not None and not kubelet.by_pod
-        if kubelet.policy is not None and kubelet.by_pod:
-            hint = self._merge(None, self.demand)
-        for index, wanted in enumerate(self.demand.containers):
-            self.container = wanted.name
-            if one_by_one:
-                hint = self._merge(wanted.name, wanted)
-            self._allocate(index, wanted, hint)
-
-    def _merge(self, container: str | None, wanted: ContainerDemand | Demand) -> Hint:
-        policy = self.kubelet.policy
-        if policy is None:
-            return NO_HINT
-        if self.kubelet.rules.keeps_pending:
-            self.state = replace(self.state, cpu=self._asked_about(self.state.cpu))
-        answers = self._answers(wanted)
-        lists: list[Hints | None] = [hints for answer in answers for hints in answer.values()]
-        if self.watch is None:
-            passed = policy.admitted(lists)
-        else:
-            best = policy.merged(lists)
-            passed = best if policy.admits(best) else None
-            self.watch(Merge(container, *answers, best, passed is not None))
-        if passed is None:
-            raise topology_affinity()
-        self.hints.append(passed)
-        return passed
-
-    def _asked_about(self, cpu: CpuState) -> CpuState:
-        """The CPU Manager hears of the pod: in some releases only now does it let go of the one before."""
-        cpus = self.kubelet.cpus
-        return cpus.asked(cpu, self.uid, self.state.pods) if cpus else cpu
-
-    def _answers(self, wanted: ContainerDemand | Demand) -> tuple[Answer, Answer, Answer]:
-        """Device, CPU and memory, in the order in which the kubelet asks them."""
-        kubelet, state, uid = self.kubelet, self.state, self.uid
-        cpu, memory, device = state.cpu, state.memory, state.device
-        if isinstance(wanted, Demand):
-            return (
-                kubelet.devices.pod_hints(device, uid, wanted),
-                kubelet.cpus.pod_hints(cpu, uid, wanted) if kubelet.cpus else {},
-                kubelet.memory.pod_hints(memory, uid, wanted) if kubelet.memory else {},
-            )
-        return (
-            kubelet.devices.container_hints(device, uid, wanted),
-            kubelet.cpus.container_hints(cpu, uid, wanted) if kubelet.cpus else {},
-            kubelet.memory.container_hints(memory, uid, wanted) if kubelet.memory else {},
-        )
-
-    def _allocate(self, index: int, wanted: ContainerDemand, hint: Hint) -> None:
-        """Devices, CPUs, memory; what an earlier one gave stays given when a later one refuses."""
-        kubelet, uid = self.kubelet, self.uid
-        state = self.state
-        cpu, memory, device = state.cpu, state.memory, state.device
-        try:
-            device = kubelet.devices.allocate(device, uid, wanted, hint)
-            if kubelet.cpus:
-                if kubelet.rules.keeps_pending:
-                    cpu = self._asked_about(cpu)
-                cpu = kubelet.cpus.allocate(cpu, uid, wanted, hint)
-            if kubelet.memory and wanted.memory:
-                earlier = self.demand.containers[: min(index, self.init_count)]
-                memory = kubelet.memory.allocate(memory, uid, wanted, earlier, hint)
-        finally:
-            self.state = NodeState(cpu, memory, device, state.pods)
+def _merged(
+    kubelet: Kubelet,
+    policy: Policy,
+    state: tuple[DeviceState, CpuState, MemoryState],
+    uid: str,
+    wanted: ContainerDemand | Demand,
+    watch: Callable[[Merge], None] | None,
+) -> Hint:
+    """The hint on which the managers agree for a container, or for a pod as a whole; raises if the policy refuses it."""
+    device, cpu, memory = state
+    # In the order in which the kubelet asks them.
+    answers = (
+        kubelet.devices.hints(device, uid, wanted),
+        kubelet.cpus.hints(cpu, uid, wanted) if kubelet.cpus else {},
+        kubelet.memory.hints(memory, uid, wanted) if kubelet.memory else {},
+    )
+    lists = [hints for answer in answers for hints in answer.values()]
+    if watch is None:
+        passed = policy.admitted(lists)
+    else:
+        best = policy.merged(lists)
+        passed = best if policy.admits(best) else None
+        watch(Merge(None if isinstance(wanted, Demand) else wanted.name, *answers, best, passed is not None))
+    if passed is None:
+        raise topology_affinity()
+    return passed

@@ -6,6 +6,7 @@ finished init containers leave their CPUs to its later ones.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Container
 from functools import cached_property, partial
 
@@ -103,39 +104,26 @@ class StaticCpus:
 
     # Hints
 
-    def container_hints(self, state: CpuState, uid: str, wanted: ContainerDemand) -> Answer:
+    def hints(self, state: CpuState, uid: str, wanted: ContainerDemand | Demand) -> Answer:
+        """For a container, or for a pod as a whole."""
         if not wanted.cpus:
             return {}
-        held = state.owned.get(uid, {}).get(wanted.name)
-        if held is None:
-            hints = self._hints(self.available(state), state.reusable(uid), wanted.cpus)
-        elif held.bit_count() != wanted.cpus:
-            hints = IMPOSSIBLE
-        else:
-            hints = self._hints(held, 0, wanted.cpus)
-        return {"cpu": hints}
-
-    def pod_hints(self, state: CpuState, uid: str, wanted: Demand) -> Answer:
-        if not wanted.cpus:
-            return {}
-        held = 0
-        mine = state.owned.get(uid, {})
-        for container in wanted.containers:
-            if container.name in mine:
-                if mine[container.name].bit_count() != container.cpus:
-                    return {"cpu": IMPOSSIBLE}
-                held |= mine[container.name]
-        if held.bit_count() == wanted.cpus:
-            return {"cpu": self._hints(held, 0, wanted.cpus)}
+        held, mine = 0, state.owned.get(uid)
+        if mine:
+            for container in wanted.containers if isinstance(wanted, Demand) else (wanted,):
+                if container.name in mine:
+                    if mine[container.name].bit_count() != container.cpus:
+                        return {"cpu": IMPOSSIBLE}
+                    held |= mine[container.name]
+            if held.bit_count() == wanted.cpus:
+                return {"cpu": self._hints(held, 0, wanted.cpus)}
         return {"cpu": self._hints(self.available(state), state.reusable(uid) | held, wanted.cpus)}
 
     def _hints(self, available: int, reusable: int, count: int) -> Hints:
         nodes = self.layout.node_cpus
         # KUBELET: "preferred" is as narrow as the request could ever be held, all CPUs counted, even reserved and taken
         # ones; on a busy machine no hint may be preferred (generateCPUTopologyHints).
-        smallest = next(
-            (size for size, total in enumerate(self._largest, 1) if total >= count), len(self._largest)
-        )
+        smallest = min(bisect_left(self._largest, count) + 1, len(self._largest))
         missing = count - reusable.bit_count()
         counts = [(cpus & available).bit_count() for cpus in nodes]
         if smallest == 1 and not reusable and not self.options.align_by_socket:

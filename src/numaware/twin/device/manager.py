@@ -7,6 +7,7 @@ topology) is the kubelet's. Devices of one resource are bits in a mask, in ascen
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from functools import cached_property, partial
 from itertools import accumulate
@@ -92,7 +93,7 @@ class Inventory:
 
     def smallest(self, count: int, nodes: int) -> int:
         """The fewest NUMA nodes that could hold `count` devices if all were free and healthy."""
-        return next((size for size in range(1, nodes + 1) if self._largest[size] >= count), nodes)
+        return min(bisect_left(self._largest, count, 1), nodes)
 
     def nodes_of(self, devices: int) -> int:
         """The NUMA nodes, as a mask, that have some of these devices."""
@@ -132,25 +133,21 @@ class DeviceManager:
 
     # Hints
 
-    def container_hints(self, state: DeviceState, uid: str, wanted: ContainerDemand) -> Answer:
-        mine = state.owned.get(uid, {}).get(wanted.name, {})
-        return {
-            name: self._hints(state, name, count, mine.get(name, 0), state.reusable(uid, name))
-            for name, count in wanted.devices
-            if name in self.inventories
-        }
-
-    def pod_hints(self, state: DeviceState, uid: str, wanted: Demand) -> Answer:
-        held: dict[str, int] = {}
-        for containers in state.owned.get(uid, {}).values():
-            for name, devices in containers.items():
-                held[name] = held.get(name, 0) | devices
+    def hints(self, state: DeviceState, uid: str, wanted: ContainerDemand | Demand) -> Answer:
+        """For a container, or for a pod as a whole."""
+        asked = [pair for pair in wanted.devices if pair[0] in self.inventories]
+        if not asked:
+            return {}
+        mine = state.owned.get(uid, {})
+        if not isinstance(wanted, Demand):
+            held = mine.get(wanted.name, {})
+            return {
+                name: self._hints(state, name, count, held.get(name, 0), state.reusable(uid, name))
+                for name, count in asked
+            }
         # KUBELET: what the pod's init containers left does not count for the pod as a whole (GetPodTopologyHints).
-        return {
-            name: self._hints(state, name, count, held.get(name, 0), 0)
-            for name, count in wanted.devices
-            if name in self.inventories
-        }
+        held = taken_of({uid: mine})
+        return {name: self._hints(state, name, count, held.get(name, 0), 0) for name, count in asked}
 
     def _hints(self, state: DeviceState, name: str, count: int, held: int, reusable: int) -> Hints | None:
         inventory = self.inventories[name]

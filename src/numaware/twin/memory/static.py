@@ -104,29 +104,20 @@ class StaticMemory:
 
     # Hints
 
-    def container_hints(self, state: MemoryState, uid: str, wanted: ContainerDemand) -> Answer:
+    def hints(self, state: MemoryState, uid: str, wanted: ContainerDemand | Demand) -> Answer:
+        """For a container, or for a pod as a whole."""
         if not wanted.memory:
             return {}
-        blocks = state.blocks.get(uid, {}).get(wanted.name)
-        if blocks is not None:
-            return _regenerated(blocks, wanted.memory)
-        return self._answer(state, uid, wanted.memory)
-
-    def pod_hints(self, state: MemoryState, uid: str, wanted: Demand) -> Answer:
-        if not wanted.memory:
-            return {}
-        mine = state.blocks.get(uid, {})
-        for container in wanted.containers:
-            if container.name in mine:
-                # KUBELET: the first container that holds memory is compared with the whole pod's request, so pods of
-                # several containers lose their memory hints at a restart (GetPodTopologyHints).
-                return _regenerated(mine[container.name], wanted.memory)
-        return self._answer(state, uid, wanted.memory)
-
-    def _answer(self, state: MemoryState, uid: str, wanted: Amounts) -> Answer:
-        hints = self._hints(state, uid, wanted)
+        mine = state.blocks.get(uid)
+        if mine:
+            for container in wanted.containers if isinstance(wanted, Demand) else (wanted,):
+                if container.name in mine:
+                    # KUBELET: the first container that holds memory is compared with the whole pod's request, so pods of
+                    # several containers lose their memory hints at a restart (GetPodTopologyHints).
+                    return _regenerated(mine[container.name], wanted.memory)
+        hints = self._hints(state, uid, wanted.memory)
         # KUBELET: memory that fits nowhere is an empty answer, which the Topology Manager reads as "no preference".
-        return {kind: hints for kind, _ in wanted} if hints.possible else {}
+        return {kind: hints for kind, _ in wanted.memory} if hints.possible else {}
 
     def _hints(self, state: MemoryState, uid: str, wanted: Amounts) -> Hints:
         """One list for all kinds: a mask counts only if every kind fits."""
