@@ -9,7 +9,7 @@ place depends on other pods, on ports or on preferences make the engine look at 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -213,14 +213,12 @@ class Engine:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
         self._renew_mix()
         rules = self.cluster.placed_pods.rules_for(pod)
-        answers = None
-        if self._only_scores_count(pod, rules):
-            best = self._pool(pod).best(pod, kind)
-        else:
-            answers = self._ask(pod, kind, None)
-            best = self._best_of(answers, pod, rules)
+        pool = self._pool(pod) if self._only_scores_count(pod, rules) else None
+        answers = self._ask(pod, kind, None) if pool is None else []
+        best = self._best_of(answers, pod, rules) if pool is None else pool.best(pod, kind)
         if best is None:
-            return Decision(pod, None, 0, reasons=_counted(answers or self._ask(pod, kind, None)))
+            counts = pool.answer_counts(pod, kind) if pool else [(answer, 1) for answer in answers]
+            return Decision(pod, None, 0, reasons=_reason_counts(counts))
         member, answer = best
         return Decision(pod, member.name, answer.score, answer.hints, answer.share, kind=kind)
 
@@ -350,12 +348,14 @@ class Engine:
             evaluator.learn(mix)
 
 
-def _counted(answers: Sequence[Answer]) -> Counts:
-    """How many nodes give which reason."""
-    shared = {id(answer): answer for answer in answers}
+def _reason_counts(answers: Iterable[tuple[Answer, int]]) -> Counts:
+    """How many nodes give which reason; `answers` are shared by so many of them."""
+    alike: Counter[tuple[Reason, ...]] = Counter()
+    for answer, number in answers:
+        alike[answer.reasons] += number
     counts: Counter[Reason] = Counter()
-    for identity, number in Counter(map(id, answers)).items():
-        for reason in set(shared[identity].reasons):
+    for reasons, number in alike.items():
+        for reason in set(reasons):
             counts[reason] += number
     return most_frequent_first(counts)
 

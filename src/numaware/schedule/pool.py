@@ -9,7 +9,8 @@ of members.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -73,6 +74,7 @@ class Pool:
         # The answers of the members that are not in the pool; those with one reason share one.
         self._outside: dict[str, Answer] = {}
         self._refusals: dict[Reason, Answer] = {}
+        self._refused: Counter[Reason] = Counter()
         self._number: dict[str, int] = {}
         # Only classes that have members.
         self._classes: dict[int, _Class] = {}
@@ -144,6 +146,17 @@ class Pool:
             for number, name in zip(numbers, names, strict=True)
         ]
 
+    def answer_counts(self, pod: Pod, kind: Kind) -> Iterator[tuple[Answer, int]]:
+        """What all members say, and how many say it: class by class, then those outside."""
+        self._catch_up()
+        known, by_name = self.evaluator.about(kind), self.cluster.by_name
+        for number, some in self._classes.items():
+            answer = known.whole.get(number)
+            yield answer or self.evaluator.evaluated(known, number, by_name[some.first], pod), some.size
+        for reason, number in self._refused.items():
+            if number:
+                yield self._refusals[reason], number
+
     def forget_scores(self) -> None:
         """The scores have changed: boards start again from the classes there are."""
         self._boards.clear()
@@ -197,7 +210,8 @@ class Pool:
 
     def _reconsider(self, name: str) -> None:
         """A member is new, gone, or described anew."""
-        self._outside.pop(name, None)
+        if outside := self._outside.pop(name, None):
+            self._refused.subtract(outside.reasons)
         number = self._number.pop(name, None)
         if number is not None:
             self._leave(number, name)
@@ -213,6 +227,7 @@ class Pool:
             self._enter(number, member.name)
         else:
             self._outside[member.name] = self._refusals.setdefault(reason, refused(reason))
+            self._refused[reason] += 1
 
     def _enter(self, number: int, name: str) -> None:
         """A member is of a class from now on."""
