@@ -213,7 +213,7 @@ class Node:
         )
         finished = ended if pod.containers else ended[:-1]
         return Node(
-            self.kubelet, replace(self.state, memory=memory.start_container(self.state.memory, uid, finished))
+            self.kubelet, replace(self.state, memory=memory.release(self.state.memory, uid, finished))
         )
 
     def restart(self, watch: Callable[[str, Merge], None] | None = None) -> Restart:

@@ -52,7 +52,7 @@ EXCLUSIVE_PAIRS = (
 
 
 class CpuOptions(msgspec.Struct, frozen=True):
-    """The static policy's options, parsed."""
+    """The static policy's options, parsed: a field for each entry of `CPU_STAGES`, in that order."""
 
     full_pcpus_only: bool = False
     distribute_across_numa: bool = False
@@ -88,14 +88,7 @@ def parse_cpu_options(options: Options, version: str, gates: Gates) -> CpuOption
             on.add(name)
     for one, other in excluding(on):
         return exclusion(one, other)
-    return CpuOptions(
-        full_pcpus_only=FULL_PCPUS_ONLY in on,
-        distribute_across_numa=DISTRIBUTE_ACROSS_NUMA in on,
-        align_by_socket=ALIGN_BY_SOCKET in on,
-        distribute_across_cores=DISTRIBUTE_ACROSS_CORES in on,
-        strict_reservation=STRICT_RESERVATION in on,
-        prefer_align_uncore=PREFER_ALIGN_UNCORE in on,
-    )
+    return CpuOptions(*(name in on for name in CPU_STAGES))
 
 
 def parse_topology_options(options: Options, version: str, gates: Gates) -> TopologyOptions | str:

@@ -80,37 +80,24 @@ def _gate_problems(settings: Settings, minor: int) -> Iterator[Problem]:
 
 
 def _topology_problems(settings: Settings, minor: int) -> Iterator[Problem]:
-    policy = settings.topology_policy or "none"
-    scope = settings.topology_scope or "container"
     # KUBELET: the gate was locked open in v1.27; until then a closed gate forbids all but the defaults.
     closed = minor < 27 and not enabled("TopologyManager", minor, settings.feature_gates or ())
-    begin = "invalid configuration: "
-    if closed and policy != "none":
-        yield _error(
-            "topologyManagerPolicy",
-            f"{begin}topologyManagerPolicy {policy} requires feature gate TopologyManager",
-        )
-    if policy not in TOPOLOGY_POLICIES:
-        yield _error(
-            "topologyManagerPolicy",
-            f"{begin}topologyManagerPolicy (--topology-manager-policy) {quoted(policy)} "
-            f"must be one of: {listed(TOPOLOGY_POLICIES)}"
-            if minor >= 24
-            else f"{begin}topologyManagerPolicy non-allowable value: {policy}",
-        )
-    if closed and scope != "container":
-        yield _error(
-            "topologyManagerScope",
-            f"{begin}topologyManagerScope {scope} requires feature gate TopologyManager",
-        )
-    if scope not in TOPOLOGY_SCOPES:
-        yield _error(
-            "topologyManagerScope",
-            f"{begin}topologyManagerScope (--topology-manager-scope) {quoted(scope)} "
-            f'must be one of: "container", or "pod"'
-            if minor >= 24
-            else f"{begin}topologyManagerScope non-allowable value: {scope}",
-        )
+    for word, value, values, choice in (
+        ("Policy", settings.topology_policy, TOPOLOGY_POLICIES, listed(TOPOLOGY_POLICIES)),
+        ("Scope", settings.topology_scope, TOPOLOGY_SCOPES, '"container", or "pod"'),
+    ):
+        setting = f"topologyManager{word}"
+        begin = f"invalid configuration: {setting}"
+        if closed and (value or values[0]) != values[0]:
+            yield _error(setting, f"{begin} {value} requires feature gate TopologyManager")
+        if (value or values[0]) not in values:
+            flag = f"(--topology-manager-{word.lower()})"
+            yield _error(
+                setting,
+                f"{begin} {flag} {quoted(value or '')} must be one of: {choice}"
+                if minor >= 24
+                else f"{begin} non-allowable value: {value}",
+            )
 
 
 def _reserved_cpus_problems(settings: Settings, minor: int) -> Iterator[Problem]:
@@ -214,28 +201,24 @@ def _not_a_threshold(signal: str, text: str, minor: int) -> str:
 
 def _option_gate_problems(settings: Settings, minor: int) -> Iterator[Problem]:
     """Options as such had gates of their own, now locked open; setting any with the gate closed stops the kubelet."""
-    gates = settings.feature_gates or ()
-    if (
-        settings.cpu_options is not None
-        and minor >= 22
-        and not enabled("CPUManagerPolicyOptions", minor, gates)
-    ):
-        yield _error(
+    for setting, options, words, needed, since in (
+        (
             "cpuManagerPolicyOptions",
-            f"CPU Manager policy options {map_text(settings.cpu_options)} "
-            'require feature gates "CPUManager", "CPUManagerPolicyOptions" enabled',
-        )
-    if (
-        settings.topology_options is not None
-        and minor >= 26
-        and not enabled("TopologyManagerPolicyOptions", minor, gates)
-    ):
-        needed = (
-            '"TopologyManager", "TopologyManagerPolicyOptions"'
-            if minor == 26
-            else '"TopologyManagerPolicyOptions"'
-        )
-        yield _error(
+            settings.cpu_options,
+            "CPU Manager policy options",
+            ("CPUManager", "CPUManagerPolicyOptions"),
+            22,
+        ),
+        (
             "topologyManagerPolicyOptions",
-            f"topology manager policy options {map_text(settings.topology_options)} require feature gates {needed} enabled",
-        )
+            settings.topology_options,
+            "topology manager policy options",
+            # The first of them could be closed until v1.26.
+            ("TopologyManager", "TopologyManagerPolicyOptions")[minor > 26 :],
+            26,
+        ),
+    ):
+        closed = minor >= since and not enabled(needed[-1], minor, settings.feature_gates or ())
+        if options is not None and closed:
+            gates = ", ".join(map(quoted, needed))
+            yield _error(setting, f"{words} {map_text(options)} require feature gates {gates} enabled")

@@ -110,29 +110,27 @@ class _Taking:
         ranked.sort()
         return [(unit, cpus) for _, unit, cpus in ranked]
 
-    def _nodes(self) -> list[Unit]:
-        if self.layout.numa_first:
-            return self._sorted(self.layout.numas)
+    def _outer(self) -> list[Unit]:
+        """The first level of the hierarchy: NUMA nodes, or sockets where these hold several of them."""
+        return self._sorted(self.layout.numas if self.layout.numa_first else self.layout.sockets)
+
+    def _inner(self) -> list[Unit]:
+        """The second level, sorted inside its sorted parents."""
+        units = self.layout.sockets if self.layout.numa_first else self.layout.numas
         return [
-            node
-            for _, socket in self._sockets()
-            for node in self._sorted(_inside(self.layout.numas, socket, self.free))
+            unit for _, parent in self._outer() for unit in self._sorted(_inside(units, parent, self.free))
         ]
 
+    def _nodes(self) -> list[Unit]:
+        return self._outer() if self.layout.numa_first else self._inner()
+
     def _sockets(self) -> list[Unit]:
-        if not self.layout.numa_first:
-            return self._sorted(self.layout.sockets)
-        return [
-            socket
-            for _, node in self._nodes()
-            for socket in self._sorted(_inside(self.layout.sockets, node, self.free))
-        ]
+        return self._inner() if self.layout.numa_first else self._outer()
 
     def _core_groups(self) -> list[tuple[int, ...]]:
         """Cores by their sorted parent (the second level of the hierarchy)."""
-        if self.layout.numa_first:
-            return [self.layout.cores_in_socket[socket] for socket, _ in self._sockets()]
-        return [self.layout.cores_in_node[node] for node, _ in self._nodes()]
+        cores = self.layout.cores_in_socket if self.layout.numa_first else self.layout.cores_in_node
+        return [cores[unit] for unit, _ in self._inner()]
 
     def _take_whole(self, units: Sequence[Unit]) -> None:
         for _, cpus in units:

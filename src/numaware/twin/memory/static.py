@@ -301,34 +301,24 @@ class StaticMemory:
 
     # Release
 
-    def release(self, state: MemoryState, uid: str) -> MemoryState:
-        """The pod is gone: its memory goes back, lowest node first."""
-        if uid not in state.blocks:
-            return state
-        nodes = state.nodes
-        for _, blocks in sorted(state.blocks[uid].items()):
-            nodes = self._given_back(nodes, blocks)
-        held = dict(state.blocks)
-        del held[uid]
-        return MemoryState(nodes, held, state.reuse)
+    def release(self, state: MemoryState, uid: str, containers: Sequence[str] | None = None) -> MemoryState:
+        """The pod, or these containers of it, are over: their memory goes back, lowest node first.
 
-    def start_container(self, state: MemoryState, uid: str, finished: tuple[str, ...]) -> MemoryState:
-        """A container starts: the init containers before it are over and their memory is freed.
-
-        KUBELET: a restarted kubelet admits them again and wants memory for them once more, which can cost a running pod
-        its admission.
+        KUBELET: a restarted kubelet admits init containers that are over again and wants memory for them once more, which
+        can cost a running pod its admission.
         """
-        for name in finished:
-            blocks = state.blocks.get(uid, {}).get(name)
-            if blocks is not None:
-                mine = {other: held for other, held in state.blocks[uid].items() if other != name}
-                remaining = {other: held for other, held in state.blocks.items() if other != uid}
-                state = MemoryState(
-                    self._given_back(state.nodes, blocks),
-                    {**remaining, uid: mine} if mine else remaining,
-                    state.reuse,
-                )
-        return state
+        mine = state.blocks.get(uid)
+        if mine is None:
+            return state
+        nodes, left = state.nodes, dict(mine)
+        for name in sorted(mine) if containers is None else containers:
+            nodes = self._given_back(nodes, left.pop(name, ()))
+        held = dict(state.blocks)
+        if left:
+            held[uid] = left
+        else:
+            del held[uid]
+        return MemoryState(nodes, held, state.reuse)
 
     def _given_back(
         self, before: tuple[NodeMemory, ...], blocks: tuple[Block, ...]

@@ -18,7 +18,6 @@ from numaware.machine.words import printable
 from numaware.twin.gotext import cpu_list_problem, quoted
 from numaware.twin.state import document
 from numaware.twin.state.checksum import Stamp, first_match, fnv1a
-from numaware.twin.state.document import is_wrapped, unwrap
 from numaware.twin.state.errors import checked
 from numaware.twin.state.golang import Unsigned, dump_map, json_text
 
@@ -78,10 +77,7 @@ def unreadable_list(checkpoint: CpuCheckpoint) -> str | None:
 
 def parse(fields: Mapping[str, Any], source: str = FILE) -> CpuCheckpoint:
     """Read the content without judging its checksum; `stamp` says how that turned out."""
-    try:
-        return _parse_wrapped(fields) if is_wrapped(fields) else _parse_flat(fields)
-    except (ValueError, RecursionError) as error:
-        raise InputError(source, f"not a {FILE}: {error}") from None
+    return document.parse(fields, source, FILE, _parse_flat, wrapped="v4")
 
 
 class _File(msgspec.Struct, frozen=True, rename="camel"):
@@ -125,12 +121,6 @@ def _parse_flat(fields: Mapping[str, Any]) -> CpuCheckpoint:
         dumps["v3"] = _dump_v3(policy, default, entries, pods)
     stamp = first_match(content.checksum, dumps, optional=True)
     return CpuCheckpoint(policy, default, stamp, entries, by_id, pods)
-
-
-def _parse_wrapped(fields: Mapping[str, Any]) -> CpuCheckpoint:
-    """Layout v4: a kubelet reads only `data`; the fields around it are there for older kubelets."""
-    data, stamp = unwrap(fields, "v4")
-    return msgspec.structs.replace(_parse_flat(data), stamp=stamp)
 
 
 def _dump_v1(policy: str, default_cpus: str, by_container_id: Mapping[str, str]) -> str:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from numaware.errors import InputError
 from numaware.twin.state import document
 from numaware.twin.state.checksum import Stamp, fnv1a
 from numaware.twin.state.errors import checked
@@ -73,15 +72,15 @@ def decode(data: str | bytes, source: str = FILE) -> DeviceCheckpoint:
 
 def parse(fields: Mapping[str, Any], source: str = FILE) -> DeviceCheckpoint:
     """Read the content without judging its checksum; `stamp` says how that turned out."""
-    try:
-        content = msgspec.convert(fields, _Content)
-        data = content.data
-        listed = data.entries or []
-        entries = tuple(map(_from_wire, listed))
-        stamp = Stamp(_form(listed), content.checksum, fnv1a(_dump(data)))
-    except (ValueError, RecursionError) as error:
-        raise InputError(source, f"not a {FILE}: {error}") from None
-    return DeviceCheckpoint(stamp, entries, data.registered, content.bootid)
+    return document.parse(fields, source, FILE, _parse)
+
+
+def _parse(fields: Mapping[str, Any]) -> DeviceCheckpoint:
+    content = msgspec.convert(fields, _Content)
+    data = content.data
+    listed = data.entries or []
+    stamp = Stamp(_form(listed), content.checksum, fnv1a(_dump(data)))
+    return DeviceCheckpoint(stamp, tuple(map(_from_wire, listed)), data.registered, content.bootid)
 
 
 def alloc_response(device_ids: Iterable[str]) -> bytes:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,10 @@ from numaware.twin.state.golang import Unsigned
 
 # A string, which may hold anything, or a remark to the end of its line.
 _STRING_OR_REMARK = re.compile(r'("(?:[^"\\\n]|\\.)*")|(?:#|//)[^\n]*')
+
+
+# What is in a file, with its `stamp`.
+Stamped = TypeVar("Stamped", bound=msgspec.Struct)
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -52,16 +56,26 @@ class _Wrapper(msgspec.Struct):
     datachecksum: Unsigned = 0
 
 
-def is_wrapped(fields: Mapping[str, Any]) -> bool:
-    """Kubelets of 1.37 and later put the content into a string with a checksum of its own."""
-    return "data" in fields or "datachecksum" in fields
+def parse(
+    fields: Mapping[str, Any],
+    source: str,
+    file: str,
+    read_fields: Callable[[Mapping[str, Any]], Stamped],
+    wrapped: str = "",
+) -> Stamped:
+    """The content of one of the three files, its checksum not judged; `InputError` if it is not that file.
 
-
-def unwrap(fields: Mapping[str, Any], form: str) -> tuple[dict[str, Any], Stamp]:
-    """What counts in such a file: the fields inside the string, and the stamp of the string."""
-    wrapper = msgspec.convert(fields, _Wrapper)
-    stamp = Stamp(form, wrapper.datachecksum, fnv1a(f"(string){wrapper.data}"))
-    return _fields(wrapper.data), stamp
+    Kubelets of 1.37 and later write a layout, `wrapped`, whose content is in a string with a checksum of its own. Only that
+    counts; the fields around it are there for older kubelets.
+    """
+    try:
+        if not wrapped or not fields.keys() & {"data", "datachecksum"}:
+            return read_fields(fields)
+        wrapper = msgspec.convert(fields, _Wrapper)
+        stamp = Stamp(wrapped, wrapper.datachecksum, fnv1a(f"(string){wrapper.data}"))
+        return msgspec.structs.replace(read_fields(_fields(wrapper.data)), stamp=stamp)
+    except (ValueError, RecursionError) as error:
+        raise InputError(source, f"not a {file}: {error}") from None
 
 
 def _fields(json_object: str | bytes) -> dict[str, Any]:

@@ -12,10 +12,8 @@ from typing import Any
 
 import msgspec
 
-from numaware.errors import InputError
 from numaware.twin.state import document
 from numaware.twin.state.checksum import Stamp, first_match, fnv1a
-from numaware.twin.state.document import is_wrapped, unwrap
 from numaware.twin.state.errors import checked
 from numaware.twin.state.golang import Unsigned, dump_list, dump_map, json_text
 
@@ -82,10 +80,7 @@ def decode(data: str | bytes, source: str = FILE) -> MemoryCheckpoint:
 
 def parse(fields: Mapping[str, Any], source: str = FILE) -> MemoryCheckpoint:
     """Read the content without judging its checksum; `stamp` says how that turned out."""
-    try:
-        return _parse_wrapped(fields) if is_wrapped(fields) else _parse_flat(fields)
-    except (ValueError, RecursionError) as error:
-        raise InputError(source, f"not a {FILE}: {error}") from None
+    return document.parse(fields, source, FILE, _parse_flat, wrapped="v3")
 
 
 class _File(msgspec.Struct, frozen=True, rename="camel"):
@@ -116,12 +111,6 @@ def _parse_flat(fields: Mapping[str, Any]) -> MemoryCheckpoint:
     dumps = {} if pods else {"v1": _dump_v1(policy, state, entries)}
     dumps["v2"] = _dump_v2(policy, state, entries, pods)
     return MemoryCheckpoint(policy, first_match(content.checksum, dumps), state, entries, pods)
-
-
-def _parse_wrapped(fields: Mapping[str, Any]) -> MemoryCheckpoint:
-    """Layout v3: a kubelet reads only `data`; the fields around it are there for older kubelets."""
-    data, stamp = unwrap(fields, "v3")
-    return msgspec.structs.replace(_parse_flat(data), stamp=stamp)
 
 
 def _block_order(block: MemoryBlock) -> tuple[str, tuple[int, ...], int]:
