@@ -1,6 +1,7 @@
 // What was measured on the nodes, as a Prometheus has it.
 
 import { get } from "./api";
+import { repeated } from "./refresh";
 import { route } from "./route.svelte";
 import type { Measured } from "./types";
 
@@ -17,27 +18,21 @@ const EVERY = 15_000;
 
 /** Keep `taken` supplied with the last samples of a metric: none where no Prometheus is asked, or where it knows nothing. Returns how to stop. */
 export function measuring(metric: string, labels: Record<string, string>, taken: (found: Sample[]) => void): () => void {
-  let stopped = false;
-  const ask = (): void => void samples(metric, labels).then((found) => stopped || taken(found));
-  ask();
-  const again = setInterval(ask, EVERY);
-  return () => {
-    stopped = true;
-    clearInterval(again);
-  };
+  return repeated(async (signal) => taken(await samples(metric, labels, signal)), EVERY);
 }
 
-async function samples(metric: string, labels: Record<string, string>): Promise<Sample[]> {
+async function samples(metric: string, labels: Record<string, string>, signal: AbortSignal): Promise<Sample[]> {
   const time = route.at;
   const quoted = Object.entries(labels).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
   try {
-    const { state } = await get<Measured>("/api/v1/monitoring/prometheus");
+    const { state } = await get<Measured>("/api/v1/monitoring/prometheus", {}, signal);
     if (state !== "answers") return [];
-    const answer = await get<Answer>("/rest/scheduling/api/v1/query", { query: `${metric}{${quoted.join(",")}}`, time });
+    const answer = await get<Answer>("/rest/scheduling/api/v1/query", { query: `${metric}{${quoted.join(",")}}`, time }, signal);
     return (answer.data?.result ?? [])
       .map(({ metric: found, value }) => ({ labels: found, value: Number(value[1]) }))
       .filter((one) => Number.isFinite(one.value));
-  } catch {
+  } catch (error) {
+    if (signal.aborted) throw error;
     return [];
   }
 }
