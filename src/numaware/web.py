@@ -49,19 +49,17 @@ class _ImpatientProtocol(H11Protocol):
     The body of a request is read by who asked for one, and waited for as long as they see fit.
     """
 
-    _coming: asyncio.TimerHandle | None = None
-    _leaving: asyncio.TimerHandle | None = None
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         super().connection_made(transport)
-        self._await_head()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._await("head", _SECONDS_FOR_HEAD, self.transport.abort)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.our_state in (h11.SEND_RESPONSE, h11.SEND_BODY):
-            self._head_is_here()
+            self._came("head")
         else:
-            self._await_head()
+            self._await("head", _SECONDS_FOR_HEAD, self.transport.abort)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -69,7 +67,7 @@ class _ImpatientProtocol(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._reader_is_fine()
+        self._came("reader")
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -78,36 +76,29 @@ class _ImpatientProtocol(H11Protocol):
             self._await_reader()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_is_here()
-        self._reader_is_fine()
+        self._came("head")
+        self._came("reader")
         super().connection_lost(exc)
 
-    def _await_head(self) -> None:
-        if self._coming is None:
-            self._coming = self.loop.call_later(_SECONDS_FOR_HEAD, self.transport.abort)
+    def _await(self, what: str, seconds: float, give_up: Callable[..., None], *facts: int) -> None:
+        if what not in self._timers:
+            self._timers[what] = self.loop.call_later(seconds, give_up, *facts)
 
-    def _head_is_here(self) -> None:
-        if self._coming is not None:
-            self._coming.cancel()
-            self._coming = None
+    def _came(self, what: str) -> None:
+        if what in self._timers:
+            self._timers.pop(what).cancel()
 
     def _await_reader(self) -> None:
-        if self._leaving is None:
-            unread = self.transport.get_write_buffer_size()
-            self._leaving = self.loop.call_later(_SECONDS_TO_READ, self._look_after_reader, unread)
+        unread = self.transport.get_write_buffer_size()
+        self._await("reader", _SECONDS_TO_READ, self._look_after_reader, unread)
 
     def _look_after_reader(self, unread: int) -> None:
-        self._leaving = None
+        self._came("reader")
         left = self.transport.get_write_buffer_size()
         if left and unread - left < _LEAST_READ:
             self.transport.abort()
         elif left:
             self._await_reader()
-
-    def _reader_is_fine(self) -> None:
-        if self._leaving is not None:
-            self._leaving.cancel()
-            self._leaving = None
 
 
 class _Server(uvicorn.Server):

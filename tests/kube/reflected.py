@@ -38,7 +38,8 @@ class Told:
     whole: list[Change[Thing]] = field(default_factory=list)
 
     def change(self, change: Change[Thing]) -> None:
-        self.changes.append((change.kind, change.key))
+        kind = "added" if change.old is None else "modified" if change.new is not None else "deleted"
+        self.changes.append((kind, change.key))
         self.whole.append(change)
 
     def sum(self) -> dict[str, tuple[str, int]]:

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from numaware.errors import InputError
+from numaware.kube.decoding import Metadata
 from numaware.kube.errors import ApiError, decoded, refusal
 from numaware.kube.resources import PODS, Resource
 from numaware.kube.transport import Transport
@@ -220,19 +221,17 @@ class Client(Transport):
             within=within,
         )
 
-    async def replace_field(
-        self, resource: Resource, name: str, namespace: str, version: str, path: str, value: str
-    ) -> bytes:
-        """One field of an object anew, there before or not; `ApiError.conflict` if `version` of the object is not the newest.
+    async def replace_field(self, resource: Resource, before: Metadata, path: str, value: str) -> bytes:
+        """One field of an object anew, there before or not; `ApiError.conflict` if anybody has written the object since then.
 
         A JSON patch is the one kind of write that nothing between here and the server sends twice: when it fails, it has
         failed because somebody else was first, or because nobody knows, but never because it had succeeded before.
         """
         patch = [
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": before.resource_version},
             {"op": "add", "path": path, "value": value},
         ]
-        return await self.patch(resource, name, patch, namespace, kind="json")
+        return await self.patch(resource, before.name, patch, before.namespace, kind="json")
 
     async def delete(
         self,

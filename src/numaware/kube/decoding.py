@@ -26,13 +26,11 @@ _Wire = TypeVar("_Wire")
 
 
 class DecodeError(ValueError):
-    """One object that cannot be read: which one, why, and as much of its identity as could be made out."""
+    """One object that cannot be read: which one, and why."""
 
-    def __init__(self, subject: str, message: str, *, uid: str = "", node: str = "") -> None:
+    def __init__(self, subject: str, message: str) -> None:
         self.subject = subject
         self.message = message
-        self.uid = uid
-        self.node = node
         super().__init__(f"{subject}: {message}")
 
 
@@ -88,24 +86,14 @@ def node_owner(metadata: Metadata) -> str:
 class _Named(Wire):
     name: str = ""
     namespace: str = ""
-    uid: str = ""
 
 
 class _Identity(Wire):
     metadata: _Named
 
 
-class _Spec(Wire):
-    node_name: str = ""
-
-
-class _Placed(Wire):
-    spec: _Spec
-
-
-# Just enough to say which object it was, and where it may be, when the rest makes no sense.
+# Just enough to say which object it was when the rest makes no sense.
 _IDENTITY = msgspec.json.Decoder(_Identity)
-_PLACED = msgspec.json.Decoder(_Placed)
 
 
 class Reader(Generic[_Wire]):
@@ -143,18 +131,11 @@ class Reader(Generic[_Wire]):
 
     def refused(self, raw: bytes | msgspec.Raw, message: str) -> DecodeError:
         """The error for an object, with the name it goes by if it has one."""
-        named, node = _Named(), ""
+        named = _Named()
         with suppress(*UNREADABLE):
             named = _IDENTITY.decode(raw).metadata
-        with suppress(*UNREADABLE):
-            node = _PLACED.decode(raw).spec.node_name
         name = "/".join(printable(part, 260) for part in (named.namespace, named.name) if part)
-        return DecodeError(
-            f"{self.kind} {name}" if name else self.kind,
-            printable(message, 400),
-            uid=named.uid,
-            node=node,
-        )
+        return DecodeError(f"{self.kind} {name}" if name else self.kind, printable(message, 400))
 
 
 @lru_cache(maxsize=4096)

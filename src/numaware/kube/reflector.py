@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from types import MappingProxyType
-from typing import Generic, Literal, NamedTuple, NoReturn, TypeVar
+from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -56,13 +56,6 @@ class Change(NamedTuple, Generic[T]):
     key: str
     old: T | None
     new: T | None
-
-    @property
-    def kind(self) -> Literal["added", "modified", "deleted"]:
-        """What happened, in a word."""
-        if self.old is None:
-            return "added"
-        return "modified" if self.new is not None else "deleted"
 
 
 class _Metadata(msgspec.Struct, rename={"version": "resourceVersion"}):
@@ -187,7 +180,7 @@ class Reflector(Generic[T]):
     def _contact(self) -> None:
         """The server answered, and it made sense."""
         self.last_contact = self._clock()
-        self._failures = self._missing = 0
+        self._missing = 0
         self.problems.pop(self._address, None)
 
     async def _list(self) -> None:
@@ -205,9 +198,7 @@ class Reflector(Generic[T]):
         ) as pages:
             async for page in pages:
                 # Failures stay counted: where listing is allowed and watching is not, this would go round at full speed.
-                self.last_contact = self._clock()
-                self._missing = 0
-                self.problems.pop(self._address, None)
+                self._contact()
                 for raw in page.items:
                     metadata = self._head(raw)
                     if metadata is not None:
@@ -233,11 +224,13 @@ class Reflector(Generic[T]):
         ) as events:
             async for event in events:
                 self._contact()
+                self._failures = 0
                 spoke = True
                 self._follow(event)
         if not spoke and self._clock() - began < _SHORT_SECONDS:
             raise ApiError(0, "ShortWatch", "the server ended the watch at once")
         self._contact()
+        self._failures = 0
 
     def _follow(self, event: WatchEvent) -> None:
         metadata = self._head(event.object)

@@ -179,7 +179,7 @@ class Publisher:
         self._wanted.clear()
         began = time.monotonic()
         try:
-            if self._restarted or self._stale():
+            if self._restarted or began - self._checked >= _SAFETY_SECONDS:
                 await self._read_once()
             facts = await self._look(service)
             # Nothing has changed, here or there: what it comes to has not either.
@@ -209,9 +209,6 @@ class Publisher:
             self.counts.last_seconds = time.monotonic() - began
         return False
 
-    def _stale(self) -> bool:
-        return time.monotonic() - self._checked >= _SAFETY_SECONDS
-
     async def _read_once(self) -> None:
         """What holds until the kubelet restarts, and what others may have done to our object."""
         raw = await self._client.get(NODES, self.name, within=_CALL_SECONDS)
@@ -240,12 +237,14 @@ class Publisher:
         return configuration(data, f"configz of {self.name}", version)
 
     async def _read_published(self) -> None:
-        raw = await self._existing(NODE_RESOURCE_TOPOLOGIES)
-        if raw is None:
+        try:
+            raw = await self._client.get(NODE_RESOURCE_TOPOLOGIES, self.name, within=_CALL_SECONDS)
+            published = msgspec.json.decode(raw, type=_Published)
+        except ApiError as error:
+            if not error.not_found:
+                raise
             self._published = None
             return
-        try:
-            published = msgspec.json.decode(raw, type=_Published)
         except (msgspec.MsgspecError, ValueError):
             self._published = None
             return
@@ -253,14 +252,6 @@ class Publisher:
         if text.isascii() and text.isdigit() and len(text) < 19:
             self._generation = max(self._generation, int(text))
         self._published = published.without_generation()
-
-    async def _existing(self, resource: Resource) -> bytes | None:
-        try:
-            return await self._client.get(resource, self.name, within=_CALL_SECONDS)
-        except ApiError as error:
-            if error.not_found:
-                return None
-            raise
 
     async def _look(self, service: PodResources) -> Facts:
         if self._machine is None or self.config is None:

@@ -75,7 +75,7 @@ class RuntimeAffinity:
 
     def _know(self, found: oenumas.Oenuma) -> None:
         status: Status = "open" if found.acts else "close"
-        self.switch = Switch(RUNTIME, status, place=PLACE, conf=_conf(found.update_enable))
+        self.switch = Switch(RUNTIME, status, place=PLACE, conf=_conf(found.spec.updateenable))
 
 
 def _conf(word: str) -> str:
