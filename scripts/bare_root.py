@@ -29,7 +29,8 @@ SETTINGS = re.compile(
     re.IGNORECASE,
 )
 FILES = ("etc/hosts", "etc/resolv.conf", "etc/pip.conf", "etc/uv", "etc/ssl/certs/ca-certificates.crt")
-# In a namespace of its own for mounts and processes: both end with its first process, which no signal from within ends.
+# A namespace for mounts and processes, and in it a first process with which both end; no signal from within ends that one.
+NAMESPACE = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 INSIDE = r"""
 root=$1 user=$2 && shift 2
 mount -t proc proc "$root/proc"
@@ -51,14 +52,14 @@ exit $?
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, help="how often, each time in a root of its own")
-    parser.add_argument("--user", choices=[*HOMES], action="append", help="as whom; both unless told")
+    parser.add_argument("--user", choices=[*HOMES], action="append", help="as whom; both if not given")
     chosen = parser.parse_args()
     if os.geteuid() != 0:
         sys.stderr.write("make bare needs root: it makes a file system and changes into it\n")
         return 2
-    # A way out that removes what was made.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    told: list[str] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    results: list[str] = []
     with tempfile.TemporaryDirectory(prefix="numaware-bare-") as folder:
         made = Path(folder, "made")
         say(f"a bare Debian {SUITE}")
@@ -67,10 +68,22 @@ def main() -> int:
             for user in chosen.user or HOMES:
                 root = Path(folder, "root")
                 run("cp", "--archive", "--reflink=auto", made, root)
-                told += [f"{user}, round {number}: {line}" for line in both(Bare(root, user))]
+                bare = Bare(root, user)
+                results += [f"{user}, round {number}: {line}" for line in (up(bare), test(bare))]
                 shutil.rmtree(root)
-    say(*told)
-    return int(any("RED" in line for line in told))
+    say(*results)
+    return int(any("RED" in line for line in results))
+
+
+class Stopped(Exception):  # noqa: N818 - it happened, and is nobody's error
+    """Somebody has pressed Ctrl-C, or asked for the end."""
+
+
+def stop(number: int, _: object) -> None:
+    """Leave by way of everything that puts something in order, which another signal does not disturb."""
+    for other in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(other, signal.SIG_IGN)
+    raise Stopped(number)
 
 
 def say(*lines: str) -> None:
@@ -79,7 +92,14 @@ def say(*lines: str) -> None:
 
 
 def run(*command: str | Path) -> None:
-    subprocess.run(command, check=True)  # noqa: S603 - our own words
+    """One step, out of reach of the terminal's signals: a tool that dies halfway must leave no mount in the root."""
+    process = subprocess.Popen((*NAMESPACE, "--mount-proc", *command), start_new_session=True)  # noqa: S603 - our own words
+    try:
+        process.wait()
+    finally:
+        end(process)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
 
 
 def make_root(root: Path) -> None:
@@ -115,7 +135,7 @@ class Bare:
             "USER": self.user,
         }
         command = (
-            *("unshare", "--mount", "--pid", "--fork", "--kill-child"),
+            *NAMESPACE,
             *("sh", "-ec", INSIDE, "sh", str(self.root), self.user),
             *("env", "-i", *(f"{name}={text}" for name, text in known.items())),
             *("make", "--no-print-directory", "--directory", self.clone, target),
@@ -129,10 +149,6 @@ class Bare:
             text=True,
             start_new_session=True,
         )
-
-
-def both(bare: Bare) -> list[str]:
-    return [up(bare), test(bare)]
 
 
 def up(bare: Bare) -> str:
@@ -182,8 +198,8 @@ def test(bare: Bare) -> str:
         for line in process.stdout or ():
             sys.stdout.write(line)
             sys.stdout.flush()
-            if found := re.search(r"=+ (.*\d+ passed.*) in .* =+", line):
-                counts = found[1]
+            if summary := re.search(r"=+ (.*\d+ passed.*) in .* =+", line):
+                counts = summary[1]
         process.wait()
     finally:
         end(process)
@@ -195,13 +211,16 @@ def test(bare: Bare) -> str:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """Nothing of it is left, and with it go the mounts."""
-    process.kill()
+    """Have nothing of it left, mounts included: `unshare` outlives the first process, and that one all others."""
+    if process.poll() is not None:
+        return
+    first = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii").split()
+    os.kill(int(first[0]) if first else process.pid, signal.SIGKILL)
     process.wait()
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except Stopped as stopped:
+        sys.exit(128 + stopped.args[0])
