@@ -19,7 +19,6 @@ from e2e.real_kubelet import SYSCTLS, RealKubelet
 from numaware.machine import synthetic
 from numaware.machine.cpuset import list_form
 from numaware.machine.topology import HugePages, Machine
-from numaware.node.kubelet_files import configuration
 from numaware.twin import kubelet_config
 from numaware.twin.errors import StartError
 from numaware.twin.inventory import hardware_of
@@ -132,8 +131,9 @@ def test_configz_tells_the_configuration_that_the_file_does(p100: SideBySide) ->
     unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
     url = f"https://127.0.0.1:{p100.kubelet.port}/configz"
     with urllib.request.urlopen(url, context=unverified, timeout=10) as stream:
-        told = configuration(stream.read(), "configz", VERSION)
-    file = configuration(p100.kubelet.config_file.read_bytes(), "file", VERSION)
+        told = kubelet_config.read(stream.read(), "configz", VERSION).accepted("configz")
+    data = p100.kubelet.config_file.read_bytes()
+    file = kubelet_config.read(data, "file", VERSION).accepted("file")
     hardware = p100.fresh.kubelet.hardware
     assert told.topology_policy == file.topology_policy == "best-effort"
     assert Node.fresh(hardware, told).key()[1:] == Node.fresh(hardware, file).key()[1:]

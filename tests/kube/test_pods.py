@@ -103,9 +103,7 @@ def test_a_pod_that_is_being_deleted_still_holds_its_resources() -> None:
         ({"affinity": 7}, "expected a mapping"),
     ],
 )
-def test_a_pod_that_cannot_be_read_says_which_one_it_is(
-    spec: dict[str, Any], message: str
-) -> None:
+def test_a_pod_that_cannot_be_read_says_which_one_it_is(spec: dict[str, Any], message: str) -> None:
     with pytest.raises(DecodeError) as caught:
         _decoded(node="n1", spec=spec)
     assert caught.value.subject == "pod default/web-0"

@@ -11,6 +11,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.checkpoint_view import Table, View, view
+from numaware.cli.file_input import read_file
 from numaware.cli.output import complain, write_json
 from numaware.cli.tables import aligned, widths
 from numaware.errors import InputError
@@ -98,18 +99,11 @@ def _each(files: Sequence[Path], act: Callable[[bytes, str], int]) -> int:
     worst = 0
     for path in files:
         try:
-            worst = max(worst, act(_read(path), str(path)))
+            worst = max(worst, act(read_file(path, MAX_TEXT_BYTES), str(path)))
         except (InputError, OSError) as error:
             complain(f"{path}: {error.strerror or error}" if isinstance(error, OSError) else str(error))
             worst = 2
     return worst
-
-
-def _read(path: Path) -> bytes:
-    if str(path) == "-":
-        return sys.stdin.buffer.read(MAX_TEXT_BYTES + 1)
-    with path.open("rb") as file:
-        return file.read(MAX_TEXT_BYTES + 1)
 
 
 def _verdict(report: Report) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeVar
@@ -51,8 +51,8 @@ async def view_of(connection: Connection) -> ClusterView:
     async with Client(connection) as client:
         version = await client.server_version()
         try:
-            nodes = _readable(node_codec.decode, [raw async for raw in _items(client, NODES)])
-            raw_pods = [raw async for raw in _items(client, PODS)]
+            nodes = _readable(node_codec.decode, await _all(client, NODES))
+            raw_pods = await _all(client, PODS)
         except ApiError as error:
             raise InputError("the cluster", f"cannot be read: {error}") from None
         reports = await _reports(client)
@@ -71,10 +71,8 @@ async def view_of(connection: Connection) -> ClusterView:
     )
 
 
-async def _items(client: Client, resource: Resource) -> AsyncIterator[msgspec.Raw]:
-    async for page in client.list(resource):
-        for raw in page.items:
-            yield raw
+async def _all(client: Client, resource: Resource) -> list[msgspec.Raw]:
+    return [raw async for page in client.list(resource) for raw in page.items]
 
 
 def _readable(decode: Callable[[Any], T], objects: Iterable[bytes | msgspec.Raw]) -> list[T]:
@@ -89,7 +87,7 @@ def _readable(decode: Callable[[Any], T], objects: Iterable[bytes | msgspec.Raw]
 async def _reports(client: Client) -> list[Report] | None:
     """What is published of nodes; None where the cluster does not know such objects."""
     try:
-        return _readable(nrt.decode, [raw async for raw in _items(client, NODE_RESOURCE_TOPOLOGIES)])
+        return _readable(nrt.decode, await _all(client, NODE_RESOURCE_TOPOLOGIES))
     except ApiError as error:
         if error.not_found:
             return None

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
+from numaware.cli.file_input import STDIN
 from numaware.cli.progress import progress_bar
 from numaware.diagnose.evidence.bundle import Bundle
 from numaware.diagnose.evidence.intake import take
 from numaware.errors import InputError
 
-STDIN = "standard input"
 # A must-gather of a large cluster has some ten thousand files.
 MOST_FILES = 100_000
 _MOST_DEPTH = 32

@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import lines, note, paragraph, phrase, separated
+from numaware.cli.file_input import read_file, source_of
 from numaware.cli.live_input import (
     USUAL_CLUSTER,
     ClusterOptions,
@@ -30,12 +31,11 @@ from numaware.sentence import Sentence
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.workload import manifest
 from numaware.workload.manifest import Workload
+from numaware.workload.yamlfile import MAX_BYTES
 
 app = App(name="explain", usage="Usage: numaware explain FILE --node NODE [OPTIONS]")
 
 Answer = tuple[Workload, list[Explanation]]
-
-_MOST_BYTES = 16 << 20
 
 
 @app.default
@@ -123,8 +123,8 @@ def explain_pods(
         hint = "put the files into each node's folder"
         raise InputError("--state", f"is one node's, and {len(node)} nodes are given", hint=hint)
     options = Options(kubelet_config, kubelet_flags, kubelet_version, state, devices)
-    source = "standard input" if file == "-" else file
-    given = manifest.read(_read(file, source), source)
+    source = source_of(file)
+    given = manifest.read(read_file(file, MAX_BYTES), source)
     nodes = [load_node(text, options) for text in node]
     answers = [
         (workload, [explain(loaded.name, loaded.node, workload.pod) for loaded in nodes])
@@ -149,17 +149,6 @@ def explain_pods(
     else:
         terminal.write(_page(answers, notes, terminal.reading_width(sys.stdout), lang), sys.stdout)
     return int(not all(any(one.admitted for one in explanations) for _, explanations in answers))
-
-
-def _read(file: str, source: str) -> bytes:
-    if file == "-":
-        data = sys.stdin.buffer.read(_MOST_BYTES + 1)
-    else:
-        with Path(file).open("rb") as stream:
-            data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise InputError(source, f"larger than {_MOST_BYTES >> 20} MiB, which no manifest is")
-    return data
 
 
 def _page(answers: list[Answer], notes: list[Sentence], room: int, lang: Lang) -> list[Line]:

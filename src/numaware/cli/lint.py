@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from cyclopts import App, Parameter
 
+from numaware.cli.file_input import read_file, source_of
 from numaware.cli.machine_input import check_version, named_machine
 from numaware.cli.options import flag, option, optional
 from numaware.cli.output import complain
@@ -188,12 +189,9 @@ def _read_all(names: Sequence[str]) -> tuple[list[_Given], list[str]]:
 
 
 def _read(name: str) -> Iterator[_Given]:
-    if name == "-":
-        yield _Given("standard input", sys.stdin.buffer.read(MAX_BYTES + 1))
-        return
     path = Path(name)
-    if not path.is_dir():
-        yield _Given(name, _bytes(path))
+    if name == "-" or not path.is_dir():
+        yield _Given(source_of(name), read_file(name, MAX_BYTES))
         return
     entries = sorted(entry for entry in path.rglob("*") if entry.suffix in _ENDINGS and entry.is_file())
     if not entries:
@@ -201,12 +199,7 @@ def _read(name: str) -> Iterator[_Given]:
     if len(entries) > _MOST_FILES:
         raise InputError(name, f"holds more than {_MOST_FILES} files")
     for entry in entries:
-        yield _Given(str(entry), _bytes(entry))
-
-
-def _bytes(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
+        yield _Given(str(entry), read_file(entry, MAX_BYTES))
 
 
 # The answer

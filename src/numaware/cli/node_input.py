@@ -13,13 +13,14 @@ from msgspec.structs import replace
 
 from numaware.cli.machine_input import existing, load_machine, named_machine
 from numaware.errors import InputError
+from numaware.machine.textfile import read_bounded
 from numaware.machine.topology import Machine
 from numaware.machine.words import printable
 from numaware.sentence import Sentence
 from numaware.twin import flags, kubelet_config
 from numaware.twin.config import DEFAULT_VERSION, KubeletConfig
 from numaware.twin.errors import KubeletPanic, StartError
-from numaware.twin.files import load_state
+from numaware.twin.files import STATE_FILES, load_state
 from numaware.twin.hardware import PluginResource
 from numaware.twin.inventory import hardware_of, plugin_resource, registered_resources
 from numaware.twin.kubelet import start
@@ -31,12 +32,11 @@ from numaware.workload import manifest
 from numaware.workload.pod import Pod
 
 _MOST_BYTES = 32 << 20
-_STATE_FILES = (cpu.FILE, memory.FILE, device.FILE)
 # Where kubelets and people keep things, relative to a node's folder; `.` is the folder itself.
 _STATE_NAMES = tuple(
     f"{place}/{name}"
     for place in (".", "state", "var/lib/kubelet", "var/lib/kubelet/device-plugins")
-    for name in _STATE_FILES
+    for name in STATE_FILES
 )
 _CONFIG_NAMES = (
     "kubelet-config.yaml",
@@ -132,23 +132,20 @@ def _config(text: str, folder: Path | None, options: Options) -> tuple[KubeletCo
     path = options.config or next(_present(folder, _CONFIG_NAMES), None)
     if path is not None:
         source = str(path)
-        found = kubelet_config.read(_bytes(path), source, version, over)
+        file = kubelet_config.read(_bytes(path), source, version, over)
     elif over != Settings():
         source = "kubelet flags"
-        found = kubelet_config.of_settings(over, version)
+        file = kubelet_config.of_settings(over, version)
     else:
         raise InputError(
             printable(text, 80),
             "no kubelet configuration, and the verdict depends on it",
             hint="give --kubelet-config FILE or --kubelet-flags '--topology-manager-policy=...'",
         )
-    for problem in found.problems:
-        if problem.severity == "error":
-            raise InputError(source, f"the kubelet would not start: {problem}")
     about_fields = (
-        Sentence("{source}: {problem}", source=source, problem=problem.sentence) for problem in found.problems
+        Sentence("{source}: {problem}", source=source, problem=problem.sentence) for problem in file.problems
     )
-    return found.config, (*notes, *about_fields)
+    return file.accepted(source), (*notes, *about_fields)
 
 
 def _version(folder: Path | None, options: Options) -> tuple[str, tuple[Sentence, ...]]:
@@ -184,23 +181,23 @@ def _flags(folder: Path | None, options: Options) -> Settings:
 
 def _state_files(folder: Path | None, options: Options) -> dict[str, bytes]:
     """State files by the kubelet's own names."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for given in options.state:
         paths = list(_present(given, _STATE_NAMES)) if given.is_dir() else [given]
         if not paths:
             raise InputError(str(given), "holds no state file", hint=f"such as {cpu.FILE}")
         for path in paths:
             data = _bytes(path)
-            found.setdefault(_kind(path, data), data)
+            contents.setdefault(_kind(path, data), data)
     if not options.state:
         for path in _present(folder, _STATE_NAMES):
-            found.setdefault(path.name, _bytes(path))
-    return found
+            contents.setdefault(path.name, _bytes(path))
+    return contents
 
 
 def _kind(path: Path, data: bytes) -> str:
     """Which state file a copy under any name is, by its name or else by its content."""
-    for name in _STATE_FILES:
+    for name in STATE_FILES:
         if name in path.name:
             return name
     return device.FILE if b'"Data"' in data else memory.FILE if b'"machineState"' in data else cpu.FILE
@@ -212,17 +209,13 @@ def _present(folder: Path | None, names: Sequence[str]) -> Iterator[Path]:
 
 
 def _bytes(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        data = stream.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise InputError(str(path), f"larger than {_MOST_BYTES >> 20} MiB")
-    return data
+    return read_bounded(path, _MOST_BYTES)
 
 
 def _devices(texts: Sequence[str], machine: Machine) -> list[PluginResource]:
     """`nvidia.com/gpu=0,0,1,1`: one device for each NUMA node listed, `-` for one without topology."""
     known = {node.id for node in machine.numa}
-    found: dict[str, PluginResource] = {}
+    resources: dict[str, PluginResource] = {}
     for text in texts:
         source = f"--devices {printable(text, 80)}"
         name, equals, listed = text.partition("=")
@@ -234,13 +227,13 @@ def _devices(texts: Sequence[str], machine: Machine) -> list[PluginResource]:
         strange = [part for part in nodes if part != "-" and int(part) not in known]
         if strange:
             raise InputError(source, f"the machine has no NUMA node {strange[0]}")
-        if name in found:
+        if name in resources:
             raise InputError(source, f"{name} is given twice", hint="list all its devices at once")
-        found[name] = plugin_resource(
+        resources[name] = plugin_resource(
             name,
             {f"device-{index:04}": () if part == "-" else (int(part),) for index, part in enumerate(nodes)},
         )
-    return [found[name] for name in sorted(found)]
+    return [resources[name] for name in sorted(resources)]
 
 
 def _is_number(text: str) -> bool:
@@ -271,8 +264,8 @@ def _resources(
 
 def _pods(folder: Path | None) -> dict[str, Pod]:
     """The pods of the node by uid, where somebody kept what `kubectl get pods` printed: state files have no names."""
-    found: dict[str, Pod] = {}
-    for path in _present(folder, _POD_NAMES):
-        for workload in manifest.scan(_bytes(path), str(path)).workloads:
-            found[workload.pod.uid] = workload.pod
-    return found
+    return {
+        workload.pod.uid: workload.pod
+        for path in _present(folder, _POD_NAMES)
+        for workload in manifest.scan(_bytes(path), str(path)).workloads
+    }

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from numaware.cli.file_input import read_file
 from numaware.cli.live_input import (
     NO_TLS,
     USUAL_CLUSTER,
@@ -99,5 +100,4 @@ def _named(text: str) -> tuple[str, Path | None]:
 
 
 def _profile(path: Path) -> Profile:
-    with path.open("rb") as stream:
-        return profiles.read(stream.read(_MOST_BYTES + 1), str(path))
+    return profiles.read(read_file(path, _MOST_BYTES), str(path))

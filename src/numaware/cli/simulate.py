@@ -6,14 +6,16 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from cyclopts import App, Parameter
 
+from numaware.cli.file_input import read_file
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster, load_trace
 from numaware.cli.options import AsJson, flag, option, repeatable
 from numaware.cli.output import deliver, write_json
+from numaware.cli.progress import progress_bars
 from numaware.cli.simulate_view import table
 from numaware.errors import InputError
 from numaware.machine.words import printable
@@ -136,8 +138,7 @@ class _Journal:
         self.about = journal.subject(cluster, trace) if path else ""
         self.done: dict[tuple[str, int], Result] = {}
         if path is not None and path.exists():
-            with path.open("rb") as stream:
-                self.done = journal.read(stream.read(journal.MOST_BYTES), str(path), self.about)
+            self.done = journal.read(read_file(path, journal.MOST_BYTES), str(path), self.about)
 
     def add(self, result: Result) -> None:
         self.done[result.run.policy, result.run.seed] = result
@@ -160,23 +161,17 @@ def _play(jobs: Sequence[Job], kept: _Journal, engine: EngineName, workers: int 
 @contextlib.contextmanager
 def _progress(jobs: Sequence[Job]) -> Iterator[Callable[[int, int, int], None]]:
     """One bar for each run that is being played, for the one who waits; nothing where nobody looks."""
-    if not jobs or not sys.stderr.isatty():
-        yield lambda _number, _done, _all: None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only a terminal pays for the import
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks = [bars.add_task(f"{job.policy}, seed {job.seed}", total=None, visible=False) for job in jobs]
+    with progress_bars(_columns, visible=bool(jobs)) as bars:
+        names = [f"{job.policy}, seed {job.seed}" for job in jobs]
+        tasks = [bars.add_task(name, total=None, visible=False) for name in names] if bars else []
 
         def moved(number: int, done: int, everything: int) -> None:
-            bars.update(tasks[number], completed=done, total=everything, visible=done < everything)
+            if bars:
+                bars.update(tasks[number], completed=done, total=everything, visible=done < everything)
 
         yield moved
+
+
+def _columns(rich: Any) -> tuple[Any, ...]:
+    text = rich.TextColumn("{task.description}")
+    return text, rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn()

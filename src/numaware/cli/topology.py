@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from numaware.cli.file_input import read_file, source_of
 from numaware.cli.machine_input import load_machine
 from numaware.cli.options import AsJson, flag, option, repeatable
 from numaware.cli.output import deliver
@@ -153,10 +154,7 @@ def _extra(pair: str) -> tuple[str, Machine]:
 
 
 def _read_source(kind: str, file: str) -> Machine:
-    if file == "-":
-        return read_source(kind, sys.stdin.buffer.read(MAX_TEXT_BYTES + 1), "standard input")
-    with Path(file).open("rb") as stream:
-        return read_source(kind, stream.read(MAX_TEXT_BYTES + 1), file)
+    return read_source(kind, read_file(file, MAX_TEXT_BYTES), source_of(file))
 
 
 def _present(machine: Machine, form: Format, output: Path | None) -> int:

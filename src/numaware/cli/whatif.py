@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from numaware.cli.explain_view import grouped, lines, note, paragraph, phrase
+from numaware.cli.file_input import read_file
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster
 from numaware.cli.live_input import Language
 from numaware.cli.options import AsJson
@@ -28,10 +29,10 @@ from numaware.simulate.whatif import Destiny, NodeAnswer, Trial, WhatIf
 from numaware.workload import manifest
 from numaware.workload.manifest import Workload
 from numaware.workload.pod import Pod
+from numaware.workload.yamlfile import MAX_BYTES
 
 app = App(name="whatif", usage="Usage: numaware whatif CLUSTER FILE [OPTIONS]")
 
-_MOST_BYTES = 16 << 20
 _MOST_PODS = 100_000
 _MOST_NAMES = 5
 
@@ -72,9 +73,7 @@ def whatif(
     if count is not None and not 1 <= count <= _MOST_PODS:
         raise InputError("--count", f"{count} is not from 1 to {_MOST_PODS}")
     place = load_cluster(cluster, kubelet_policy, scope)
-    with file.open("rb") as stream:
-        data = stream.read(_MOST_BYTES + 1)
-    workloads = manifest.read(data, str(file)).workloads
+    workloads = manifest.read(read_file(file, MAX_BYTES), str(file)).workloads
     trial = Trial.of(place.cluster, place.own)
     strange = [name for name in explain_on if name not in trial.cluster.by_name]
     if strange:

@@ -8,9 +8,9 @@ import msgspec
 
 from numaware.errors import InputError
 from numaware.machine.textfile import read_bounded
-from numaware.node.observation import STATE_FILES
 from numaware.twin import kubelet_config
 from numaware.twin.config import KubeletConfig
+from numaware.twin.files import STATE_FILES
 from numaware.twin.state import device as device_file
 
 SOCKET = "kubelet.sock"
@@ -56,16 +56,8 @@ class KubeletFiles(msgspec.Struct, frozen=True):
         """The configuration file as the kubelet of that version takes it."""
         if self.config is None:
             raise InputError("kubelet configuration", "no file was named")
-        return configuration(read_bounded(self.config, _MOST_BYTES), str(self.config), version)
+        source = str(self.config)
+        return kubelet_config.read(read_bounded(self.config, _MOST_BYTES), source, version).accepted(source)
 
     def _folder(self, name: str) -> Path:
         return self.plugins_folder if name == device_file.FILE else self.root
-
-
-def configuration(data: bytes, source: str, version: str) -> KubeletConfig:
-    """A configuration that a kubelet would start with; `InputError` for any other."""
-    file = kubelet_config.read(data, source, version)
-    for problem in file.problems:
-        if problem.severity == "error":
-            raise InputError(source, f"the kubelet would not start: {problem}")
-    return file.config

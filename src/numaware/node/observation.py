@@ -34,8 +34,6 @@ from numaware.twin.state import memory as memory_file
 from numaware.twin.state.errors import CorruptCheckpointError
 from numaware.workload.pod import Container, Pod
 
-STATE_FILES = (cpu_file.FILE, memory_file.FILE, device_file.FILE)
-
 Cause = Literal["configuration", "state", "disagreement"]
 
 

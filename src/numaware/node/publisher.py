@@ -32,12 +32,13 @@ from numaware.machine.node_topology import NodeTopology
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
 from numaware.node.inotify import FolderWatch
-from numaware.node.kubelet_files import SOCKET, KubeletFiles, configuration
+from numaware.node.kubelet_files import SOCKET, KubeletFiles
 from numaware.node.observation import Facts, ObservationError, observe
 from numaware.node.podresources import PodResources, PodResourcesError
 from numaware.node.troubles import Source, Troubles
 from numaware.schedule.ledger import OBSERVED, placement_of
 from numaware.schedule.ledger import encode as encode_placement
+from numaware.twin import kubelet_config
 from numaware.twin.config import KubeletConfig
 from numaware.twin.node import Node
 from numaware.twin.rules import rules_for
@@ -234,7 +235,8 @@ class Publisher:
         if self._files.config is not None:
             return self._files.read_config(version)
         data = await self._client.get(NODES, self.name, subresource="proxy/configz", within=_CALL_SECONDS)
-        return configuration(data, f"configz of {self.name}", version)
+        source = f"configz of {self.name}"
+        return kubelet_config.read(data, source, version).accepted(source)
 
     async def _read_published(self) -> None:
         try:

@@ -22,6 +22,7 @@ from numaware.twin.state import memory as memory_file
 from numaware.twin.state.errors import CorruptCheckpointError, policy_changed, restore_error
 from numaware.workload.pod import Pod
 
+STATE_FILES = (cpu_file.FILE, memory_file.FILE, device_file.FILE)
 _UINT64 = (1 << 64) - 1
 
 Stored = TypeVar("Stored", cpu_file.CpuCheckpoint, memory_file.MemoryCheckpoint)

@@ -59,6 +59,13 @@ class KubeletConfigFile(msgspec.Struct, frozen=True):
     def refused(self) -> bool:
         return any(problem.severity == "error" for problem in self.problems)
 
+    def accepted(self, source: str) -> KubeletConfig:
+        """The configuration that a kubelet starts with; `InputError` with the first error where it would not."""
+        for problem in self.problems:
+            if problem.severity == "error":
+                raise InputError(source, f"the kubelet would not start: {problem}")
+        return self.config
+
 
 def read(
     data: bytes, source: str, version: str = DEFAULT_VERSION, flags: Settings | None = None
