@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-Specs = Mapping[str, Callable[[Any], str]]
 
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 
@@ -33,6 +31,27 @@ def text(title: str, cause: str, *fix: str) -> Text:
     return Text(title, cause, fix)
 
 
+class Each(NamedTuple):
+    """How a language lists things: the template of one, by its facts, and what stands between them and before the last.
+
+    Where there are several templates the fact `state` chooses. Facts that are empty count as not known.
+    """
+
+    template: str | Mapping[str, str]
+    between: str
+    last: str = ""
+
+
+Specs = Mapping[str, Callable[[Any], str] | Each]
+
+
+def listed(parts: Sequence[str], between: str, last: str = "") -> str:
+    """The parts as one text."""
+    if len(parts) < 2 or not last:
+        return between.join(parts)
+    return f"{between.join(parts[:-1])}{last}{parts[-1]}"
+
+
 class MissingFactError(LookupError):
     """A sentence needs a fact that the finding does not have."""
 
@@ -48,7 +67,15 @@ class _Filler(string.Formatter):
             raise MissingFactError(field_name) from None
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        return self.specs[format_spec](value)
+        told = self.specs[format_spec]
+        if not isinstance(told, Each):
+            return told(value)
+        parts = []
+        for one in value:
+            template = told.template if isinstance(told.template, str) else told.template[one["state"]]
+            facts = {name: fact for name, fact in one.items() if fact not in (None, "")}
+            parts.append(fill(template, facts, self.specs))
+        return listed(parts, told.between, told.last)
 
 
 def fill(template: str, facts: Mapping[str, Any], specs: Specs) -> str:

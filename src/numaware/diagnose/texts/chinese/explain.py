@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numaware.diagnose.texts.english.explain import quantity as bare
-from numaware.diagnose.texts.template import Specs
+from numaware.diagnose.texts.template import Each, Specs
 from numaware.workload.demand import is_memory
 
 _MOST_SETS = 4
@@ -126,18 +126,6 @@ def _each(names: Sequence[str]) -> str:
     return between("、".join(map(named, names)))
 
 
-def _apart(others: Sequence[Mapping[str, Any]]) -> str:
-    return "，".join(f"{between(named(other['resource']))}只能放在 {_some(other['on'])}" for other in others)
-
-
-def _lacking(places: Sequence[Mapping[str, Any]]) -> str:
-    return "，".join(
-        f"NUMA {place['numa']} 空闲 {_quantity(place['free'])}"
-        + (f"（差 {_quantity(place['short'])}）" if "short" in place else "")
-        for place in places
-    )
-
-
 def _also(sentences: Sequence[str]) -> str:
     return "".join(f"；{sentence}" for sentence in sentences)
 
@@ -179,8 +167,8 @@ SPECS: Specs = {
     "set": _set,
     "some": _some,
     "each": _each,
-    "apart": _apart,
-    "lacking": _lacking,
+    "apart": Each("{resource:among}只能放在 {on:some}", "，"),
+    "lacking": Each("NUMA {numa} 空闲 {free:quantity}[[（差 {short:quantity}）]]", "，"),
     "also": _also,
     "asking": _asking,
     "gaps": _gaps,

@@ -36,7 +36,7 @@ TEXTS: Mapping[str, Text] = {
     "topology-affinity-error/one-resource": text(
         _REFUSED + "：{resource} 只放得进 {masks:sets}",
         "[[容器 {container}：]]{resource} 现在只能从 {masks:sets} 获得，这不是首选放置[[（策略 {policy}）]]："
-        "空机器用更少的 NUMA 节点就够了。缺少的部分被其他 Pod 占着。[[{blame:blame}]]",
+        "空机器用更少的 NUMA 节点就够了。缺少的部分被其他 Pod 占着。[[{blame:blame}。]]",
         _TRIED,
         "减小请求，使 {resource} 放得进一个 NUMA 节点",
         "腾出空间：在剩余最多的 NUMA 节点上迁移或删除占用 {resource} 的 Pod",
@@ -45,7 +45,7 @@ TEXTS: Mapping[str, Text] = {
     "topology-affinity-error/too-wide": text(
         _REFUSED + "：{resource} 需要 {masks:sets}",
         "[[容器 {container}：]]请求的 {resource} 超过一个 NUMA 节点的总量，即使节点是空的。它只放得进 {masks:sets}，"
-        "而 single-numa-node 只给一个节点。这台机器再空闲也没有用。[[{blame:blame}]]",
+        "而 single-numa-node 只给一个节点。这台机器再空闲也没有用。[[{blame:blame}。]]",
         _TRIED,
         "把请求减小到一个 NUMA 节点以内，或换用 NUMA 节点更大的机器",
         "或者允许大的 Pod 跨节点：\ntopologyManagerPolicy: restricted",
@@ -180,7 +180,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "unaligned-under-best-effort": text(
         "{who} 已准入，但没有对齐：它的资源在 {nodes:nodes}",
-        "[[它占用 {devices:devices}。]][[{blame:blame}]]合并后的提示是 {merged}，不是首选[[（容器 {container}）]]。"
+        "[[它占用 {devices:devices}。]][[{blame:blame}。]]合并后的提示是 {merged}，不是首选[[（容器 {container}）]]。"
         "best-effort 策略会接纳这样的 Pod，有什么给什么，它的一部分资源会在另一个 NUMA 节点上；restricted 会拒绝它。",
         "如果宁可拒绝也不要慢速运行，使用 restricted 或 single-numa-node",
         "请求不要超过一个 NUMA 节点的空闲量",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from numaware.diagnose.texts.chinese.explain import between, named
 from numaware.diagnose.texts.english.explain import quantity as bare
-from numaware.diagnose.texts.template import Specs
+from numaware.diagnose.texts.template import Each, Specs
 
 LABELS: Mapping[str, str] = {
     # one pod on one node
@@ -79,12 +78,6 @@ def _held(counts: Mapping[str, int]) -> str:
     )
 
 
-def _zones(zones: Sequence[Mapping[str, Any]]) -> str:
-    return "、".join(
-        f"NUMA {zone['numa']}" + (f"（CPU {zone['cpus']}）" if zone["cpus"] else "") for zone in zones
-    )
-
-
 SPECS: Specs = {
     "clauses": "；".join,
     "bare": bare,
@@ -93,6 +86,6 @@ SPECS: Specs = {
     "beside": lambda name: between(named(name)).lstrip(),
     "cpulist": lambda cpus: f"CPU {cpus}",
     "held": _held,
-    "zones": _zones,
+    "zones": Each("NUMA {numa}[[（CPU {cpus}）]]", "、"),
     "machines": lambda number: f"{number} 个节点",
 }

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from numaware.diagnose.texts.template import Specs
+from numaware.diagnose.texts.template import Each, Specs
 from numaware.machine.words import size
 
 
@@ -17,31 +16,12 @@ def _sets(sets: Sequence[Sequence[int]]) -> str:
     return _or([_nodes(one) for one in sets]) if sets else "没有可用的 NUMA 节点"
 
 
-def _wants(wishes: Sequence[Mapping[str, Any]]) -> str:
-    return "，".join(
-        f"{wish['resource']} {'只能' if len(wish['nodes']) == 1 else '可以'}从 {_sets(wish['nodes'])} 获得"
-        if wish["nodes"]
-        else f"{wish['resource']} 在任何 NUMA 节点上都得不到"
-        for wish in wishes
-    )
-
-
-def _blame(parts: Sequence[Mapping[str, Any]]) -> str:
-    """Each resource's part in an outcome that is not aligned."""
-    states = {
-        "fits": "{} 放得进 {}",
-        "wide": "{} 即使在空机器上也需要 {}",
-        "fragmented": "{} 本可以用更少的 NUMA 节点，但空闲的部分分布在 {}",
-        "nowhere": "{} 放不进任何 NUMA 节点的组合",
-    }
-    return (
-        "；".join(states[part["state"]].format(part["resource"], _sets(part["nodes"])) for part in parts)
-        + "。"
-    )
-
-
-def _room(parts: Sequence[Mapping[str, Any]]) -> str:
-    return _or([f"{_nodes(part['nodes'])} 上的 {part['resource']}" for part in parts])
+_BLAME = {
+    "fits": "{resource} 放得进 {nodes:sets}",
+    "wide": "{resource} 即使在空机器上也需要 {nodes:sets}",
+    "fragmented": "{resource} 本可以用更少的 NUMA 节点，但空闲的部分分布在 {nodes:sets}",
+    "nowhere": "{resource} 放不进任何 NUMA 节点的组合",
+}
 
 
 def _devices(held: Mapping[str, Mapping[str, int]]) -> str:
@@ -57,10 +37,6 @@ def _devices(held: Mapping[str, Mapping[str, int]]) -> str:
 
 def _free(amounts: Mapping[str, str]) -> str:
     return _and([f"NUMA 节点 {node} 上 {amount}" for node, amount in amounts.items()])
-
-
-def _managers(parts: Sequence[Mapping[str, str]]) -> str:
-    return _and([f"{part['manager']}（策略 {part['policy']}）" for part in parts])
 
 
 def _and(parts: Sequence[object]) -> str:
@@ -87,11 +63,12 @@ SPECS: Specs = {
     "": str,
     "nodes": _nodes,
     "sets": _sets,
-    "wants": _wants,
-    "blame": _blame,
-    "room": _room,
+    "wants": Each("{resource} {nodes:only}从 {nodes:sets} 获得", "，"),
+    "only": lambda sets: "只能" if len(sets) == 1 else "可以",
+    "blame": Each(_BLAME, "；"),
+    "room": Each("{nodes:nodes} 上的 {resource}", " 或 "),
     "devices": _devices,
-    "managers": _managers,
+    "managers": Each("{manager}（策略 {policy}）", "、"),
     "free": _free,
     "pods": lambda number: f"{number} 个 Pod",
     "errors": lambda number: f"{number} 个错误",

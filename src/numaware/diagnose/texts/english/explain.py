@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numaware.diagnose.texts.template import Specs
+from numaware.diagnose.texts.template import Each, Specs
 from numaware.machine.words import count, size
 from numaware.workload.demand import is_memory
 
@@ -137,19 +137,6 @@ def _each(names: Sequence[str]) -> str:
     return " and ".join(names)
 
 
-def _apart(others: Sequence[Mapping[str, Any]]) -> str:
-    return _each([f"{other['resource']} only on {_some(other['on'])}" for other in others])
-
-
-def _lacking(places: Sequence[Mapping[str, Any]]) -> str:
-    """What is free where, and how much is missing there."""
-    return ", ".join(
-        f"NUMA {place['numa']} has {quantity(place['free'])} free"
-        + (f" ({quantity(place['short'])} short)" if "short" in place else "")
-        for place in places
-    )
-
-
 def _also(sentences: Sequence[str]) -> str:
     return "".join(f"; {sentence}" for sentence in sentences)
 
@@ -192,8 +179,9 @@ SPECS: Specs = {
     "set": _set,
     "some": _some,
     "each": _each,
-    "apart": _apart,
-    "lacking": _lacking,
+    "apart": Each("{resource} only on {on:some}", " and "),
+    # What is free where, and how much is missing there.
+    "lacking": Each("NUMA {numa} has {free:quantity} free[[ ({short:quantity} short)]]", ", "),
     "also": _also,
     "asking": _asking,
     "gaps": _gaps,

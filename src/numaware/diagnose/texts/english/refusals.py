@@ -39,7 +39,7 @@ TEXTS: Mapping[str, Text] = {
         _REFUSED + ": {resource} fits only on {masks:sets}",
         "[[Container {container}: ]]{resource} can now be had only on {masks:sets}, and that is no preferred "
         "placement[[ for policy {policy}]]: an empty machine could do with fewer NUMA nodes. Others hold what is missing "
-        "on each node.[[ {blame:blame}]]",
+        "on each node.[[ {blame:blame}.]]",
         _TRIED,
         "make the request smaller, so that {resource} fits on one NUMA node",
         "make room: move or delete a pod that holds {resource} on the NUMA node where most is left",
@@ -48,7 +48,7 @@ TEXTS: Mapping[str, Text] = {
     "topology-affinity-error/too-wide": text(
         _REFUSED + ": {resource} needs {masks:sets}",
         "[[Container {container}: ]]more {resource} is asked for than one NUMA node has, even empty. It fits only on "
-        "{masks:sets}, and the policy single-numa-node gives one. No amount of free room on this machine helps.[[ {blame:blame}]]",
+        "{masks:sets}, and the policy single-numa-node gives one. No amount of free room on this machine helps.[[ {blame:blame}.]]",
         _TRIED,
         "make the request smaller than one NUMA node, or use a machine with larger NUMA nodes",
         "or let large pods span nodes:\ntopologyManagerPolicy: restricted",
@@ -202,7 +202,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "unaligned-under-best-effort": text(
         "{who} was admitted, but is not aligned: its resources are on {nodes:nodes}",
-        "[[It holds {devices:devices}. ]][[{blame:blame} ]]The merged hint is {merged}, not preferred[[ (container {container})]]. Policy best-effort admits "
+        "[[It holds {devices:devices}. ]][[{blame:blame}. ]]The merged hint is {merged}, not preferred[[ (container {container})]]. Policy best-effort admits "
         "such a pod and gives it what there is, so that it runs with part of its resources on another NUMA node; "
         "restricted would refuse it.",
         "use restricted or single-numa-node where such pods should rather be refused than run slowly",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from numaware.diagnose.texts.english.explain import quantity
-from numaware.diagnose.texts.template import Specs
+from numaware.diagnose.texts.template import Each, Specs
 from numaware.machine.words import count
 
 LABELS: Mapping[str, str] = {
@@ -85,12 +84,6 @@ def _held(counts: Mapping[str, int]) -> str:
     )
 
 
-def _zones(zones: Sequence[Mapping[str, Any]]) -> str:
-    return " and ".join(
-        f"NUMA {zone['numa']}" + (f" (CPUs {zone['cpus']})" if zone["cpus"] else "") for zone in zones
-    )
-
-
 SPECS: Specs = {
     "clauses": "; ".join,
     "bare": quantity,
@@ -99,6 +92,6 @@ SPECS: Specs = {
     "among": _named,
     "cpulist": lambda cpus: f"{'CPU' if cpus.isdigit() else 'CPUs'} {cpus}",
     "held": _held,
-    "zones": _zones,
+    "zones": Each("NUMA {numa}[[ (CPUs {cpus})]]", " and "),
     "machines": lambda number: count(number, "node"),
 }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
-from numaware.diagnose.texts.template import Specs
+from numaware.diagnose.texts.template import Each, Specs, listed
 from numaware.machine.words import count, size
 
 
@@ -22,29 +21,13 @@ def _sets(sets: Sequence[Sequence[int]]) -> str:
     return _or([_nodes(one) for one in sets]) if sets else "no NUMA node"
 
 
-def _wants(wishes: Sequence[Mapping[str, Any]]) -> str:
-    return _and(
-        [
-            f"{wish['resource']} can be had {'only ' if len(wish['nodes']) == 1 else ''}on {_sets(wish['nodes'])}"
-            for wish in wishes
-        ]
-    )
-
-
-def _blame(parts: Sequence[Mapping[str, Any]]) -> str:
-    """Each resource's part in an outcome that is not aligned."""
-    states = {
-        "fits": "{} would fit on {}",
-        "wide": "{} needs {} even on an empty machine",
-        "fragmented": "{} could do with fewer NUMA nodes, but what is free lies on {}",
-        "nowhere": "{} fits on no set of NUMA nodes",
-    }
-    sentences = [states[part["state"]].format(part["resource"], _sets(part["nodes"])) for part in parts]
-    return f"{'; '.join(sentences)}."
-
-
-def _room(parts: Sequence[Mapping[str, Any]]) -> str:
-    return _or([f"{part['resource']} on {_nodes(part['nodes'])}" for part in parts])
+# Each resource's part in an outcome that is not aligned.
+_BLAME = {
+    "fits": "{resource} would fit on {nodes:sets}",
+    "wide": "{resource} needs {nodes:sets} even on an empty machine",
+    "fragmented": "{resource} could do with fewer NUMA nodes, but what is free lies on {nodes:sets}",
+    "nowhere": "{resource} fits on no set of NUMA nodes",
+}
 
 
 def _devices(held: Mapping[str, Mapping[str, int]]) -> str:
@@ -62,22 +45,12 @@ def _free(amounts: Mapping[str, str]) -> str:
     return _and([f"{amount} on NUMA node {node}" for node, amount in amounts.items()])
 
 
-def _managers(parts: Sequence[Mapping[str, str]]) -> str:
-    return _and([f"the {part['manager']} with policy {part['policy']}" for part in parts])
+def _and(parts: Iterable[object]) -> str:
+    return listed([str(part) for part in parts], ", ", " and ")
 
 
-def _and(parts: Sequence[object]) -> str:
-    return _listed([str(part) for part in parts], "and")
-
-
-def _or(parts: Sequence[object]) -> str:
-    return _listed([str(part) for part in parts], "or")
-
-
-def _listed(parts: Sequence[str], word: str) -> str:
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} {word} {parts[-1]}"
+def _or(parts: Iterable[object]) -> str:
+    return listed([str(part) for part in parts], ", ", " or ")
 
 
 def _duration(seconds: float) -> str:
@@ -96,10 +69,11 @@ SPECS: Specs = {
     "": str,
     "nodes": _nodes,
     "sets": _sets,
-    "wants": _wants,
-    "blame": _blame,
-    "room": _room,
-    "managers": _managers,
+    "wants": Each("{resource} can be had {nodes:only}on {nodes:sets}", ", ", " and "),
+    "only": lambda sets: "only " if len(sets) == 1 else "",
+    "blame": Each(_BLAME, "; "),
+    "room": Each("{resource} on {nodes:nodes}", ", ", " or "),
+    "managers": Each("the {manager} with policy {policy}", ", ", " and "),
     "free": _free,
     "devices": _devices,
     "pods": lambda number: count(number, "pod"),
