@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from numaware.schedule.peers.kai import numa_score, packing_score, place, request_of, room_of, type_score
 from numaware.schedule.peers.placement import REFUSED, UNJUDGED, UNPLACED
+from numaware.workload.pod import NANO
 from support.peer_nodes import GPU, amounts, burstable, guaranteed, pod, topology, zone
 
 NIC = "vendor.example/nic"
@@ -55,6 +57,16 @@ def test_best_effort_takes_the_zone_that_covers_most_in_raw_units() -> None:
     zones = zone(0, {"cpu": 4, "memory": 3000}), zone(1, {"cpu": 0, "memory": 5000})
     placement = place(topology(*zones, policy="best-effort"), pod(guaranteed({"cpu": 1, "memory": 5000})))
     assert placement.zones == ((0, amounts({"cpu": 1})), (1, amounts({"memory": 5000})))
+
+
+def test_a_zone_with_less_than_nothing_takes_away_from_what_others_cover() -> None:
+    """Records can say that pods hold more than there is: zone 1 then costs best-effort two CPUs instead of giving one."""
+    zones = zone(0, {"cpu": 2, "memory": 1}), zone(1, {"memory": 5000}), zone(2, {"cpu": 1})
+    over = msgspec.structs.replace(zones[1], available=(("cpu", -2 * NANO), ("memory", 5000 * NANO)))
+    wanted = pod(guaranteed({"cpu": 2, "memory": 5000}))
+    assert place(topology(*zones, policy="best-effort"), wanted).admitted
+    assert place(topology(*zones, policy="best-effort"), wanted) != UNPLACED
+    assert place(topology(zones[0], over, zones[2], policy="best-effort"), wanted) == UNPLACED
 
 
 def test_what_best_effort_draws_comes_in_the_order_chosen() -> None:

@@ -17,11 +17,10 @@ from numaware.schedule.peers.placement import (
     gathered,
     subsets,
 )
-from numaware.schedule.peers.requests import pod_request
+from numaware.schedule.peers.requests import is_numa_bound, pod_request
 from numaware.schedule.peers.zones import Policy, Scope, Topology
 from numaware.workload.pod import NANO, Container, Pod, Resources
 from numaware.workload.qos import peak, qos_class
-from numaware.workload.requirements import is_native
 
 GPU = "nvidia.com/gpu"
 # Zones have one resource for all names that end so; in a pod's own request KAI knows two of them only.
@@ -66,7 +65,7 @@ def place(topology: Topology, pod: Pod, *, ignored: frozenset[str] = frozenset()
         policy,
         [folded(zone.allocatable) for zone in topology.zones],
         [folded(zone.available) for zone in topology.zones],
-        reported if guaranteed else frozenset(name for name in reported if not is_native(name)),
+        reported if guaranteed else frozenset(name for name in reported if not is_numa_bound(name)),
     )
     untouched = books._replace(left=[dict(left) for left in books.left])
     staying, passing = _units(pod, topology.manager.scope, guaranteed=guaranteed)
@@ -106,7 +105,7 @@ def reported_by(topology: Topology, ignored: frozenset[str]) -> frozenset[str]:
 
 def asks_for_devices(request: Amounts, reported: frozenset[str]) -> bool:
     """Whether a pod that is not Guaranteed asks for something that zones report and the kubelet aligns all the same."""
-    return any(name in reported for name in request if not is_native(name))
+    return any(name in reported for name in request if not is_numa_bound(name))
 
 
 def is_gpu(name: str) -> bool:
@@ -204,29 +203,26 @@ def _narrowest(zones: Sequence[Amounts], name: str, wanted: int) -> int | None:
     return None
 
 
-def _greedy(left: Sequence[Amounts], missing: Amounts) -> list[int] | None:
-    """Always the zone that covers most of what is missing, bytes and CPUs added up: more zones than needed, at times."""
-    chosen: list[int] = []
-    while missing:
-        covers = [
-            sum(
-                min(nano, max(0, zone.get(name, 0))) * (_RAW_PER_CPU if name == "cpu" else 1)
+def _greedy(left: Sequence[Amounts], wanted: Amounts) -> list[int] | None:
+    """Always the zone that covers most of what is missing, bytes and CPUs added up: more zones than needed, at times.
+
+    A zone that has less than nothing left takes away from what others cover.
+    """
+    missing, chosen = dict(wanted), list[int]()
+    while any(nano > 0 for nano in missing.values()):
+        best, most = None, 0
+        for position, zone in enumerate(left):
+            cover = sum(
+                min(nano, zone.get(name, 0)) * (_RAW_PER_CPU if name == "cpu" else 1)
                 for name, nano in missing.items()
+                if nano > 0
             )
-            if position not in chosen
-            else 0
-            for position, zone in enumerate(left)
-        ]
-        most = max(covers, default=0)
-        if not most:
+            if cover > most and position not in chosen:
+                best, most = position, cover
+        if best is None:
             return None
-        best = covers.index(most)
         chosen.append(best)
-        missing = {
-            name: rest
-            for name, nano in missing.items()
-            if (rest := nano - max(0, left[best].get(name, 0))) > 0
-        }
+        missing = {name: nano - left[best].get(name, 0) for name, nano in missing.items()}
     return chosen
 
 

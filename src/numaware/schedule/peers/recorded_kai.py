@@ -92,7 +92,7 @@ def answer(case: KaiCase) -> list[dict[str, Any]]:
     states = {node.name: _state(node, known, case.arguments) for node in case.nodes}
     if len(states) < len(case.nodes):
         raise ValueError("a node is listed twice")
-    ignored = frozenset(filter(None, case.arguments.ignore_list.split(",")))
+    ignored = frozenset(name.strip() for name in case.arguments.ignore_list.split(","))
     gpu = kai.GPU if kai.GPU in named else min(filter(kai.is_gpu, named), default="")
     results = []
     for task in case.tasks:
@@ -182,19 +182,23 @@ def _state(node: _Node, known: set[str], arguments: _Arguments) -> _State:
     idle = dict(room)
     for recorded in running:
         _subtract(idle, _request(pod(recorded)))
-    if node.nrt is None:
-        return _State((), None, room, idle)
-    nrt = node_topology.read(node.nrt).sound()
+    nrt = NodeTopology() if node.nrt is None else node_topology.read(node.nrt).sound()
     zones = sorted((zone for zone in nrt.zones if zone.type == NUMA_ZONE), key=lambda zone: _place(zone.name))
+    if not zones:
+        return _State((), None, room, idle)
     names = tuple(zone.name for zone in zones)
-    allocatable = [
-        _known({entry.name: entry.allocatable for entry in zone.resources}, known) for zone in zones
+    published = [
+        (
+            _known({entry.name: entry.allocatable for entry in zone.resources}, known),
+            _known({entry.name: entry.available for entry in zone.resources}, known),
+        )
+        for zone in zones
     ]
-    if arguments.reconstruct_available == "false":
-        available = [
-            _known({entry.name: entry.available for entry in zone.resources}, known) for zone in zones
-        ]
-    else:
+    # A zone has all resources that the others have, if none of them.
+    none = dict.fromkeys((name for there, _ in published for name in there), 0)
+    allocatable = [none | there for there, _ in published]
+    available = [none | left for _, left in published]
+    if arguments.reconstruct_available != "false":
         available = _reconstructed(names, allocatable, running)
     peers = tuple(
         PeerZone(position, tuple(sorted(left.items())), tuple(sorted(there.items())))
