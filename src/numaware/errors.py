@@ -10,12 +10,18 @@ from numaware.sentence import Sentence
 
 
 class InputError(ValueError):
-    """Something a person handed us cannot be read: which source, what is wrong, and how to fix it."""
+    """Something a person handed us cannot be read: which source, what is wrong, and how to fix it.
 
-    def __init__(self, source: str, problem: Sentence | str, *, hint: Sentence | str = "") -> None:
+    `line` is that of the whole file, for who shows it; 0 where none is to blame, or nobody asks.
+    """
+
+    def __init__(
+        self, source: str, problem: Sentence | str, *, hint: Sentence | str = "", line: int = 0
+    ) -> None:
         self.source = source
         self.problem = problem
         self.hint = hint
+        self.line = line
         super().__init__(str(self.sentence))
 
     @property

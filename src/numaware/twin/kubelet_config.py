@@ -203,12 +203,17 @@ def _embedded(node: Node, source: str, minor: int) -> Iterator[_Part]:
     ):
         return
     where = f"{source} (text at line {node.line})"
-    for inner in documents(node.text.encode(), where):
-        if inner.get("kind").text in ("KubeletConfiguration", "InitConfiguration", "JoinConfiguration"):
-            for part in _parts(inner, where, minor):
-                # Inside a patch apiVersion may be left out: it is matched by kind.
-                notes = tuple(note for note in part.notes if note.path != "apiVersion")
-                yield msgspec.structs.replace(part, notes=notes)
+    kinds = ("KubeletConfiguration", "InitConfiguration", "JoinConfiguration")
+    try:
+        inside = [one for one in documents(node.text.encode(), where) if one.get("kind").text in kinds]
+        parts = [part for one in inside for part in _parts(one, where, minor)]
+    except InputError as error:
+        line = error.line and node.line + error.line
+        raise InputError(error.source, error.problem, hint=error.hint, line=line) from None
+    for part in parts:
+        # Inside a patch apiVersion may be left out: it is matched by kind.
+        notes = tuple(note for note in part.notes if note.path != "apiVersion")
+        yield msgspec.structs.replace(part, notes=notes)
 
 
 def _extra_arguments(node: Node, source: str) -> Iterator[_Part]:
@@ -226,7 +231,8 @@ def _performance_profile(node: Node, source: str) -> _Part:
     """What OpenShift's Node Tuning Operator makes of a PerformanceProfile."""
     reserved = node.get("spec", "cpu", "reserved")
     if isinstance(reserved.value, dict | list | bool) or reserved.value is None:
-        raise InputError(f"{source}:{reserved.line}", "spec.cpu.reserved is missing or no text")
+        problem = "spec.cpu.reserved is missing or no text"
+        raise InputError(f"{source}:{reserved.line}", problem, line=reserved.line)
     policy = node.get("spec", "numa", "topologyPolicy").text or "best-effort"
     aligned = policy in ("restricted", "single-numa-node")
     settings = Settings(

@@ -84,7 +84,8 @@ def decode(node: Node, source: str, minor: int) -> tuple[Settings, list[Problem]
             try:
                 values[field] = read(child, name)
             except _WrongTypeError as error:
-                raise InputError(f"{source}:{error.line}", str(error), hint=error.hint) from None
+                where = f"{source}:{error.line}"
+                raise InputError(where, str(error), hint=error.hint, line=error.line) from None
     return Settings(**values), notes
 
 

@@ -256,7 +256,7 @@ class _Builder:
                 node.mapping.setdefault(key, value)
 
     def error(self, line: int, problem: Sentence, hint: Sentence | str = "") -> InputError:
-        return InputError(f"{self.source}:{line}", problem, hint=hint)
+        return InputError(f"{self.source}:{line}", problem, hint=hint, line=line)
 
 
 # Stands for the key `<<`, which quoted is a key like any other.

@@ -51,6 +51,15 @@ def test_static_cpus_without_a_reservation_stop_the_kubelet() -> None:
     assert (seen.evidence[0].line, seen.evidence[0].mark) == (3, "static")
 
 
+def test_a_value_of_the_wrong_type_is_shown_at_its_line_also_in_a_text_within_the_file() -> None:
+    wrong = f"{HEAD}cpuManagerPolicyOptions:\n  full-pcpus-only: true\n"
+    seen = one(wrong)
+    assert (seen.code, seen.evidence[0].line) == ("kubelet-configuration-invalid", 4)
+    inside = "".join(f"    {line}\n" for line in wrong.splitlines())
+    seen = one(f"kind: ConfigMap\ndata:\n  kubelet: |\n{inside}")
+    assert (seen.evidence[0].line, seen.evidence[0].text.strip()) == (7, "full-pcpus-only: true")
+
+
 def test_a_reservation_of_nothing_is_none() -> None:
     assert codes(f'{HEAD}cpuManagerPolicy: static\nkubeReserved: {{cpu: "0"}}\n') == [
         "cpu-manager-no-reserved-cpus"

@@ -51,7 +51,6 @@ _MARK = re.compile(r"[ \t](?:<[0-9]{1,2}>[ \t]*)+\Z|[ \t]+(?:\.\.\.|\N{HORIZONTA
 _FLAG = re.compile(
     rb"--(?:(?:cpu|memory|topology)-manager-(?:policy|scope)|reserved-(?:cpus|memory)|(?:kube|system)-reserved)[=\s-]"
 )
-_PLACE = re.compile(r"(?: \(text at line (?P<block>\d+)\))?:(?P<line>\d+)\Z")
 
 
 class World(NamedTuple):
@@ -138,8 +137,7 @@ def _config_findings(
 
 def _refused(subject: Subject, source_text: SourceText, error: InputError) -> Finding:
     """A value that the kubelet's decoder does not take, at the line that the error names."""
-    place = _PLACE.search(error.source)
-    line = int(place["line"]) + int(place["block"] or 0) if place else 0
+    line = error.line
     text = source_text.lines[line - 1].strip() if 0 < line <= len(source_text.lines) else ""
     field = text.partition(":")[0].strip("\"'- ")
     facts = {
