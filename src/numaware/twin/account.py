@@ -10,8 +10,10 @@ another, which kubelets do not know; `schedule/room.py` puts the two side by sid
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -98,45 +100,28 @@ def account(node: Node, resource: str, uid: str = "") -> tuple[NumaAccount, ...]
 
     With a pod's `uid` it is seen with that pod's eyes: what its finished init containers leave to it is free.
     """
-    kubelet, state = node.kubelet, node.state
-    parts = _fixed_parts(kubelet, resource)
-    if resource == "cpu":
-        free = free_cpus(node, uid) if parts else 0
-        return tuple(
-            [
-                NumaAccount(
-                    numa, total, could, total, left := (free & cpus).bit_count(), could - left, reserved, 0
-                )
-                for numa, cpus, total, could, reserved, _ in parts
-            ]
-        )
+    parts, state = _fixed_parts(node.kubelet, resource), node.state
+    if not parts:
+        return ()
+    accounts = []
     if is_memory(resource):
-        sizes = free_memory(node, resource) if parts else ()
-        if again := state.memory.reusable(uid):
-            sizes = [size + again.get((1 << position, resource), 0) for position, size in enumerate(sizes)]
-        return tuple(
-            [
-                NumaAccount(numa, total, could, could, left, (could - left) & _UINT64, reserved, pages)
-                for (numa, _, total, could, reserved, pages), left in zip(parts, sizes, strict=True)
-            ]
-        )
-    free = free_devices(node, resource, uid) if parts else 0
-    held = state.device.taken.get(resource, 0) & ~free
-    return tuple(
-        [
-            NumaAccount(
-                numa,
-                total,
-                healthy,
-                total,
-                left := (free & on).bit_count(),
-                taken := (held & on).bit_count(),
-                0,
-                total - left - taken,
-            )
-            for numa, on, total, healthy, _, _ in parts
-        ]
-    )
+        again = state.memory.reusable(uid)
+        for position, left in enumerate(free_memory(node, resource)):
+            numa, _, total, could, reserved, pages = parts[position]
+            if again:
+                left += again.get((1 << position, resource), 0)  # noqa: PLW2901 - what is free with the pod's eyes
+            held = (could - left) & _UINT64
+            accounts.append(NumaAccount(numa, total, could, could, left, held, reserved, pages))
+        return tuple(accounts)
+    is_cpu = resource == "cpu"
+    free = free_cpus(node, uid) if is_cpu else free_devices(node, resource, uid)
+    taken = 0 if is_cpu else state.device.taken.get(resource, 0) & ~free
+    for numa, mask, total, could, reserved, _ in parts:
+        left = (free & mask).bit_count()
+        held = could - left if is_cpu else (taken & mask).bit_count()
+        broken = total - left - held - reserved
+        accounts.append(NumaAccount(numa, total, could, total, left, held, reserved, broken))
+    return tuple(accounts)
 
 
 @lru_cache(maxsize=1024)
@@ -305,13 +290,8 @@ def fewest_nodes(node: Node, resource: str, count: int) -> int:
     if inventory is not None:
         # Devices of which nobody says where they are keep no pod from one NUMA node.
         return inventory.smallest(count, nodes) if inventory.has_topology else 1
-    together = 0
-    counted = sorted((part.counted for part in account(node, resource)), reverse=True)
-    for size, most in enumerate(counted, 1):
-        together += most
-        if together >= count:
-            return size
-    return len(counted) or 1
+    counted = sorted([part.counted for part in account(node, resource)], reverse=True)
+    return min(bisect_left(list(accumulate(counted)), count) + 1, len(counted) or 1)
 
 
 def fewest_nodes_for(node: Node, pod: Pod) -> int:

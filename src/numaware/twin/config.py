@@ -1,6 +1,6 @@
 """The part of a kubelet's configuration that its resource managers act on, as a value.
 
-`kubelet_config.py` reads it from real files and flags; `start.py` refuses it with the kubelet's own words.
+`kubelet_config.py` reads it from real files and flags; `validation.py` and `kubelet.py` refuse it with the kubelet's own words.
 """
 
 from __future__ import annotations

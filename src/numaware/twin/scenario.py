@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.twin.config import DEFAULT_VERSION, KubeletConfig
 from numaware.twin.hardware import (
@@ -25,7 +24,7 @@ from numaware.twin.hardware import (
 )
 from numaware.twin.node import Node
 from numaware.twin.node_codec import ConfigText, amounts_of
-from numaware.workload.demand import is_memory
+from numaware.workload.demand import quantity_text
 from numaware.workload.pod import Container, Pod, Qos, Resources, amount
 
 # The recordings were made with these gates open, so that alpha options can be used in every release.
@@ -231,4 +230,4 @@ def _amounts(amounts: Mapping[str, str]) -> Resources:
 
 
 def _texts(resources: Resources) -> dict[str, str]:
-    return {name: str(Quantity(nano, "binary" if is_memory(name) else "decimal")) for name, nano in resources}
+    return {name: quantity_text(name, nano) for name, nano in resources}

@@ -132,14 +132,17 @@ class StaticMemory:
 
     def _single_nodes(self, nodes: tuple[NodeMemory, ...], ever: list[int], wanted: Amounts) -> list[int]:
         """Those nodes that hold the request alone and belong to no group."""
-        indices = [(self._index[kind], size) for kind, size in wanted]
         masks = []
         for mask in ever:
             if mask & (mask - 1):
                 break
             node = nodes[mask.bit_length() - 1]
-            grouped = node.cells & (node.cells - 1)
-            if not grouped and all(node.free[index] >= size for index, size in indices):
+            if node.cells & (node.cells - 1):
+                continue
+            for kind, size in wanted:
+                if node.free[self._index[kind]] < size:
+                    break
+            else:
                 masks.append(mask)
         return masks
 

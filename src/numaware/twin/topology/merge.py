@@ -81,10 +81,7 @@ def preferred_masks(constrained: Sequence[Hints], full: int, *, equal_masks: boo
         return (full,)
     if not equal_masks:
         return reachable([hints.preferred for hints in constrained], full)
-    common = set(constrained[0].preferred)
-    for hints in constrained[1:]:
-        common.intersection_update(hints.preferred)
-    return common
+    return set(constrained[0].preferred).intersection(*[hints.preferred for hints in constrained[1:]])
 
 
 def _best_non_preferred(constrained: Sequence[Hints], full: int, better: Better, *, equal_masks: bool) -> int:
