@@ -8,11 +8,11 @@ robin over the subset that keeps the balance best.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from numaware.twin.cpu.packed import NotEnoughCpusError, take
+from numaware.twin.cpu.packed import NotEnoughCpusError, nodes_in_order, take
 from numaware.twin.errors import EndlessLoop
 from numaware.twin.hardware import Layout
 
@@ -41,7 +41,7 @@ def take_distributed(layout: Layout, free: int, count: int, group: int, *, sprea
     if count > free.bit_count():
         raise NotEnoughCpusError(count, free.bit_count())
     nodes = {node: cpus & free for node, cpus in layout.numas if cpus & free}
-    ordered = list(enumerate(_by_hierarchy(layout, nodes)))
+    ordered = list(enumerate(nodes_in_order(layout, free)))
     available = {node: cpus.bit_count() for node, cpus in nodes.items()}
     groups = -(-layout.cpu_count // group)
     per_node = -(-groups // len(layout.numas))
@@ -51,24 +51,6 @@ def take_distributed(layout: Layout, free: int, count: int, group: int, *, sprea
         if plan is not None:
             return _deal(layout, nodes, plan, count // size // group * group, count, group, spread=spread)
     return take(layout, free, count, spread=spread)
-
-
-def _by_hierarchy(layout: Layout, nodes: dict[int, int]) -> list[int]:
-    """NUMA nodes with free CPUs, fewest free first; below sorted sockets when sockets hold several nodes."""
-
-    def ranked(units: Iterable[tuple[int, int]]) -> list[int]:
-        return [unit for _, unit in sorted((cpus.bit_count(), unit) for unit, cpus in units if cpus)]
-
-    if layout.numa_first:
-        return ranked(nodes.items())
-    free = 0
-    for cpus in nodes.values():
-        free |= cpus
-    sockets = dict(layout.sockets)
-    order: list[int] = []
-    for socket in ranked((socket, cpus & free) for socket, cpus in layout.sockets):
-        order += ranked((node, cpus) for node, cpus in nodes.items() if cpus & sockets[socket])
-    return order
 
 
 def _best_plan(
@@ -112,14 +94,8 @@ def _with_remainder(plan: _Plan, after: dict[int, int], remainder: int, group: i
             if sum(after[node] for _, node in subset) < remainder:
                 continue
             left = after.copy()
-            missing = remainder
-            while missing > 0 and any(left[node] >= group for _, node in subset):
-                for _, node in subset:
-                    if missing > 0 and left[node] >= group:
-                        left[node] -= group
-                        missing -= group
-            if missing:
-                raise _endless()
+            for node in _in_turn(subset, remainder, group, left.__getitem__):
+                left[node] -= group
             balance = _imbalance(left.values())
             if balance < best.balance:
                 best = plan._replace(balance=balance, remainder=subset)
@@ -157,13 +133,8 @@ def _deal(
     for _, node in plan.nodes:
         take_from(node, share)
     remainder = count - share * len(plan.nodes)
-    while remainder > 0 and any((nodes[node] & ~taken).bit_count() >= group for _, node in plan.remainder):
-        for _, node in plan.remainder:
-            if remainder > 0 and (nodes[node] & ~taken).bit_count() >= group:
-                take_from(node, group)
-                remainder -= group
-    if remainder:
-        raise _endless()
+    for node in _in_turn(plan.remainder, remainder, group, lambda node: (nodes[node] & ~taken).bit_count()):
+        take_from(node, group)
     if missing > 0:
         raise AccountingError(f"accounting error, not enough CPUs allocated, remaining: {missing}")
     if missing < 0:
@@ -171,10 +142,20 @@ def _deal(
     return taken
 
 
-def _endless() -> EndlessLoop:
-    # KUBELET: dealing goes round until all is dealt. Where what is left on the nodes adds up but is no whole core on any,
-    # it goes round forever, and the kubelet admits no pod any more (takeByTopologyNUMADistributed).
-    return EndlessLoop("an endless loop: what is left of distributed CPUs is no whole core on any NUMA node")
+def _in_turn(nodes: Sequence[Listed], missing: int, group: int, left: Callable[[int], int]) -> Iterator[int]:
+    """The nodes that give a group each, round after round, until nothing is missing; `left` tells what a node has."""
+    while missing > 0:
+        before = missing
+        for _, node in nodes:
+            if missing > 0 and left(node) >= group:
+                yield node
+                missing -= group
+        if missing == before:
+            # KUBELET: dealing goes round until all is dealt. Where what is left on the nodes adds up but is no whole core on
+            # any, it goes round forever, and the kubelet admits no pod any more (takeByTopologyNUMADistributed).
+            raise EndlessLoop(
+                "an endless loop: what is left of distributed CPUs is no whole core on any NUMA node"
+            )
 
 
 def _imbalance(values: Iterable[int]) -> float:

@@ -62,6 +62,11 @@ def take(
     return taking.taken
 
 
+def nodes_in_order(layout: Layout, free: int) -> list[int]:
+    """The NUMA nodes with free CPUs as the allocator tries them: fewest free first, below sorted sockets if these hold several."""
+    return [node for node, _ in _Taking(layout, free, 0).nodes()]
+
+
 def _take_in_node(planes: tuple[tuple[int, int], ...], free: int, count: int) -> int:
     """The same choice where all candidates lie in one NUMA node of a regular machine, as nearly always: whole cores by
     number, then threads of broken cores, then of whole ones.
@@ -121,7 +126,7 @@ class _Taking:
             unit for _, parent in self._outer() for unit in self._sorted(_inside(units, parent, self.free))
         ]
 
-    def _nodes(self) -> list[Unit]:
+    def nodes(self) -> list[Unit]:
         return self._outer() if self.layout.numa_first else self._inner()
 
     def _sockets(self) -> list[Unit]:
@@ -139,7 +144,7 @@ class _Taking:
 
     def whole_nodes(self) -> None:
         if self.missing:
-            self._take_whole([unit for unit in self._nodes() if unit[1] & ~self.free == 0])
+            self._take_whole([unit for unit in self.nodes() if unit[1] & ~self.free == 0])
 
     def whole_sockets(self) -> None:
         if self.missing:
@@ -163,7 +168,7 @@ class _Taking:
     def _uncores(self) -> list[Unit]:
         return [
             unit
-            for _, node in self._nodes()
+            for _, node in self.nodes()
             for unit in self._sorted(_inside(self.layout.uncores, node, self.free))
         ]
 
