@@ -160,13 +160,15 @@ class Koordinator(Rule):
         outcome = koordinator.place(topology, request)
         if not outcome.placement.admitted:
             return Judgement(0, reasons=(_NOT_ALIGNED,))
-        totals = _nano(member.allocatable), _nano(member.load.used)
-        own = koordinator.score(outcome, topology, request, totals)
+        own = koordinator.score(outcome, topology, request, lambda: _totals(member))
         return Judgement(own + least_allocated(member, pod) + balanced(member, pod), tightest(ways))
 
 
-def _nano(amounts: Mapping[str, int]) -> dict[str, int]:
-    return {name: number * (NANO // 1000 if name == "cpu" else NANO) for name, number in amounts.items()}
+def _totals(member: Member) -> koordinator.Totals:
+    """What the whole node has of CPU and memory, and what is asked of it, in nano-units."""
+    scale = {"cpu": NANO // 1000, "memory": NANO}
+    room = {name: member.allocatable.get(name, 0) * grain for name, grain in scale.items()}
+    return room, {name: member.load.used.get(name, 0) * grain for name, grain in scale.items()}
 
 
 def _free(member: Member, *, gpus: bool) -> int:

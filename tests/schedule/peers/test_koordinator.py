@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from numaware.schedule.peers import kai
-from numaware.schedule.peers.koordinator import Outcome, Strategy, place, score
+from numaware.schedule.peers.koordinator import Outcome, Strategy, Totals, place, refusal, score
 from numaware.schedule.peers.placement import REFUSED, UNJUDGED
 from numaware.workload.pod import Resources
 from support.peer_nodes import GPU, amounts, guaranteed, pod, topology, zone
@@ -31,7 +31,7 @@ def test_single_numa_node_wants_one_zone_and_takes_the_emptiest() -> None:
     assert place(node, asks(cpu=4, memory=2), Strategy(zone_most=True)).affinity == (0,)
     refused = place(node, asks(cpu=7, memory=2))
     assert refused.filtered
-    assert refused.refusal == (
+    assert refusal(node, asks(cpu=7, memory=2)) == (
         "Unaligned NUMA Hint cause cpu prefer [11] among [11],memory prefer [11] among [11]",
     )
 
@@ -47,9 +47,9 @@ def test_a_machine_of_one_zone_keeps_no_affinity_under_single_numa_node() -> Non
 
 def test_a_resource_without_hints_is_unsatisfied() -> None:
     node = topology(zone(0, {"cpu": 2, GPU: 0}), zone(1, {"cpu": 0, GPU: 1}), policy="restricted")
-    assert place(node, asks(cpu=3)).refusal == ("Unsatisfied NUMA cpu",)
+    assert refusal(node, asks(cpu=3)) == ("Unsatisfied NUMA cpu",)
     # The pod as a whole fits both zones only, and each of them has run out of something.
-    assert place(node, asks(cpu=2, gpu=1)).refusal == ("Unsatisfied NUMA cpu", f"Unsatisfied NUMA {GPU}")
+    assert refusal(node, asks(cpu=2, gpu=1)) == ("Unsatisfied NUMA cpu", f"Unsatisfied NUMA {GPU}")
 
 
 def test_best_effort_passes_the_filter_and_may_fail_to_reserve() -> None:
@@ -58,7 +58,7 @@ def test_best_effort_passes_the_filter_and_may_fail_to_reserve() -> None:
     assert (narrow.affinity, narrow.placement.zones) == (None, ((0, asks(cpu=4, memory=1)),))
     refused = place(node, asks(cpu=9, memory=17))
     assert not refused.filtered
-    assert refused.refusal == ("Insufficient NUMA cpu", "Insufficient NUMA memory")
+    assert refused.short == ("cpu", "memory")
 
 
 def test_best_effort_falls_back_to_all_zones() -> None:
@@ -105,7 +105,10 @@ def test_of_masks_equally_wide_a_lower_one_wins_whatever_the_scores() -> None:
 
 def test_the_score_is_what_the_used_zones_have_left_or_the_node_without_affinity() -> None:
     node, request = topology(*HALF_USED), asks(cpu=2, memory=4)
-    totals = dict(asks(cpu=16, memory=16)), dict(asks(cpu=8))
+
+    def totals() -> Totals:
+        return dict(asks(cpu=16, memory=16)), dict(asks(cpu=8))
+
     # Zone 0 keeps 2 of 8 CPUs and 4 of 8 bytes.
     assert score(place(node, request), node, request, totals) == (25 + 50) // 2
     assert score(place(node, request), node, request, totals, Strategy(most=True)) == (75 + 50) // 2
@@ -117,7 +120,7 @@ def test_only_resources_with_a_weight_count_and_devices_only_where_asked_for() -
     node = topology(zone(0, {"cpu": 8, GPU: 4}), zone(1, {"cpu": 8, GPU: 4}))
     weighted = Strategy(weights=(("cpu", 1), (GPU, 3)))
     for request, expected in ((asks(cpu=2), 75), (asks(cpu=2, gpu=2), (75 + 3 * 50) // 4)):
-        assert score(place(node, request), node, request, ({}, {}), weighted) == expected
+        assert score(place(node, request), node, request, lambda: ({}, {}), weighted) == expected
 
 
 def test_more_zones_than_masks_can_be_listed_of_are_refused_in_words() -> None:

@@ -7,13 +7,13 @@ the cpusets; a kubelet that decides for itself may refuse what passes here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
 from numaware.schedule.peers.placement import REFUSED, UNJUDGED, PeerPlacement, gathered
-from numaware.schedule.peers.zones import PeerZone, Topology
+from numaware.schedule.peers.zones import PeerZone, Policy, Topology
 from numaware.workload.pod import NANO, Resources, amount
 
 # Every mask is looked at, and there are 2^zones of them.
@@ -24,6 +24,8 @@ _TOP = 100
 # Zones by their ids, ascending.
 Mask = tuple[int, ...]
 _Shares = dict[int, dict[str, int]]
+# What a node could give away, and what has been requested of it.
+Totals = tuple[Mapping[str, int], Mapping[str, int]]
 
 
 class Strategy(NamedTuple):
@@ -40,21 +42,14 @@ DEFAULT = Strategy()
 class Outcome(NamedTuple):
     """What Filter and Reserve say.
 
-    `affinity` are the NUMA nodes that Filter chose, None where it chose none; `refusal` the reasons of the one that
-    refused, and `filtered` says that Filter did.
+    `affinity` are the NUMA nodes that Filter chose, None where it chose none; `filtered` says that Filter refused the pod
+    (`refusal` has the reasons), `short` which resources Reserve could not split.
     """
 
     placement: PeerPlacement
     affinity: Mask | None = None
-    refusal: tuple[str, ...] = ()
     filtered: bool = False
-
-
-class _Hints(NamedTuple):
-    """The masks that one resource of the pod could live on, narrowest first, and which of them it prefers."""
-
-    masks: Sequence[Mask]
-    preferred: Sequence[Mask]
+    short: tuple[str, ...] = ()
 
 
 def place(topology: Topology, request: Resources, strategy: Strategy = DEFAULT) -> Outcome:
@@ -66,43 +61,46 @@ def place(topology: Topology, request: Resources, strategy: Strategy = DEFAULT) 
     books = _Books(topology, request)
     if policy == "none" or not books.wanted:
         return Outcome(UNJUDGED)
-    hints = books.hints(restricted=policy == "restricted")
-    chosen: Mask | None
-    if policy == "best-effort":
-        chosen = books.best([hint.preferred for hint in hints.values()], strategy) or books.everywhere
-        shares, missing = books.split(chosen)
-        if missing:
-            return Outcome(REFUSED, refusal=tuple(f"Insufficient NUMA {name}" for name in sorted(missing)))
-        return Outcome(PeerPlacement("placed", gathered(shares)))
-    missing = [name for name, hint in hints.items() if not hint.masks]
-    if missing:
-        return Outcome(
-            REFUSED, refusal=tuple(f"Unsatisfied NUMA {name}" for name in sorted(missing)), filtered=True
-        )
-    if policy == "restricted":
-        chosen = books.best([hint.masks for hint in hints.values()], strategy)
-    else:
-        chosen = books.best(
-            [[mask for mask in hint.preferred if len(mask) == 1] for hint in hints.values()], strategy
-        )
-    if chosen is None:
-        joint = " & " if policy == "restricted" else ","
-        return Outcome(REFUSED, refusal=(_unaligned(hints, joint),), filtered=True)
+    chosen = books.choose(policy, strategy)
+    if chosen is None and policy != "best-effort":
+        return Outcome(REFUSED, filtered=True)
     if policy == "single-numa-node" and chosen == books.everywhere:
         return Outcome(UNJUDGED)
-    return Outcome(PeerPlacement("placed", gathered(books.split(chosen)[0])), chosen)
+    shares, short = books.split(chosen or books.everywhere)
+    if short:
+        return Outcome(REFUSED, short=tuple(sorted(short)))
+    return Outcome(
+        PeerPlacement("placed", gathered(shares)), affinity=None if policy == "best-effort" else chosen
+    )
+
+
+def refusal(topology: Topology, request: Resources) -> tuple[str, ...]:
+    """Why Filter refuses the pod, in Koordinator's words."""
+    books, restricted = _Books(topology, request), topology.manager.policy == "restricted"
+    hints: dict[str, list[Mask]] = {name: [] for name, _ in books.wanted}
+    for size in range(1, len(books.everywhere) + 1):
+        for name, masks in books.hints(size).items():
+            hints[name] += masks
+    missing = sorted(name for name, masks in hints.items() if not masks)
+    if missing:
+        return tuple(f"Unsatisfied NUMA {name}" for name in missing)
+    causes = (
+        f"{name} prefer {_listed(masks if restricted else _narrowest(masks))} among {_listed(masks)}"
+        for name, masks in sorted(hints.items())
+    )
+    return (f"Unaligned NUMA Hint cause {(' & ' if restricted else ',').join(causes)}",)
 
 
 def score(
     outcome: Outcome,
     topology: Topology,
     request: Resources,
-    totals: tuple[Mapping[str, int], Mapping[str, int]],
+    totals: Callable[[], Totals],
     strategy: Strategy = DEFAULT,
 ) -> int:
-    """The node's score, of 100: over the zones that give something, or over its `totals` (allocatable and requested)."""
+    """The node's score, of 100: over the zones that give something, or over its `totals`, if Filter chose no zones."""
     if outcome.affinity is None:
-        allocatable, used = totals
+        allocatable, used = totals()
     else:
         giving = {zone for zone, _ in outcome.placement.zones}
         allocatable, used = _summed(zone for zone in topology.zones if zone.id in giving)
@@ -132,7 +130,11 @@ def _score(
 
 def _whole(name: str, nano: int) -> int:
     """The amount as Kubernetes counts it: CPUs in thousandths, everything else in units, rounded up."""
-    return -(-nano // (_NANO_PER_MILLI if name == "cpu" else NANO))
+    return -(-nano // _grain(name))
+
+
+def _grain(name: str) -> int:
+    return _NANO_PER_MILLI if name == "cpu" else NANO
 
 
 def _summed(zones: Iterable[PeerZone]) -> tuple[dict[str, int], dict[str, int]]:
@@ -159,41 +161,48 @@ class _Books:
         self.everywhere: Mask = tuple(sorted(self.zones))
         reported = {name for zone in topology.zones for name, _ in zone.allocatable}
         self.request = request
-        self.wanted = [(name, nano) for name, nano in request if nano and name in reported]
+        self.wanted = [
+            (name, _whole(name, nano) * _grain(name)) for name, nano in request if nano and name in reported
+        ]
         self.left = {
             name: {zone.id: max(0, amount(zone.available, name)) for zone in topology.zones}
             for name, _ in self.wanted
         }
 
-    def hints(self, *, restricted: bool) -> dict[str, _Hints]:
-        """The hints of each resource: masks on which the *whole pod* fits and where no zone has run out of it.
+    def hints(self, size: int) -> dict[str, list[Mask]]:
+        """The hints of each resource of one size: masks on which the *whole pod* fits and no zone has run out of it."""
+        feasible = [mask for mask in _masks(self.everywhere, size) if self._fits(mask)]
+        return {
+            name: [mask for mask in feasible if all(left[zone] for zone in mask)]
+            for name, left in self.left.items()
+        }
 
-        Under restricted all that is feasible counts as preferred, which is why it refuses less than the kubelet.
+    def choose(self, policy: Policy, strategy: Strategy) -> Mask | None:
+        """The narrowest mask that is a hint of all resources, and preferred by all: None where there is no such mask.
+
+        A resource prefers its own narrowest hints, so where another has none as narrow there is nothing that all prefer.
+        Under restricted every hint is preferred, which is why it refuses less than the kubelet.
         """
-        feasible = [mask for mask in _masks(self.everywhere) if not self.split(mask)[1]]
-        hints = {}
-        for name, left in self.left.items():
-            masks = [mask for mask in feasible if all(left[zone] for zone in mask)]
-            narrowest = len(masks[0]) if masks else 0
-            preferred = masks if restricted else [mask for mask in masks if len(mask) == narrowest]
-            hints[name] = _Hints(masks, preferred)
-        return hints
+        for size in range(1, 2 if policy == "single-numa-node" else len(self.everywhere) + 1):
+            hints = list(self.hints(size).values())
+            common = [mask for mask in hints[0] if all(mask in masks for masks in hints[1:])]
+            if common or (policy == "best-effort" and any(hints)):
+                return self._best(common, strategy)
+        return None
 
-    def best(self, candidates: Sequence[Collection[Mask]], strategy: Strategy) -> Mask | None:
-        """The mask that all resources have among their candidates.
-
-        Of the narrowest a later one wins if it is lower *or* has a better score, so a lower one always wins.
-        """
-        others = [frozenset(masks) for masks in candidates[1:]]
-        common = [mask for mask in candidates[0] if all(mask in masks for masks in others)]
-        narrowest = min(map(len, common), default=0)
-        best, top = None, 0
+    def _best(self, common: Sequence[Mask], strategy: Strategy) -> Mask | None:
+        """Of masks equally wide a later one wins if it is lower *or* has a better score, so a lower one always wins."""
+        best, top = None, -1
         for mask in common:
-            if len(mask) == narrowest:
-                mark = self._mark(mask, strategy)
-                if best is None or _number(mask) < _number(best) or mark > top:
-                    best, top = mask, mark
+            mark = self._mark(mask, strategy) if len(common) > 1 else 0
+            if best is None or _number(mask) < _number(best) or mark > top:
+                best, top = mask, mark
         return best
+
+    def _fits(self, mask: Mask) -> bool:
+        if len(mask) == 1:
+            return all(self.left[name][mask[0]] >= nano for name, nano in self.wanted)
+        return not self.split(mask)[1]
 
     def _mark(self, mask: Mask, strategy: Strategy) -> int:
         allocatable, used = _summed(self.zones[zone] for zone in mask)
@@ -204,9 +213,7 @@ class _Books:
         shares: _Shares = {}
         missing = []
         for name, nano in self.wanted:
-            grain = _NANO_PER_MILLI if name == "cpu" else NANO
-            left = self.left[name]
-            rest = -(-nano // grain) * grain
+            grain, left, rest = _grain(name), self.left[name], nano
             for remaining, zone in zip(range(len(mask), 0, -1), _split_order(mask, left), strict=True):
                 share = min(rest if remaining == 1 else rest // remaining // grain * grain, left[zone])
                 rest -= share
@@ -232,22 +239,18 @@ def _split_order(mask: Mask, left: Mapping[int, int]) -> list[int]:
     return order
 
 
-@lru_cache(maxsize=64)
-def _masks(zones: Mask) -> tuple[Mask, ...]:
-    """All sets of zones, smaller ones first."""
-    return tuple(mask for size in range(1, len(zones) + 1) for mask in combinations(zones, size))
+@lru_cache(maxsize=256)
+def _masks(zones: Mask, size: int) -> tuple[Mask, ...]:
+    return tuple(combinations(zones, size))
 
 
 def _number(mask: Mask) -> int:
     return sum(1 << zone for zone in mask)
 
 
-def _unaligned(hints: Mapping[str, _Hints], joint: str) -> str:
-    causes = (
-        f"{name} prefer {_listed(hint.preferred)} among {_listed(hint.masks)}"
-        for name, hint in sorted(hints.items())
-    )
-    return f"Unaligned NUMA Hint cause {joint.join(causes)}"
+def _narrowest(masks: Sequence[Mask]) -> list[Mask]:
+    """Those as narrow as the first, which is the narrowest."""
+    return [mask for mask in masks if len(mask) == len(masks[0])]
 
 
 def _listed(masks: Sequence[Mask]) -> str:

@@ -175,18 +175,21 @@ def _reply(
     policy = _POLICIES.get(state.policy or wanted, "none")
     topology = Topology(state.zones, TopologyManager(policy, "pod"))
     outcome = koordinator.place(topology, request, strategy)
-    refused = {"code": "Unschedulable", "reasons": list(outcome.refusal)}
     if outcome.filtered:
-        return {"filter": refused}, None
+        reasons = list(koordinator.refusal(topology, request))
+        return {"filter": {"code": "Unschedulable", "reasons": reasons}}, None
     written: dict[str, Any] = {
         "filter": {"code": "Success"},
-        "score": koordinator.score(outcome, topology, request, (state.allocatable, state.used), strategy),
+        "score": koordinator.score(
+            outcome, topology, request, lambda: (state.allocatable, state.used), strategy
+        ),
         "reserve": {"code": "Success"},
     }
     if outcome.affinity is not None:
         written["affinity"] = list(outcome.affinity)
     if not outcome.placement.admitted:
-        return {**written, "reserve": refused}, None
+        reasons = [f"Insufficient NUMA {name}" for name in outcome.short]
+        return {**written, "reserve": {"code": "Unschedulable", "reasons": reasons}}, None
     if outcome.placement.zones:
         written["reserve"]["numaNodeResources"] = [
             {"node": zone, "resources": {name: str(Quantity(nano)) for name, nano in given}}
