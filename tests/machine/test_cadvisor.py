@@ -9,6 +9,7 @@ from numaware.errors import InputError
 from numaware.machine import cadvisor
 from numaware.machine.cadvisor import read
 from numaware.machine.topology import HugePages
+from support.invented_machines import numa_node
 
 L1 = {"id": 0, "size": 32768, "type": "Data", "level": 1}
 L3 = {"size": 1 << 25, "type": "Unified", "level": 3}
@@ -57,9 +58,9 @@ def test_cores_become_cpus_with_siblings_socket_and_node() -> None:
 
 def test_nodes_have_memory_pages_and_distances_in_the_order_of_their_ids() -> None:
     machine = read(info(*reversed(TWO_NODES)))
-    assert machine.node(0).hugepages == (HugePages(2 << 20, 512), HugePages(1 << 30, 2))
-    assert machine.node(0).distances == ((0, 10), (4, 21))
-    assert machine.node(4).distances == ((0, 22), (4, 10))
+    assert numa_node(machine, 0).hugepages == (HugePages(2 << 20, 512), HugePages(1 << 30, 2))
+    assert numa_node(machine, 0).distances == ((0, 10), (4, 21))
+    assert numa_node(machine, 4).distances == ((0, 22), (4, 10))
     assert [node.memory_bytes for node in machine.numa] == [1 << 33, 1 << 33]
     assert machine == read(info(*TWO_NODES))
 
@@ -86,7 +87,7 @@ def test_a_shared_cache_without_id_is_left_out() -> None:
 def test_a_node_without_cores_has_no_cpus() -> None:
     far = {"node_id": 5, "memory": 1 << 30, "cores": None, "distances": [17, 28, 10]}
     near, other = ({**TWO_NODES[0], "distances": [10, 21, 17]}, {**TWO_NODES[1], "distances": [21, 10, 28]})
-    node = read(info(near, other, far)).node(5)
+    node = numa_node(read(info(near, other, far)), 5)
     assert (str(node.cpus), str(node.nearest_cpus), node.memory_bytes) == ("", "0-1,4-5", 1 << 30)
 
 
@@ -96,7 +97,7 @@ def test_what_does_not_add_up_is_told() -> None:
         "num_cores is 9, but the topology lists 8 CPUs",
         "NUMA node 0 has 1 distances for 2 nodes",
     )
-    assert machine.node(0).distances == ()
+    assert numa_node(machine, 0).distances == ()
 
 
 def test_a_machine_without_topology_has_memory_only() -> None:

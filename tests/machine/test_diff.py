@@ -50,7 +50,7 @@ def test_many_offline_cpus_are_one_line_and_move_nothing_else() -> None:
     for number in range(32, 64):
         other = with_cpu(other, number, online=False, package=None, numa=None, siblings=CpuSet())
     for node in SERVER.numa:
-        other = with_node(other, node.id, cpus=node.cpus - CpuSet.span(32, 63))
+        other = with_node(other, node.id, cpus=node.cpus - CpuSet(range(32, 64)))
     lines = said(SERVER, other)
     assert "CPUs 32-63: online vs offline" in lines
     assert not [line for line in lines if line.startswith(("NUMA node", "L1", "L2", "L3"))]

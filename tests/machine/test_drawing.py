@@ -212,7 +212,7 @@ def test_devices_with_equal_links_share_a_row() -> None:
 
 def test_cpus_are_not_called_cores_where_the_source_does_not_tell() -> None:
     machine = Machine(
-        cpus=tuple(Cpu(number, numa=0) for number in range(4)), numa=(NumaNode(0, CpuSet.span(0, 3)),)
+        cpus=tuple(Cpu(number, numa=0) for number in range(4)), numa=(NumaNode(0, CpuSet(range(4))),)
     )
     picture = draw(machine)
     assert picture.summary == ("1 NUMA node · 4 CPUs",)
@@ -226,7 +226,7 @@ def test_an_empty_machine_has_an_empty_picture() -> None:
 
 def test_a_cache_that_spans_nodes_says_so() -> None:
     machine = synthetic.read("1s x 2n x 2c")
-    shared = msgspec.structs.replace(machine.caches[-1], level=3, cpus=CpuSet.span(0, 3))
+    shared = msgspec.structs.replace(machine.caches[-1], level=3, cpus=CpuSet(range(4)))
     picture = draw(changed(machine, caches=(shared,)))
     assert [box.facts for box in boxes(picture, "cache")] == [
         ("shared with CPUs\N{NO-BREAK SPACE}2-3",),

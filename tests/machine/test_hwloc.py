@@ -9,6 +9,7 @@ from numaware.machine.cpuset import CpuSet
 from numaware.machine.hwloc import read
 from numaware.machine.hwloc_tree import parse_mask
 from numaware.machine.topology import HugePages
+from support.invented_machines import numa_node
 
 
 def obj(kind: str, *inside: str, **attributes: object) -> str:
@@ -126,7 +127,10 @@ def test_what_a_cgroup_forbids_is_listed_as_not_allowed() -> None:
 
 
 def test_the_smallest_page_is_not_huge() -> None:
-    assert read(topology(TWO_PACKAGES)).node(0).hugepages == (HugePages(2 << 20, 3), HugePages(1 << 30, 1))
+    assert numa_node(read(topology(TWO_PACKAGES)), 0).hugepages == (
+        HugePages(2 << 20, 3),
+        HugePages(1 << 30, 1),
+    )
 
 
 @pytest.mark.parametrize(("indexing", "indexes"), [("os", "0 8 "), ("gp", "11 12 ")])
@@ -226,7 +230,7 @@ def test_an_address_listed_twice_is_kept_and_told() -> None:
 )
 def test_the_subtype_of_a_node_is_its_kind(subtype: str, kind: str | None) -> None:
     machine = read(topology(machine_object([0], node(0, [0], subtype=subtype), core(0, 0))))
-    assert machine.node(0).kind == kind
+    assert numa_node(machine, 0).kind == kind
 
 
 def test_nodes_that_name_the_same_cpus_share_them_by_kind_then_by_id() -> None:

@@ -7,6 +7,7 @@ from numaware.machine import lscpu, numactl, nvidia_smi, synthetic
 from numaware.machine.cpuset import EMPTY, CpuSet
 from numaware.machine.merge import merge
 from numaware.machine.topology import Cache, Cpu, Device, HugePages, Link, Machine, NumaNode, PciDevice
+from support.invented_machines import numa_node
 
 TOPO = b"""      GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity
 GPU0   X   SYS  PIX  0-3,8-11     0
@@ -87,7 +88,7 @@ def test_memory_in_whole_megabytes_agrees_with_the_exact_number() -> None:
     for first, second in ((exact, rounded), (rounded, exact)):
         a, b = (Machine(numa=(NumaNode(0, memory_bytes=size),)) for size in (first, second))
         merged = merge([("a", a), ("b", b)])
-        assert (merged.node(0).memory_bytes, merged.warnings) == (exact, ())
+        assert (numa_node(merged, 0).memory_bytes, merged.warnings) == (exact, ())
     a, b = (Machine(memory_bytes=size) for size in (exact, exact + 4096))
     assert len(warnings(a, b)) == 1
 
@@ -120,8 +121,8 @@ def test_distances_and_pages_are_joined_pair_by_pair() -> None:
         )
     )
     merged = merge([("a", a), ("b", b)])
-    assert merged.node(0).distances == ((0, 10), (1, 20))
-    assert merged.node(0).hugepages == (HugePages(1024, 5, 2), HugePages(2048, 1))
+    assert numa_node(merged, 0).distances == ((0, 10), (1, 20))
+    assert numa_node(merged, 0).hugepages == (HugePages(1024, 5, 2), HugePages(2048, 1))
     assert merged.warnings == ("NUMA node 0: distance to 0 is 10 in a but 11 in b; a is taken",)
 
 

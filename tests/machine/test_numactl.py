@@ -5,6 +5,7 @@ import pytest
 from numaware.errors import InputError
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.numactl import read
+from support.invented_machines import numa_node
 
 TWO_NODES = b"""\
 available: 2 nodes (0-1)
@@ -34,7 +35,7 @@ def test_what_the_output_does_not_say_stays_unknown() -> None:
     machine = read(TWO_NODES)
     assert {(cpu.package, cpu.core, cpu.siblings) for cpu in machine.cpus} == {(None, None, CpuSet())}
     assert machine.memory_bytes is None
-    assert machine.node(0).hugepages == ()
+    assert numa_node(machine, 0).hugepages == ()
 
 
 def test_the_distances_of_sparse_node_ids_follow_the_header() -> None:
@@ -42,8 +43,8 @@ def test_the_distances_of_sparse_node_ids_follow_the_header() -> None:
         b"available: 2 nodes (0,8)\nnode 0 cpus: 0\nnode 0 size: 1 MB\nnode 8 cpus: 1\nnode 8 size: 1 MB\n"
         b"node distances:\nnode   0   8 \n  0:  10  40 \n  8:  41  10 \n"
     )
-    assert machine.node(8).distances == ((0, 41), (8, 10))
-    assert machine.node(0).distances == ((0, 10), (8, 40))
+    assert numa_node(machine, 8).distances == ((0, 41), (8, 10))
+    assert numa_node(machine, 0).distances == ((0, 10), (8, 40))
 
 
 def test_a_node_without_cpus_is_near_the_cpus_at_the_least_distance() -> None:
@@ -54,7 +55,7 @@ def test_a_node_without_cpus_is_near_the_cpus_at_the_least_distance() -> None:
     )
     assert [str(node.cpus) for node in machine.numa] == ["0-1", "2-3", "", ""]
     assert [str(node.nearest_cpus) for node in machine.numa] == ["0-1", "2-3", "0-1", ""]
-    assert machine.node(3).memory_bytes == 0
+    assert numa_node(machine, 3).memory_bytes == 0
 
 
 def test_blanks_line_ends_and_surrounding_text_do_not_matter() -> None:
@@ -87,7 +88,7 @@ def test_a_wrapped_cpu_list_is_put_together() -> None:
 
 
 def test_memory_that_is_not_available_is_unknown() -> None:
-    assert read(b"node 0 cpus: 0\nnode 0 size: <not available>\n").node(0).memory_bytes is None
+    assert numa_node(read(b"node 0 cpus: 0\nnode 0 size: <not available>\n"), 0).memory_bytes is None
 
 
 def test_no_distance_information_gives_no_distances() -> None:

@@ -161,10 +161,9 @@ def test_what_is_no_number_is_no_quantity(thing: float) -> None:
         Quantity.parse(thing)
 
 
-def test_quantities_can_be_made_from_whole_units_and_from_thousandths() -> None:
+def test_quantities_can_be_made_from_whole_units() -> None:
     assert str(Quantity.of(3 << 30, "binary")) == "3Gi"
     assert str(Quantity.of(1500)) == "1500"
-    assert str(Quantity.milli(1500)) == "1500m"
     assert str(sum((Quantity.of(2048, "binary"), Quantity.of(1)), start=ZERO)) == "2049"
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from numaware.errors import InputError
 from numaware.machine.synthetic import read
+from support.invented_machines import numa_node
 
 
 def test_two_numbers_are_nodes_and_cpus() -> None:
@@ -30,7 +31,7 @@ def test_threads_are_numbered_after_all_cores() -> None:
 
 
 def test_distances_tell_sockets_apart() -> None:
-    assert read("2s x 2n x 1c").node(1).distances == ((0, 12), (1, 10), (2, 21), (3, 21))
+    assert numa_node(read("2s x 2n x 1c"), 1).distances == ((0, 12), (1, 10), (2, 21), (3, 21))
 
 
 def test_caches_are_private_to_cores_but_the_last_level_to_nodes() -> None:
@@ -59,7 +60,7 @@ def test_devices_sit_below_the_root_port_of_their_node() -> None:
             "060400",
             device.numa,
         )
-    assert machine.node(0).memory_bytes == 1 << 30
+    assert numa_node(machine, 0).memory_bytes == 1 << 30
     assert len(functions) == 7
 
 

@@ -14,6 +14,7 @@ from numaware.machine.codec import decode, encode
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Cache, Machine
 from numaware.machine.tree import open_tree
+from support.invented_machines import numa_node
 from support.made_machine import (
     CPU,
     NODE,
@@ -184,21 +185,21 @@ def cpuless(node: int = 4, distances: str = "17 28 10") -> dict[str, str]:
 def test_a_sparse_node_has_its_distances_under_its_own_number(tmp_path: Path) -> None:
     machine = read(tmp_path, cpuless())
     assert [node.id for node in machine.numa] == [0, 1, 4]
-    assert machine.node(4).distances == ((0, 17), (1, 28), (4, 10))
+    assert numa_node(machine, 4).distances == ((0, 17), (1, 28), (4, 10))
 
 
 def test_memory_without_cpus_is_near_the_node_at_the_least_distance(tmp_path: Path) -> None:
-    node = read(tmp_path, cpuless()).node(4)
+    node = numa_node(read(tmp_path, cpuless()), 4)
     assert (str(node.cpus), str(node.nearest_cpus), node.kind) == ("", "0,2,4,6", None)
 
 
 def test_memory_without_cpus_that_is_as_far_from_all_is_near_to_none(tmp_path: Path) -> None:
-    assert str(read(tmp_path, cpuless(distances="20 20 10")).node(4).nearest_cpus) == ""
+    assert str(numa_node(read(tmp_path, cpuless(distances="20 20 10")), 4).nearest_cpus) == ""
 
 
 def test_initiators_tell_better_than_distances(tmp_path: Path) -> None:
     access = {f"{NODE}/node4/access0/initiators/node1": "->../../../node1"}
-    assert str(read(tmp_path, cpuless() | access).node(4).nearest_cpus) == "1,3,5,7"
+    assert str(numa_node(read(tmp_path, cpuless() | access), 4).nearest_cpus) == "1,3,5,7"
 
 
 @pytest.mark.parametrize(
@@ -215,18 +216,18 @@ def test_memory_behind_a_dax_device_is_told_by_its_path(tmp_path: Path, path: st
         "sys/bus/dax/devices/dax0.0": f"->../../../devices/{path}/dax0.0",
         "sys/bus/dax/drivers/kmem/dax0.0": f"->../../../../devices/{path}/dax0.0",
     }
-    assert read(tmp_path, cpuless() | dax).node(4).kind == kind
+    assert numa_node(read(tmp_path, cpuless() | dax), 4).kind == kind
 
 
 def test_memory_of_many_times_the_bandwidth_is_hbm(tmp_path: Path) -> None:
     speeds = {f"{NODE}/node{n}/access0/initiators/read_bandwidth": f"{b}\n" for n, b in ((0, 100), (4, 400))}
-    assert read(tmp_path, cpuless() | speeds).node(4).kind == "hbm"
+    assert numa_node(read(tmp_path, cpuless() | speeds), 4).kind == "hbm"
 
 
 def test_memory_of_a_faster_tier_is_hbm(tmp_path: Path) -> None:
     tiers = "sys/devices/virtual/memory_tiering/memory_tier"
     files = cpuless() | {f"{tiers}2/nodelist": "4\n", f"{tiers}4/nodelist": "0-1\n"}
-    assert read(tmp_path, files).node(4).kind == "hbm"
+    assert numa_node(read(tmp_path, files), 4).kind == "hbm"
 
 
 def test_memory_of_a_gpu_is_near_the_gpu(tmp_path: Path) -> None:
@@ -234,7 +235,7 @@ def test_memory_of_a_gpu_is_near_the_gpu(tmp_path: Path) -> None:
         "proc/driver/nvidia/gpus/0000:01:00.0/numa_status": "Node:  4\nStatus: online\n",
         "sys/bus/pci/devices/0000:01:00.0/local_cpus": mask(range(1, 8, 2)),
     }
-    node = read(tmp_path, cpuless() | gpu).node(4)
+    node = numa_node(read(tmp_path, cpuless() | gpu), 4)
     assert (node.kind, str(node.nearest_cpus)) == ("gpu", "1,3,5,7")
 
 
@@ -247,8 +248,8 @@ def test_a_cpu_in_two_nodes_goes_to_the_first_and_is_told(tmp_path: Path) -> Non
 @pytest.mark.parametrize("row", ["10", "10 21 31", "10 x", "10 -1", "10 99999999"])
 def test_a_row_of_distances_that_fits_no_node_is_left_out_and_told(tmp_path: Path, row: str) -> None:
     machine = read(tmp_path, two_nodes() | {f"{NODE}/node0/distance": row})
-    assert machine.node(0).distances == ()
-    assert machine.node(1).distances == ((0, 21), (1, 10))
+    assert numa_node(machine, 0).distances == ()
+    assert numa_node(machine, 1).distances == ((0, 21), (1, 10))
     assert any("node0/distance" in warning for warning in machine.warnings)
 
 

@@ -59,7 +59,7 @@ def facts(node: Node, *pods: LivePod, listed: tuple[LivePod, ...] | None = None)
         files,
         tuple(holdings(node, pod) for pod in (pods if listed is None else listed)),
         Allocatable(
-            CpuSet.span(1, 15), (Devices(GPU, ("gpu-0",), (0,)), Devices(GPU, ("gpu-1", "gpu-2"), (1,)))
+            CpuSet(range(1, 16)), (Devices(GPU, ("gpu-0",), (0,)), Devices(GPU, ("gpu-1", "gpu-2"), (1,)))
         ),
         {pod.uid: pod for pod in pods},
     )
@@ -208,7 +208,7 @@ def test_a_state_file_with_another_checksum_is_not_believed() -> None:
 def test_a_kubelet_that_runs_with_another_configuration_is_noticed() -> None:
     told = facts(fresh())
     assert told.allocatable is not None
-    cause, message = refusal(replace(told, allocatable=replace(told.allocatable, cpus=CpuSet.span(2, 15))))
+    cause, message = refusal(replace(told, allocatable=replace(told.allocatable, cpus=CpuSet(range(2, 16)))))
     assert cause == "configuration"
     assert "2-15" in message
     assert "1-15" in message

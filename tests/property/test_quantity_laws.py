@@ -54,4 +54,4 @@ def test_a_binary_suffix_is_a_power_of_1024(number: int, suffix: str) -> None:
 @given(st.integers(0, 10**12))
 def test_thousandths_of_a_cpu_read_the_same_with_a_suffix_or_a_point(milli: int) -> None:
     whole, rest = divmod(milli, 1000)
-    assert Quantity.parse(f"{whole}.{rest:03}") == Quantity.parse(f"{milli}m") == Quantity.milli(milli)
+    assert Quantity.parse(f"{whole}.{rest:03}") == Quantity.parse(f"{milli}m") == Quantity(milli * 10**6)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine, PciDevice
+from support.invented_machines import numa_node
 
 
 def numactl(machine: Machine) -> bytes:
@@ -68,7 +69,7 @@ def hwloc(machine: Machine) -> bytes:
     for package in machine.packages:
         lines.append(f'<object type="Package" os_index="{package.id}" cpuset="{_mask(package.cpus)}">')
         for number in package.numa:
-            node = machine.node(number)
+            node = numa_node(machine, number)
             lines.append(f'<object type="Group" cpuset="{_mask(node.cpus)}">')
             lines.append(
                 f'<object type="NUMANode" os_index="{number}" cpuset="{_mask(node.cpus)}" subtype="DRAM" '

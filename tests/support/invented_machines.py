@@ -11,6 +11,12 @@ from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Device, Machine, NumaNode, PciDevice
 
 
+def numa_node(machine: Machine, number: int) -> NumaNode:
+    """The NUMA node with that id."""
+    (node,) = (node for node in machine.numa if node.id == number)
+    return node
+
+
 def changed(machine: Machine, **fields: Any) -> Machine:
     return msgspec.structs.replace(machine, **fields)
 

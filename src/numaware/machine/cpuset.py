@@ -77,11 +77,6 @@ class CpuSet:
             mask |= cpus.mask
         return cls.from_mask(mask)
 
-    @classmethod
-    def span(cls, first: int, last: int) -> Self:
-        """All numbers from `first` to `last`, both included."""
-        return cls.from_mask(span_mask(_checked(first), _checked(last)))
-
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a CpuSet does not change; make a new one")
 
@@ -121,9 +116,6 @@ class CpuSet:
     def __hash__(self) -> int:
         # Python hashes integers modulo 2^61-1, so that single CPUs 61 apart would collide; their length differs.
         return hash((self.mask.bit_length(), self.mask))
-
-    def isdisjoint(self, other: CpuSet) -> bool:
-        return not self.mask & other.mask
 
     def first(self) -> int:
         """The lowest number; an empty set has none."""

@@ -83,11 +83,6 @@ class Quantity(msgspec.Struct, frozen=True, order=False):
         """A whole number of units."""
         return cls(units * _NANO, family)
 
-    @classmethod
-    def milli(cls, thousandths: int) -> Self:
-        """A number of thousandths, as CPUs are counted."""
-        return cls(thousandths * 10**6)
-
     @property
     def value(self) -> int:
         """Whole units, rounded up (away from zero): what the kubelet calls Value()."""

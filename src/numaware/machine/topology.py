@@ -188,10 +188,3 @@ class Machine(msgspec.Struct, frozen=True):
         if self.stated_core_count is not None and any(cpu.online and not cpu.siblings for cpu in self.cpus):
             return self.stated_core_count
         return len({(cpu.siblings & online or CpuSet([cpu.id]), cpu.core) for cpu in self.cpus if cpu.online})
-
-    def node(self, number: int) -> NumaNode:
-        """The NUMA node with that id."""
-        for node in self.numa:
-            if node.id == number:
-                return node
-        raise KeyError(number)
