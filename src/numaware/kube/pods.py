@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from numaware.kube.decoding import Condition, Metadata, OwnerReference, Reader, Wire
-from numaware.workload.fields import Field, Reading
+from numaware.workload.fields import Field, PodReading
 from numaware.workload.pod import Pod
 from numaware.workload.podspec import read_pod
 from numaware.workload.scheduling import (
@@ -138,7 +138,7 @@ def _is_heeded(annotation: str) -> bool:
 @lru_cache(maxsize=_MOST_TEMPLATES)
 def _template(essence: bytes, namespace: str, name: str) -> Pod:
     """The pod that many are made like, with neither name nor uid; ValueError where Kubernetes would refuse it."""
-    reading = Reading()
+    reading = PodReading()
     root = Field(_tree(msgspec.json.decode(essence)), "", reading)
     source = PodSource(root, Node(None, 0), kind="Pod", owner=name, pod=name, namespace=namespace)
     pod = read_pod(source, "", root.get("status"))

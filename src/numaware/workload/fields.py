@@ -1,7 +1,7 @@
 """Fields of a manifest by the type the API says they have; what has another type, or is not allowed, is a problem.
 
 Readers of pods (`podspec`, `schedulingspec`, `affinityspec`) go from `Field` to `Field`; problems and lines gather in the
-one `Reading` that all fields of a pod share. A file may repeat one list in many places by an alias, so what one pod reads
+one `PodReading` that all fields of a pod share. A file may repeat one list in many places by an alias, so what one pod reads
 is bounded.
 """
 
@@ -26,7 +26,7 @@ _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?
 _INT32 = range(-(1 << 31), 1 << 31)
 
 
-class Reading:
+class PodReading:
     """What reading one pod leaves besides the pod: what is wrong, and the lines of fields that are talked about later."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Field:
 
     __slots__ = ("node", "path", "reading")
 
-    def __init__(self, node: Node, path: str, reading: Reading) -> None:
+    def __init__(self, node: Node, path: str, reading: PodReading) -> None:
         self.node = node
         self.path = path
         self.reading = reading

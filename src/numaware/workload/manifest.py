@@ -14,7 +14,7 @@ import msgspec
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.sentence import Sentence
-from numaware.workload.fields import Field, Reading
+from numaware.workload.fields import Field, PodReading
 from numaware.workload.pod import Pod
 from numaware.workload.podspec import read_pod
 from numaware.workload.problem import Problem
@@ -97,7 +97,7 @@ def scan_documents(given: list[Node], source: str) -> Manifest:
     for index, kind, node in objects(given, source):
         described = list(templates(node))
         for template in described:
-            reading = Reading()
+            reading = PodReading()
             workload = _workload(node, kind, template, index, reading)
             problems.extend(reading.problems)
             if not reading.refused:
@@ -133,7 +133,7 @@ def objects(given: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:
             yield index, kind, node
 
 
-def _workload(owner: Node, kind: str, template: Template, document: int, reading: Reading) -> Workload:
+def _workload(owner: Node, kind: str, template: Template, document: int, reading: PodReading) -> Workload:
     root = Field(owner, "", reading)
     metadata = root.get("metadata")
     name = metadata.get("name").text() or metadata.get("generateName").text()
@@ -170,7 +170,7 @@ def _workload(owner: Node, kind: str, template: Template, document: int, reading
     )
 
 
-def _replicas(kind: str, template: Template, reading: Reading) -> int | None:
+def _replicas(kind: str, template: Template, reading: PodReading) -> int | None:
     """How many such pods there are: `replicas`, or a Job's `parallelism`; one unless it says otherwise."""
     if kind == "DaemonSet":
         return None
