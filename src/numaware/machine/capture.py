@@ -139,14 +139,8 @@ def _with_own_process(entries: dict[str, Entry]) -> dict[str, Entry]:
     link = entries.get("proc/self")
     if not isinstance(link, Link):
         return entries
-    own = f"proc/{link.target}"
-    moved = {
-        f"proc/self{path.removeprefix(own)}": entry
-        for path, entry in entries.items()
-        if path == own or path.startswith(f"{own}/")
-    }
-    rest = {path: entry for path, entry in entries.items() if path != own and not path.startswith(f"{own}/")}
-    return {**rest, "proc/self": Folder(), **moved}
+    own = re.compile(rf"\Aproc/{re.escape(link.target)}(?=/|\Z)")
+    return {own.sub("proc/self", path): entry for path, entry in entries.items()} | {"proc/self": Folder()}
 
 
 def _cut_down(path: str, content: bytes, stand_ins: dict[str, int]) -> bytes:
