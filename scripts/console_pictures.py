@@ -76,10 +76,10 @@ def lab() -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:  # noqa: S603 - our own program
         try:
             line = started.stdout.readline() if started.stdout else ""
-            found = re.search(r"http://\S+?(?=/?\s|$)", line)
-            if found is None:
+            address = re.search(r"http://\S+?(?=/?\s|$)", line)
+            if address is None:
                 raise RuntimeError(f"numaware up said {line!r}")
-            yield found[0].rstrip("/")
+            yield address[0].rstrip("/")
         finally:
             started.terminate()
 

@@ -161,15 +161,15 @@ def screenshot(page: Sequence[Line]) -> bytes:
 def pictures() -> dict[str, bytes]:
     """Every picture by its file name."""
     drawn = {name: machine(line) for name, line in MACHINES.items()} | {"odd": odd_machine()}
-    found = {f"{name}.svg": svg.render(made) for name, made in drawn.items()}
-    shown = {
+    drawings = {f"{name}.svg": svg.render(made) for name, made in drawn.items()}
+    screens = {
         f"{name}-terminal.svg": screenshot(text.render(draw(made), COLUMNS)) for name, made in drawn.items()
     }
-    told = {
+    explanations = {
         "explain-refused.svg": screenshot(explained(16)),
         "explain-admitted.svg": screenshot(explained(12)),
     }
-    return found | shown | told
+    return drawings | screens | explanations
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""`numaware agent`: what is true of this node, published for schedulers and exported for Prometheus."""
+"""`numaware agent`: the options of the node's agent, and its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`numaware checkpoint`: what a kubelet remembers on disk, in words, and whether it would take it back."""
+"""`numaware checkpoint`: state files of a kubelet shown, and whether it would accept them when it restarts."""
 
 from __future__ import annotations
 

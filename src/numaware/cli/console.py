@@ -22,6 +22,7 @@ from numaware.kube.client import Client
 from numaware.kube.config import connect
 from numaware.kube.errors import ApiError
 from numaware.kube.reviews import Caller, Reviews
+from numaware.kube.tasks import together
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.serve import logs
@@ -33,7 +34,6 @@ from numaware.serve.console.history.api import History
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.openfuyao.runtime_affinity import RuntimeAffinity
 from numaware.serve.console.openfuyao.volcano import Volcano
-from numaware.serve.daemons import together
 from numaware.serve.watches import ClusterWatch
 
 app = App(name="console", usage="Usage: numaware console [OPTIONS]")
@@ -83,10 +83,7 @@ def console(
 
 async def _serve(cluster: ClusterOptions, access: Access, options: ConsoleOptions, *, auth: bool) -> None:
     async with Client(await connect(cluster.kubeconfig, cluster.context)) as client:
-        try:
-            await client.server_version()
-        except ApiError as error:
-            raise InputError("the cluster", f"cannot be read: {error}") from None
+        await client.server_version()
         if auth:
             access = access._replace(gate=await _cluster_gate(client))
         cache = ClusterCache(Engine(Cluster(())), time.monotonic)

@@ -1,4 +1,4 @@
-"""`numaware diagnose`: from a log line to the fix."""
+"""`numaware diagnose`: findings with causes and fixes, from logs, events, configurations and state files."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -73,7 +73,11 @@ def collect(files: Sequence[Place]) -> tuple[Bundle, list[str]]:
     with progress_bar(_columns, total, visible=total >= _WORTH_A_BAR) as update:
         for place in files:
             try:
-                with _opened(place) as stream:
+                with (
+                    place.path.open("rb", buffering=0)
+                    if place.path
+                    else nullcontext(sys.stdin.buffer) as stream
+                ):
                     take(bundle, place.name, cast("IO[bytes]", _Counted(stream, update)))
             except OSError as error:
                 complaints.append(f"{place.name}: {error.strerror or error}")
@@ -89,23 +93,14 @@ def _columns(rich: Any) -> tuple[Any, ...]:
     )
 
 
-@contextlib.contextmanager
-def _opened(place: Place) -> Iterator[IO[bytes]]:
-    if place.path is None:
-        yield sys.stdin.buffer
-        return
-    with place.path.open("rb", buffering=0) as stream:
-        yield cast("IO[bytes]", stream)
-
-
 class _Counted:
     """A stream that tells how much was read of it."""
 
-    def __init__(self, stream: IO[bytes], update: Callable[..., object]) -> None:
+    def __init__(self, stream: Any, update: Callable[..., object]) -> None:
         self.stream = stream
         self.update = update
 
     def read(self, size: int = -1) -> bytes:
-        data = self.stream.read(size)
+        data: bytes = self.stream.read(size)
         self.update(advance=len(data))
         return data

@@ -1,4 +1,4 @@
-"""`numaware explain`: what the kubelet of a node will do with a pod, why, and what would change its mind."""
+"""`numaware explain`: what the kubelet of a node will do with a pod, why, and which changes would admit it."""
 
 from __future__ import annotations
 

@@ -48,6 +48,14 @@ def lines(explanation: Explanation, room: int, lang: Lang = "en") -> Iterator[Li
         yield from paragraph(f"⚠ {say(warning, lang)}", room, hang=2, style="warning")
 
 
+def by_reasons(answers: Iterable[tuple[str, tuple[Reason, ...]]]) -> dict[tuple[Reason, ...], list[str]]:
+    """Names of nodes by the reasons they give."""
+    groups: dict[tuple[Reason, ...], list[str]] = {}
+    for name, reasons in answers:
+        groups.setdefault(reasons, []).append(name)
+    return groups
+
+
 def grouped(groups: Mapping[tuple[Reason, ...], Sequence[str]], room: int, lang: Lang) -> Iterator[Line]:
     """Nodes by the reasons they give, those that give none first, then the many before the few."""
     for reasons, names in sorted(groups.items(), key=lambda item: (item[0] != (), -len(item[1]), item[0])):

@@ -1,4 +1,4 @@
-"""`numaware extender`: the kubelet's answer for kube-scheduler and Volcano."""
+"""`numaware extender`: an HTTP extender that answers kube-scheduler and Volcano from the twins of their nodes."""
 
 from __future__ import annotations
 

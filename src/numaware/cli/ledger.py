@@ -1,4 +1,4 @@
-"""`numaware ledger`: predictions that reality did not keep, looked into again."""
+"""`numaware ledger`: predictions that a kubelet did not keep, replayed on the twin of this release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an answer goes: the terminal, or a file that is either complete or not there."""
+"""Writing answers: to standard output and standard error, or to a file that is replaced only when it is complete."""
 
 from __future__ import annotations
 

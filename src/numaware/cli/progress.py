@@ -1,4 +1,4 @@
-"""Progress bars on the terminal for the one who waits."""
+"""Progress bars on standard error, where that is a terminal."""
 
 from __future__ import annotations
 

@@ -57,15 +57,9 @@ def as_text(value: object) -> str:
 def lines(file: Path, progress: Progress) -> Iterator[bytes]:
     """The lines of a plain or compressed file; what is not one of these is an `InputError`."""
     source = str(file)
-    with contextlib.ExitStack() as stack:
-        raw = (
-            cast("BufferedReader", sys.stdin.buffer)
-            if source == "-"
-            else stack.enter_context(file.open("rb"))
-        )
-        stream: BufferedReader | gzip.GzipFile = raw
-        if raw.peek(2)[:2] == _GZIP:
-            stream = stack.enter_context(gzip.GzipFile(fileobj=raw))
+    stdin = cast("BufferedReader", sys.stdin.buffer)
+    with contextlib.nullcontext(stdin) if source == "-" else file.open("rb") as raw:
+        stream = gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == _GZIP else raw
         while line := _next_line(stream, source):
             if raw.seekable():
                 progress(raw.tell())

@@ -1,4 +1,4 @@
-"""`numaware scheduler`: a scheduler that asks every kubelet's twin before it binds."""
+"""`numaware scheduler`: the options of the scheduler, and its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`numaware topology diff`: find the odd one in a fleet."""
+"""`numaware topology diff`: what differs between two machines, as text or as JSON."""
 
 from __future__ import annotations
 

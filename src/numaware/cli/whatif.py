@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from numaware.cli.explain_view import grouped, lines, note, paragraph, phrase
+from numaware.cli.explain_view import by_reasons, grouped, lines, note, paragraph, phrase
 from numaware.cli.file_input import read_file
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster
 from numaware.cli.live_input import Language
@@ -17,7 +17,6 @@ from numaware.cli.options import AsJson
 from numaware.cli.output import write_json
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.finding import Message
-from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import Lang, say
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
@@ -25,7 +24,7 @@ from numaware.machine.drawing.lines import Line
 from numaware.machine.words import printable
 from numaware.schedule.ledger import Placement
 from numaware.simulate.traces import renamed
-from numaware.simulate.whatif import Destiny, NodeAnswer, Trial, WhatIf
+from numaware.simulate.whatif import Destiny, Trial, WhatIf
 from numaware.workload import manifest
 from numaware.workload.manifest import Workload
 from numaware.workload.pod import Pod
@@ -155,7 +154,7 @@ def _write_text(
             *([()] if page else []),
             *_summary(workload, answer, room, lang),
             (),
-            *_by_answer(answer.answers, room, lang),
+            *grouped(by_reasons((one.node, one.reasons) for one in answer.answers), room, lang),
         ]
         for name in names:
             page += [(), *lines(explain(name, trial.cluster.by_name[name].node, workload.pod), room, lang)]
@@ -192,11 +191,3 @@ def _summary(workload: Workload, answer: WhatIf, room: int, lang: Lang) -> Itera
 def _where(destiny: Destiny) -> dict[str, Any]:
     zones = destiny.placement.zones if destiny.placement else ()
     return {"zones": [{"numa": zone.numa, "cpus": zone.cpus} for zone in zones]} if zones else {}
-
-
-def _by_answer(answers: Sequence[NodeAnswer], room: int, lang: Lang) -> Iterator[Line]:
-    """Nodes that say the same, together."""
-    groups: dict[tuple[Reason, ...], list[str]] = {}
-    for answer in answers:
-        groups.setdefault(answer.reasons, []).append(answer.node)
-    return grouped(groups, room, lang)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from numaware.cli.explain_view import grouped, paragraph, phrase
+from numaware.cli.explain_view import by_reasons, grouped, paragraph, phrase
 from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, Language, find_pod, look_at
 from numaware.cli.options import AsJson
 from numaware.cli.output import write_json
@@ -61,9 +61,10 @@ def why_pending(
 
     engine = cache.engine
     decision = engine.decide(live.pod)
-    groups: dict[tuple[Reason, ...], list[str]] = {}
-    for member, answer in zip(engine.cluster, engine.ask(live.pod), strict=True):
-        groups.setdefault(answer.reasons, []).append(member.name)
+    groups = by_reasons(
+        (member.name, answer.reasons)
+        for member, answer in zip(engine.cluster, engine.ask(live.pod), strict=True)
+    )
     message = (
         Message(
             "pending-taken",

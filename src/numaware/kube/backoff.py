@@ -1,4 +1,4 @@
-"""How long to wait before trying again: longer each time, and never all clients at the same moment."""
+"""How long to wait before trying again: longer each time, and at random, so that clients do not come at the same moment."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
@@ -219,10 +220,8 @@ def _persister(merged: Any) -> Callable[[object], None]:
     """Keeps a refreshed OIDC token for the user's next command, as kubectl does, where the file can be written."""
 
     def persist(_: object) -> None:
-        try:
+        with suppress(OSError):
             merged.save_changes()
-        except OSError:
-            return
 
     return persist
 

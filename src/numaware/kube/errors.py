@@ -1,4 +1,4 @@
-"""What an API server's refusal, or its silence, looks like to the rest of the program."""
+"""`ApiError`: a call to an API server that was refused, or not answered; and how an answer becomes one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events that people read with `kubectl describe`, written without ever holding up who tells them.
+"""Writes Events of the API server (`kubectl describe` shows them) from a queue, so that no caller waits.
 
 Telling is a plain call that returns at once. What is told goes through a queue of limited length; when the server is slower
 than that, events are dropped and counted, since no event is worth a scheduler's time. While something more urgent is under

@@ -1,4 +1,4 @@
-"""Who leads: one of several processes, by a Lease that it keeps renewing.
+"""Leader election: of several processes the one leads that holds a Lease and keeps renewing it.
 
 The rules that make it safe:
 
@@ -26,6 +26,7 @@ from numaware.kube.client import Client
 from numaware.kube.errors import ApiError, decoded
 from numaware.kube.microtime import micro_time
 from numaware.kube.resources import LEASES
+from numaware.kube.tasks import together
 from numaware.kube.transport import Clock, Sleep
 
 # Waiting followers spread out, so that they do not all ask at the same moment.
@@ -117,22 +118,10 @@ class Election:
         try:
             while not await self._try():
                 await self._sleep(self._retry * (1 + self._dice.uniform(0, _SPREAD)))
-            await self._led(asyncio.create_task(work()), asyncio.create_task(self._keep()))
+            # Named first, the work's own failure is the better story; a loss of leadership cancels it.
+            await together(work(), self._keep())
         finally:
             await self._release()
-
-    async def _led(self, working: asyncio.Task[None], keeping: asyncio.Task[None]) -> None:
-        """Work for as long as the lease is kept, and see both end whatever happens."""
-        try:
-            await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            working.cancel()
-            keeping.cancel()
-            await asyncio.wait({working, keeping})
-        # The work's own failure is the better story; a loss of leadership cancelled it.
-        for task in (working, keeping):
-            if not task.cancelled():
-                task.result()
 
     async def _keep(self) -> None:
         while True:

@@ -175,7 +175,7 @@ class Transport:
 
 
 def _abandon(response: aiohttp.ClientResponse) -> None:
-    """Drop the connection of an answer that was not read to its end: a goodbye over TLS would outlive who says it."""
+    """Drop the connection of an answer that was not read to its end, without the exchange that ends TLS."""
     transport = response.connection.transport if response.connection is not None else None
     if transport is not None:
         transport.abort()

@@ -1,4 +1,4 @@
-"""Told by the kernel when a file changes, instead of looking again and again.
+"""Watches folders with the kernel's inotify, and calls back when a file of a given name changes.
 
 The kubelet replaces its state files by renaming a new one over the old, so the folder is watched, not the file. Linux has
 one call for it and Python's library none; three functions of the C library through ctypes are less to carry than a

@@ -1,4 +1,4 @@
-"""What is true of this node, from everybody who knows a part of it: one twin, or the reason why there is none.
+"""Joins what kernel, kubelet and API server say of this node into one twin, or says why that cannot be done.
 
 The kernel tells the machine, the kubelet's configuration the rules, its state files who holds which CPUs and memory,
 PodResources who holds which devices and who is active, the API server what the pods are. All of them are read at slightly
@@ -252,16 +252,10 @@ def _devices(kubelet: Kubelet, named: Mapping[str, PodHoldings]) -> DeviceState:
     owned: Owned = {}
     for uid, pod in named.items():
         for container in pod.containers:
-            for resource, mask in _masks(container.devices, places).items():
-                owned.setdefault(uid, {}).setdefault(container.name, {})[resource] = mask
+            for entry in container.devices:
+                known = places.get(entry.resource, {})
+                mask = sum(1 << known[device] for device in entry.ids if device in known)
+                if mask:
+                    masks = owned.setdefault(uid, {}).setdefault(container.name, {})
+                    masks[entry.resource] = masks.get(entry.resource, 0) | mask
     return DeviceState(owned, owned, taken_of(owned))
-
-
-def _masks(held: Iterable[Devices], places: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    masks: dict[str, int] = {}
-    for entry in held:
-        for device in entry.ids:
-            place = places.get(entry.resource, {}).get(device)
-            if place is not None:
-                masks[entry.resource] = masks.get(entry.resource, 0) | 1 << place
-    return masks

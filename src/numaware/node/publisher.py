@@ -36,7 +36,7 @@ from numaware.node.kubelet_files import SOCKET, KubeletFiles
 from numaware.node.observation import Facts, ObservationError, observe
 from numaware.node.podresources import PodResources, PodResourcesError
 from numaware.node.troubles import Source, Troubles
-from numaware.schedule.ledger import OBSERVED, placement_of
+from numaware.schedule.ledger import OBSERVED, Placement, placement_of
 from numaware.schedule.ledger import encode as encode_placement
 from numaware.twin import kubelet_config
 from numaware.twin.config import KubeletConfig
@@ -302,7 +302,9 @@ class Publisher:
             text = encode_placement(placement)
             if self._options.placements and live.observed != text:
                 wanted[OBSERVED] = text
-            if self._options.kai and live.kai_observed != (kai := _kai(text)):
+            # KAI's form is the same without the numbers of CPUs.
+            uncounted = Placement(tuple(msgspec.structs.replace(zone, cpus="") for zone in placement.zones))
+            if self._options.kai and live.kai_observed != (kai := encode_placement(uncounted)):
                 wanted[KAI_OBSERVED] = kai
             if wanted:
                 await self._annotate(live, wanted)
@@ -316,10 +318,3 @@ class Publisher:
             # Gone, or another pod of that name by now: the watch will tell.
             if not (error.not_found or error.conflict):
                 raise
-
-
-def _kai(text: str) -> str:
-    """KAI's form of a placement: the same without the numbers of CPUs."""
-    zones = msgspec.json.decode(text)
-    plain = [{"zone": zone["zone"], "amount": zone["amount"]} for zone in zones]
-    return msgspec.json.encode(plain).decode()

@@ -1,4 +1,4 @@
-"""What is wrong at the moment, told once: a line in the log when it begins, one when it ends, a counter for each time.
+"""What is wrong at the moment, by source: logged when it begins and when it ends, counted each time.
 
 A node without its kubelet would otherwise write the same line every few seconds, and the one that matters gets lost.
 """

@@ -8,10 +8,10 @@ import socket
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import structlog
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -23,6 +23,7 @@ from numaware.kube.client import Client
 from numaware.kube.config import connect
 from numaware.kube.events import EventWriter
 from numaware.kube.lease import Election, LeadershipLost
+from numaware.kube.tasks import together
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.gc_tuning import settle
@@ -185,20 +186,6 @@ async def _connected(kubeconfig: str | None, context: str | None) -> AsyncIterat
     async with Client(await connect(kubeconfig, context)) as client:
         _log.info("connected", server=await client.server_version())
         yield client
-
-
-async def together(*parts: Coroutine[Any, Any, None]) -> None:
-    """Run all until one ends or fails, which ends the others; its own error is what is raised."""
-    tasks = [asyncio.ensure_future(part) for part in parts]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    for task in tasks:
-        if not task.cancelled():
-            task.result()
 
 
 def _events(client: Client, program: str) -> EventWriter:

@@ -182,7 +182,7 @@ class ClusterWatch:
         if scheduling.priority is not None:
             return pod
         named = self._classes.get(scheduling.priority_class) if scheduling.priority_class else None
-        default = next((one for one in self._classes.values() if one.default), None)
+        default = next((one for one in self._classes.values() if one.global_default), None)
         priority_class = named or (default if not scheduling.priority_class else None)
         if priority_class is None:
             return pod

@@ -10,52 +10,36 @@ from numaware.machine.sysfs.source import Source
 # The columns of /proc/stat, in ticks. Guest time is counted in user and nice time already.
 MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 IDLE = ("idle", "iowait")
-# Counter of the kernel -> name in the metric.
-LOCALITY = {
-    "numa_hit": "hit",
-    "numa_miss": "miss",
-    "numa_foreign": "foreign",
-    "interleave_hit": "interleave_hit",
-    "local_node": "local",
-    "other_node": "other",
-}
+# What the kernel tells of the whole machine only.
+AVAILABLE = "MemAvailable"
 _MEMORY_LINE = re.compile(rb"^Node \d+ ([A-Za-z_]+(?:\([a-z]+\))?):\s+(\d{1,18}) kB", re.MULTILINE)
 _COUNT_LINE = re.compile(rb"^([a-z_]+) (\d{1,20})$", re.MULTILINE)
 _CPU_LINE = re.compile(rb"^cpu(\d{1,5})((?: \d{1,20}){4,10})", re.MULTILINE)
 
 
 def memory(source: Source, node: int) -> dict[str, int]:
-    """Name in the metric -> bytes, of one NUMA node.
+    """The kernel's name -> bytes, of one NUMA node.
 
     The kernel has no estimate of what is available on one node; it is free memory, the file cache and the slabs that can be
     had back, which is too much by what the kernel keeps for itself.
     """
     data = source.raw(f"{NODE}/node{node}/meminfo")
     sizes = {name.decode(): int(size) << 10 for name, size in _MEMORY_LINE.findall(data or b"")}
-    names = {
-        "total": "MemTotal",
-        "free": "MemFree",
-        "used": "MemUsed",
-        "filecache": "FilePages",
-        "anon": "AnonPages",
-        "slab": "Slab",
-    }
-    values = {metric: sizes[name] for metric, name in names.items() if name in sizes}
     if "MemFree" in sizes:
         back = ("Active(file)", "Inactive(file)", "SReclaimable")
-        values["available"] = sizes["MemFree"] + sum(sizes.get(name, 0) for name in back)
-    if data is not None and not values:
+        sizes[AVAILABLE] = sizes["MemFree"] + sum(sizes.get(name, 0) for name in back)
+    if data is not None and not sizes:
         source.warn(f"{NODE}/node{node}/meminfo", "no line of it can be read")
-    return values
+    return sizes
 
 
 def locality(source: Source, node: int) -> dict[str, int]:
-    """Name in the metric -> pages that were allocated so far, of one NUMA node."""
+    """The kernel's name -> pages that were allocated so far, of one NUMA node."""
     data = source.raw(f"{NODE}/node{node}/numastat")
     pages = {name.decode(): int(count) for name, count in _COUNT_LINE.findall(data or b"")}
     if data is not None and not pages:
         source.warn(f"{NODE}/node{node}/numastat", "no line of it can be read")
-    return {LOCALITY[name]: count for name, count in pages.items() if name in LOCALITY}
+    return pages
 
 
 def ticks(source: Source) -> dict[int, tuple[int, ...]]:

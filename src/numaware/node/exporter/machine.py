@@ -24,22 +24,23 @@ _MACHINE_SECONDS = 300.0
 _MOST_DEVICES = 256
 # Bridges and the like are no devices that anybody places a pod by.
 _DEVICE_CLASSES = {"01": "storage", "02": "network", "03": "gpu", "0b": "processor", "12": "accelerator"}
+# The kernel's name -> name in the metric, and what it is.
 _MEMORY = {
-    "total": "Memory",
-    "free": "Memory that nobody uses",
-    "used": "Memory that is used",
-    "available": "Memory that could be had: free, file cache and reclaimable slab",
-    "filecache": "File cache",
-    "anon": "Anonymous memory",
-    "slab": "Slab memory of the kernel",
+    "MemTotal": ("total", "Memory"),
+    "MemFree": ("free", "Memory that nobody uses"),
+    "MemUsed": ("used", "Memory that is used"),
+    kernel.AVAILABLE: ("available", "Memory that could be had: free, file cache and reclaimable slab"),
+    "FilePages": ("filecache", "File cache"),
+    "AnonPages": ("anon", "Anonymous memory"),
+    "Slab": ("slab", "Slab memory of the kernel"),
 }
 _LOCALITY = {
-    "hit": "Pages allocated here as intended.",
-    "miss": "Pages allocated here although another NUMA node was preferred.",
-    "foreign": "Pages meant for here that were allocated elsewhere.",
-    "interleave_hit": "Interleaved pages allocated here as intended.",
-    "local": "Pages allocated here by a CPU of this NUMA node.",
-    "other": "Pages allocated here by a CPU of another NUMA node.",
+    "numa_hit": ("hit", "Pages allocated here as intended."),
+    "numa_miss": ("miss", "Pages allocated here although another NUMA node was preferred."),
+    "numa_foreign": ("foreign", "Pages meant for here that were allocated elsewhere."),
+    "interleave_hit": ("interleave_hit", "Interleaved pages allocated here as intended."),
+    "local_node": ("local", "Pages allocated here by a CPU of this NUMA node."),
+    "other_node": ("other", "Pages allocated here by a CPU of another NUMA node."),
 }
 
 
@@ -71,13 +72,13 @@ class MachineMetrics:
         yield from self._static
         yield from self._cpu_time(machine, source)
         sizes = _by_name(machine, lambda numa: kernel.memory(source, numa))
-        for name, what in _MEMORY.items():
+        for field, (name, what) in _MEMORY.items():
             text = f"{what} of the NUMA node."
-            yield gauge(f"numa_node_memory_{name}_bytes", text, ["numa"], sizes.get(name, []))
+            yield gauge(f"numa_node_memory_{name}_bytes", text, ["numa"], sizes.get(field, []))
         yield from _huge_pages(machine, source)
         pages = _by_name(machine, lambda numa: kernel.locality(source, numa))
-        for name, text in _LOCALITY.items():
-            yield counter(f"numa_node_{name}_pages", text, ["numa"], pages.get(name, []))
+        for field, (name, text) in _LOCALITY.items():
+            yield counter(f"numa_node_{name}_pages", text, ["numa"], pages.get(field, []))
 
     def _cpu_time(self, machine: Machine, source: Source) -> Iterator[Family]:
         ticks = kernel.ticks(source)
@@ -140,7 +141,7 @@ def _topology(machine: Machine) -> Iterator[Family]:
 
 
 def _by_name(machine: Machine, read: Callable[[int], Mapping[str, int]]) -> dict[str, list[Sample]]:
-    """Name in the metric -> a sample for each NUMA node that `read` knows it of."""
+    """The kernel's name -> a sample for each NUMA node that `read` knows it of."""
     values: dict[str, list[Sample]] = {}
     for numa in machine.numa:
         for name, number in read(numa.id).items():
