@@ -12,6 +12,7 @@ from cyclopts import App, Parameter
 
 from numaware.cli.checkpoint_view import Table, View, view
 from numaware.cli.file_input import read_file
+from numaware.cli.options import dashed
 from numaware.cli.output import complain, write_json
 from numaware.cli.tables import aligned, widths
 from numaware.errors import InputError
@@ -23,12 +24,7 @@ from numaware.twin.state.verify import verify as judge
 
 app = App(name="checkpoint", help="Read and verify the state files of a kubelet.")
 
-Files = Annotated[
-    list[Path],
-    Parameter(
-        name="FILE", allow_leading_hyphen=True, help="State files, copies or pastes of them; - is stdin."
-    ),
-]
+Files = Annotated[list[Path], dashed("State files, copies or pastes of them; - is stdin.", "FILE")]
 AsJson = Annotated[bool, Parameter(name="--json", negative="", help="One JSON object per file and line.")]
 
 

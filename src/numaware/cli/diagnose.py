@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from numaware.cli.diagnose_input import collect, places
-from numaware.cli.options import AsJson, option, optional
+from numaware.cli.options import AsJson, dashed, option, optional
 from numaware.cli.output import complain, deliver
 from numaware.diagnose.finding import is_trouble
 from numaware.diagnose.render import html, json, text
@@ -25,12 +25,7 @@ app = App(name="diagnose", usage="Usage: numaware diagnose [PATH...|-] [OPTIONS]
 def diagnose(
     paths: Annotated[
         list[str] | None,
-        Parameter(
-            name="PATH",
-            allow_leading_hyphen=True,
-            show_default=False,
-            help="Files and folders with evidence of any kind; - is stdin, as is nothing at all.",
-        ),
+        dashed("Files and folders with evidence of any kind; - is stdin, as is nothing at all.", "PATH"),
     ] = None,
     /,
     *,

@@ -20,7 +20,7 @@ from numaware.cli.live_input import (
     look_at,
 )
 from numaware.cli.node_input import Options, load_node
-from numaware.cli.options import AsJson, option, optional, repeatable
+from numaware.cli.options import AsJson, dashed, option, optional, repeatable
 from numaware.cli.output import write_json
 from numaware.diagnose.explain.explanation import Explanation, explain, to_builtins
 from numaware.diagnose.texts import Lang
@@ -41,12 +41,7 @@ Answer = tuple[Workload, list[Explanation]]
 @app.default
 def explain_pods(
     file: Annotated[
-        str,
-        Parameter(
-            name="FILE",
-            allow_leading_hyphen=True,
-            help="A Pod, or anything with a pod template (Deployment, Job, ...); - is stdin.",
-        ),
+        str, dashed("A Pod, or anything with a pod template (Deployment, Job, ...); - is stdin.", "FILE")
     ],
     /,
     *,
@@ -60,14 +55,7 @@ def explain_pods(
     kubelet_config: Annotated[
         Path | None, option("The kubelet's configuration, instead of the one in the node's folder.")
     ] = None,
-    kubelet_flags: Annotated[
-        str,
-        Parameter(
-            allow_leading_hyphen=True,
-            show_default=False,
-            help="Kubelet flags in one string; they win over every file.",
-        ),
-    ] = "",
+    kubelet_flags: Annotated[str, dashed("Kubelet flags in one string; they win over every file.")] = "",
     kubelet_version: Annotated[
         str,
         optional(f"The kubelet's version, such as v1.27.3; {DEFAULT_VERSION} where nothing says another."),

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 
 from numaware.cli.file_input import read_file, source_of
 from numaware.cli.machine_input import check_version, named_machine
-from numaware.cli.options import flag, option, optional
+from numaware.cli.options import dashed, flag, option, optional
 from numaware.cli.output import complain
 from numaware.diagnose.finding import Finding, Message, worst_first
 from numaware.diagnose.render import github, sarif
@@ -49,10 +49,9 @@ class _Given(NamedTuple):
 def lint_files(
     files: Annotated[
         list[str],
-        Parameter(
-            name="FILE",
-            allow_leading_hyphen=True,
-            help="Manifests and kubelet configurations; a folder is all YAML and JSON below it; - is stdin.",
+        dashed(
+            "Manifests and kubelet configurations; a folder is all YAML and JSON below it; - is stdin.",
+            "FILE",
         ),
     ],
     /,

@@ -27,4 +27,9 @@ def repeatable(text: str, name: str | None = None, *, show_default: bool | None 
     return Parameter(name=name, negative="", show_default=show_default, help=text)
 
 
+def dashed(text: str, name: str | None = None) -> Parameter:
+    """A value that may begin with a dash, such as `-` for standard input."""
+    return Parameter(name=name, allow_leading_hyphen=True, show_default=False, help=text)
+
+
 AsJson = Annotated[bool, flag("Write JSON, for programs.", "--json")]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Annotated, TypeVar, cast
 
 import msgspec
-from cyclopts import Parameter
 
+from numaware.cli.options import dashed
 from numaware.cli.progress import progress_bar
 from numaware.errors import InputError
 from numaware.machine.textfile import MAX_TEXT_BYTES
@@ -28,8 +28,7 @@ Answer = TypeVar("Answer")
 # Told how many bytes of the files were read.
 Progress = Callable[[int], None]
 
-_PATH = Parameter(name="PATH", allow_leading_hyphen=True, help=".jsonl or .jsonl.gz; - is standard input.")
-RecordedFile = Annotated[Path, _PATH]
+RecordedFile = Annotated[Path, dashed(".jsonl or .jsonl.gz; - is standard input.", "PATH")]
 
 
 def parting(one: str, other: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 
 from numaware.cli.file_input import read_file, source_of
 from numaware.cli.machine_input import load_machine
-from numaware.cli.options import AsJson, flag, option, repeatable
+from numaware.cli.options import AsJson, dashed, flag, option, repeatable
 from numaware.cli.output import deliver
 from numaware.errors import InputError
 from numaware.machine import codec
@@ -74,9 +74,7 @@ def show(
 
 @app.command(usage="Usage: numaware topology read --from KIND FILE [OPTIONS]")
 def read(
-    file: Annotated[
-        str, Parameter(name="FILE", allow_leading_hyphen=True, help="What the tool printed; - is stdin.")
-    ],
+    file: Annotated[str, dashed("What the tool printed; - is stdin.", "FILE")],
     /,
     *,
     kind: Annotated[Kind, Parameter(name="--from", help="Who printed it.")],
