@@ -20,6 +20,9 @@ class Meaning(NamedTuple):
     quote: str = ""
 
 
+# Groups that are counted with; all others are quoted.
+_NUMBERS = frozenset({"requested", "available", "threads", "missing", "most"})
+
 Reader = Callable[[re.Match[str]], Meaning]
 Table = tuple[tuple[re.Pattern[str], Reader], ...]
 
@@ -43,6 +46,17 @@ def quoting(code: str, variant: str = "", **groups: int) -> Reader:
     def meaning(match: re.Match[str]) -> Meaning:
         facts = {name: match[group] for name, group in groups.items()}
         return Meaning(code, variant, {**facts, "message": match[0].strip()})
+
+    return meaning
+
+
+def taking(code: str, variant: str = "", **facts: Any) -> Reader:
+    """The groups of the pattern by their names, and facts that go without saying."""
+
+    def meaning(match: re.Match[str]) -> Meaning:
+        groups = {name: text for name, text in match.groupdict().items() if text is not None}
+        numbers = {name: int(groups[name]) for name in groups.keys() & _NUMBERS}
+        return Meaning(code, variant, {**groups, **numbers, **facts})
 
     return meaning
 

@@ -8,9 +8,8 @@ in this table is not guessed at.
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from numaware.diagnose.evidence.meaning import Meaning, first_of, fixed, quoting, table
+from numaware.diagnose.evidence.meaning import Meaning, first_of, fixed, quoting, table, taking
 from numaware.machine.quantity import Quantity
 
 AFFINITY = "TopologyAffinityError"
@@ -54,19 +53,6 @@ def _smt_odd(match: re.Match[str]) -> Meaning:
     return Meaning("smt-alignment-error", "", facts)
 
 
-def _smt_short(match: re.Match[str]) -> Meaning:
-    available, requested, threads = (int(match[group]) for group in (1, 2, 3))
-    facts = {"available": available, "requested": requested, "threads": threads, "option": "full-pcpus-only"}
-    return Meaning("smt-alignment-error", "no-cores-left", facts)
-
-
-def _cpus(match: re.Match[str]) -> Meaning:
-    facts: dict[str, Any] = {"reason": UNEXPECTED}
-    if match[1]:
-        facts |= {"requested": int(match[1]), "available": int(match[2])}
-    return Meaning("not-enough-exclusive-cpus", "", facts)
-
-
 def _node_resource(match: re.Match[str]) -> Meaning:
     resource, requested, used, capacity = match.groups()
     numbers = {"requested": requested, "used": used, "capacity": capacity}
@@ -82,11 +68,6 @@ def _node_resource(match: re.Match[str]) -> Meaning:
 
 def _thousandths(text: str) -> str:
     return str(Quantity(int(text) * 10**6))
-
-
-def _devices(match: re.Match[str]) -> Meaning:
-    facts = {"resource": match[1], "requested": int(match[2]), "available": int(match[3])}
-    return Meaning("devices-unavailable", "", facts)
 
 
 def _shared(match: re.Match[str]) -> Meaning:
@@ -114,33 +95,40 @@ _REFUSALS = table(
     (r"SMT Alignment Error: requested (\d{1,9}) cpus not multiple cpus per core = (\d{1,9})", _smt_odd),
     (
         (
-            r"SMT Alignment Error: not enough free physical CPUs: available physical CPUs = (\d{1,9}), "
-            r"requested CPUs = (\d{1,9}), CPUs per core = (\d{1,9})"
+            r"SMT Alignment Error: not enough free physical CPUs: available physical CPUs = (?P<available>\d{1,9}), "
+            r"requested CPUs = (?P<requested>\d{1,9}), CPUs per core = (?P<threads>\d{1,9})"
         ),
-        _smt_short,
+        taking("smt-alignment-error", "no-cores-left", option="full-pcpus-only"),
     ),
-    (r"not enough cpus available to satisfy request(?:: requested=(\d{1,9}), available=(\d{1,9}))?", _cpus),
     (
-        r"accounting error, (?:not enough|too many) CPUs allocated, remaining: (-?\d{1,9})",
-        lambda match: Meaning(
-            "distributed-cpus-miscounted", "", {"missing": int(match[1]), "reason": UNEXPECTED}
+        (
+            r"not enough cpus available to satisfy request"
+            r"(?:: requested=(?P<requested>\d{1,9}), available=(?P<available>\d{1,9}))?"
         ),
+        taking("not-enough-exclusive-cpus", reason=UNEXPECTED),
     ),
     (
-        rf"no healthy devices present; cannot allocate unhealthy devices ({_NAME})",
-        lambda match: Meaning("devices-unhealthy", "", {"resource": match[1]}),
+        r"accounting error, (?:not enough|too many) CPUs allocated, remaining: (?P<missing>-?\d{1,9})",
+        taking("distributed-cpus-miscounted", reason=UNEXPECTED),
     ),
     (
-        rf"previously allocated devices are no longer healthy; cannot allocate unhealthy devices ({_NAME})",
-        lambda match: Meaning("devices-unhealthy", "held", {"resource": match[1]}),
+        rf"no healthy devices present; cannot allocate unhealthy devices (?P<resource>{_NAME})",
+        taking("devices-unhealthy"),
     ),
     (
-        rf"requested number of devices unavailable for ({_NAME})\. Requested: (\d{{1,9}}), Available: (\d{{1,9}})",
-        _devices,
+        rf"previously allocated devices are no longer healthy; cannot allocate unhealthy devices (?P<resource>{_NAME})",
+        taking("devices-unhealthy", "held"),
     ),
     (
-        rf"(?:can't|cannot) allocate unregistered device ({_NAME})",
-        lambda match: Meaning("devices-unavailable", "unregistered", {"resource": match[1]}),
+        (
+            rf"requested number of devices unavailable for (?P<resource>{_NAME})\. "
+            r"Requested: (?P<requested>\d{1,9}), Available: (?P<available>\d{1,9})"
+        ),
+        taking("devices-unavailable"),
+    ),
+    (
+        rf"(?:can't|cannot) allocate unregistered device (?P<resource>{_NAME})",
+        taking("devices-unavailable", "unregistered"),
     ),
     (
         r"request for '([^']{1,400})' too large: maximum request size for shared resources is (\d{1,9})",

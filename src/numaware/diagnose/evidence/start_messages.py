@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from numaware.diagnose.evidence.meaning import Meaning, first_of, fixed, quoting, table
+from numaware.diagnose.evidence.meaning import Meaning, first_of, fixed, quoting, table, taking
 
 
 def start_failure(message: str) -> Meaning | None:
@@ -13,6 +13,10 @@ def start_failure(message: str) -> Meaning | None:
 
 
 _QUOTED = r'\\?"([^"\\]{0,400})\\?"'
+
+
+def _quoted(name: str) -> str:
+    return _QUOTED.replace("(", f"(?P<{name}>", 1)
 
 
 def _policy_mismatch(match: re.Match[str]) -> Meaning:
@@ -36,11 +40,6 @@ def _corrupt(match: re.Match[str]) -> Meaning:
     memory = "memory manager" in match.string[: match.end() + 300]
     code = "memory-manager-state-corrupt" if memory else "cpu-manager-state-corrupt"
     return Meaning(code, "", {"problem": match[1].strip()})
-
-
-def _reserved_memory(match: re.Match[str]) -> Meaning:
-    facts = {"found": match[1], "resource": match[2], "wanted": match[3], "setting": "reservedMemory"}
-    return Meaning("memory-manager-reserved-memory-mismatch", "", facts)
 
 
 def _needs_gate(match: re.Match[str]) -> Meaning:
@@ -71,10 +70,6 @@ def _feature_gate(match: re.Match[str]) -> Meaning:
     gate = match[1] or match[2]
     facts = {"path": f"featureGates.{gate}", "gate": gate, "message": match[0]}
     return Meaning("kubelet-configuration-invalid", "gate", facts)
-
-
-def _too_many(match: re.Match[str]) -> Meaning:
-    return Meaning("too-many-numa-nodes", "", {"most": int(match[1])})
 
 
 _STARTS = table(
@@ -108,10 +103,10 @@ _STARTS = table(
     (r"default cpuset cannot be empty", quoting("cpu-manager-state-reserved-mismatch", "machine")),
     (
         (
-            rf"the total amount {_QUOTED} of type {_QUOTED} is not equal to the value {_QUOTED} determined by Node "
-            r"Allocatable feature"
+            rf"the total amount {_quoted('found')} of type {_quoted('resource')} is not equal to the value "
+            rf"{_quoted('wanted')} determined by Node Allocatable feature"
         ),
-        _reserved_memory,
+        taking("memory-manager-reserved-memory-mismatch", setting="reservedMemory"),
     ),
     (
         r"the reserved memory configuration references a NUMA node (\d{1,9}) that does not exist on this machine",
@@ -131,7 +126,7 @@ _STARTS = table(
     ),
     # Whatever else a release says of a file that it cannot read: checksums, JSON, migrations of old forms.
     (r"could not restore state from checkpoint: ([^\n]{1,400}?)(?:, please drain|\n|$)", _corrupt),
-    (r"unsupported on machines with more than (\d{1,9}) NUMA Nodes", _too_many),
+    (r"unsupported on machines with more than (?P<most>\d{1,9}) NUMA Nodes", taking("too-many-numa-nodes")),
     (
         (
             r"cannot discover NUMA topology: [^\n]{1,300}|"
