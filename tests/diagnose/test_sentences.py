@@ -184,6 +184,14 @@ def _searched(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def _ours() -> str:
     """All that we say in English."""
     texts = [said.template for said in SAID]
+    texts += [
+        part.value
+        for tree in MODULES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise)
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
     texts += [*ENGLISH.LABELS.values(), *ENGLISH.REASONS.values()]
     texts += [part for text in ENGLISH.TEXTS.values() for part in (text.title, text.cause, *text.fix)]
     return "\n".join(texts)
