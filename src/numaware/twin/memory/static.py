@@ -261,9 +261,11 @@ class StaticMemory:
             if preferred and not extended.preferred:
                 raise _refused("failed to find the extended preferred hint")
             nodes = extended.mask
-        if self.rules.memory_groups and nodes is not None and self._crosses_groups(state, nodes):
+        mask = nodes or 0
+        # KUBELET: a single node is not checked: best-effort may charge it although it belongs to a group.
+        if self.rules.memory_groups and mask & (mask - 1) and not _is_group(state.nodes, mask):
             raise _refused("preferred hint violates NUMA node allocation")
-        return nodes or 0
+        return mask
 
     def _fits(self, state: MemoryState, nodes: int, wanted: Amounts) -> bool:
         self._crash_on_missing(wanted, nodes)
@@ -275,13 +277,6 @@ class StaticMemory:
         for kind, size in wanted:
             enough = enough and held[self._index[kind]] >= size
         return enough
-
-    def _crosses_groups(self, state: MemoryState, nodes: int) -> bool:
-        # KUBELET: a single node is not checked: best-effort may charge it although it belongs to a group.
-        return bool(nodes & (nodes - 1)) and any(
-            state.nodes[position].assignments and state.nodes[position].cells != nodes
-            for position in iter_bits(nodes)
-        )
 
     def _charge(
         self,

@@ -42,7 +42,7 @@ class CpuCheckpoint(msgspec.Struct, frozen=True):
 
 def encode(policy: str, default_cpus: str, entries: Entries) -> str:
     """The file a kubelet of 1.18 and later writes."""
-    checksum = fnv1a(_dump_v2(policy, default_cpus, entries))
+    checksum = fnv1a(_dump(policy, default_cpus, _dump_entries(entries)))
     return json_text(_File(policy, default_cpus, entries or msgspec.UNSET, checksum))
 
 
@@ -111,30 +111,17 @@ def _parse_flat(fields: Mapping[str, Any]) -> CpuCheckpoint:
     dumps = {}
     if content.entries and all(isinstance(cpus, str) for cpus in content.entries.values()):
         by_id = content.entries
-        dumps["v1"] = _dump_v1(policy, default, by_id)
+        dumps["v1"] = _dump_ids(by_id)
     else:
         entries = msgspec.convert(content.entries, dict[str, dict[str, str]])
         if not pods:
-            dumps["v2"] = _dump_v2(policy, default, entries)
+            dumps["v2"] = _dump_entries(entries)
         if not entries and not pods:
-            dumps["v1"] = _dump_v1(policy, default, {})
-        dumps["v3"] = _dump_v3(policy, default, entries, pods)
-    stamp = first_match(content.checksum, dumps, optional=True)
+            dumps["v1"] = _dump_ids({})
+        dumps["v3"] = f"{_dump_entries(entries)} {_dump_pods(pods)}"
+    texts = {form: _dump(policy, default, assignments) for form, assignments in dumps.items()}
+    stamp = first_match(content.checksum, texts, optional=True)
     return CpuCheckpoint(policy, default, stamp, entries, by_id, pods)
-
-
-def _dump_v1(policy: str, default_cpus: str, by_container_id: Mapping[str, str]) -> str:
-    return _dump(policy, default_cpus, f"Entries:(map[string]string){dump_map(by_container_id)}")
-
-
-def _dump_v2(policy: str, default_cpus: str, entries: Entries) -> str:
-    return _dump(policy, default_cpus, _dump_entries(entries))
-
-
-def _dump_v3(policy: str, default_cpus: str, entries: Entries, pods: Mapping[str, str]) -> str:
-    sets = {uid: f"{{CPUSet:(cpuset.CPUSet){_dump_cpus(cpus)}}}" for uid, cpus in pods.items()}
-    whole_pods = f"PodEntries:(state.PodCPUAssignments){dump_map(sets)}"
-    return _dump(policy, default_cpus, f"{_dump_entries(entries)} {whole_pods}")
 
 
 def _dump(policy: str, default_cpus: str, assignments: str) -> str:
@@ -142,6 +129,15 @@ def _dump(policy: str, default_cpus: str, assignments: str) -> str:
         f"(*state.CPUManagerCheckpoint){{PolicyName:(string){policy} DefaultCPUSet:(string){default_cpus}"
         f" {assignments} Checksum:(checksum.Checksum)0}}"
     )
+
+
+def _dump_ids(by_container_id: Mapping[str, str]) -> str:
+    return f"Entries:(map[string]string){dump_map(by_container_id)}"
+
+
+def _dump_pods(pods: Mapping[str, str]) -> str:
+    sets = {uid: f"{{CPUSet:(cpuset.CPUSet){_dump_cpus(cpus)}}}" for uid, cpus in pods.items()}
+    return f"PodEntries:(state.PodCPUAssignments){dump_map(sets)}"
 
 
 def _dump_entries(entries: Entries) -> str:

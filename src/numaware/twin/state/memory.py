@@ -67,7 +67,7 @@ def encode(policy: str, machine_state: MachineState, entries: Entries) -> str:
         for uid, containers in entries.items()
     }
     nodes = {str(number): node for number, node in machine_state.items()}
-    checksum = fnv1a(_dump_v1(policy, machine_state, blocks))
+    checksum = fnv1a(_dump(policy, machine_state, _dump_entries(blocks)))
     return json_text(_File(policy, nodes, blocks or msgspec.UNSET, checksum))
 
 
@@ -108,25 +108,14 @@ def _parse_flat(fields: Mapping[str, Any]) -> MemoryCheckpoint:
     content = msgspec.convert(fields, _Content, strict=False)
     policy, state, entries = content.policyname, content.machinestate, content.entries
     pods = {uid: pod.blocks for uid, pod in content.podentries.items()}
-    dumps = {} if pods else {"v1": _dump_v1(policy, state, entries)}
-    dumps["v2"] = _dump_v2(policy, state, entries, pods)
+    listed = _dump_entries(entries)
+    dumps = {} if pods else {"v1": _dump(policy, state, listed)}
+    dumps["v2"] = _dump(policy, state, f"{listed} {_dump_pods(pods)}")
     return MemoryCheckpoint(policy, first_match(content.checksum, dumps), state, entries, pods)
 
 
 def _block_order(block: MemoryBlock) -> tuple[str, tuple[int, ...], int]:
     return block.type, block.numa_affinity, block.size
-
-
-def _dump_v1(policy: str, state: MachineState, entries: Entries) -> str:
-    return _dump(policy, state, _dump_entries(entries))
-
-
-def _dump_v2(
-    policy: str, state: MachineState, entries: Entries, pods: Mapping[str, Sequence[MemoryBlock]]
-) -> str:
-    blocks = {uid: f"{{MemoryBlocks:([]state.Block){_dump_blocks(held)}}}" for uid, held in pods.items()}
-    whole_pods = f"PodEntries:(state.PodMemoryAssignments){dump_map(blocks)}"
-    return _dump(policy, state, f"{_dump_entries(entries)} {whole_pods}")
 
 
 def _dump(policy: str, state: MachineState, assignments: str) -> str:
@@ -135,6 +124,11 @@ def _dump(policy: str, state: MachineState, assignments: str) -> str:
         f"(*state.MemoryManagerCheckpoint){{PolicyName:(string){policy} MachineState:(state.NUMANodeMap){nodes}"
         f" {assignments} Checksum:(checksum.Checksum)0}}"
     )
+
+
+def _dump_pods(pods: Mapping[str, Sequence[MemoryBlock]]) -> str:
+    blocks = {uid: f"{{MemoryBlocks:([]state.Block){_dump_blocks(held)}}}" for uid, held in pods.items()}
+    return f"PodEntries:(state.PodMemoryAssignments){dump_map(blocks)}"
 
 
 def _dump_node(node: NodeEntry) -> str:
