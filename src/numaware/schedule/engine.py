@@ -9,7 +9,7 @@ place depends on other pods, on ports or on preferences make the engine look at 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -217,7 +217,7 @@ class Engine:
         answers = self._ask(pod, kind, None) if pool is None else []
         best = self._best_of(answers, pod, rules) if pool is None else pool.best(pod, kind)
         if best is None:
-            counts = pool.answer_counts(pod, kind) if pool else [(answer, 1) for answer in answers]
+            counts = pool.answer_counts(pod, kind) if pool else _counted(answers)
             return Decision(pod, None, 0, reasons=_reason_counts(counts))
         member, answer = best
         return Decision(pod, member.name, answer.score, answer.hints, answer.share, kind=kind)
@@ -346,6 +346,12 @@ class Engine:
         self._trial = None
         for evaluator in self._evaluators.values():
             evaluator.learn(mix)
+
+
+def _counted(answers: Sequence[Answer]) -> Iterator[tuple[Answer, int]]:
+    """Each answer, and how many nodes share it."""
+    shared = {id(answer): answer for answer in answers}
+    return ((shared[identity], number) for identity, number in Counter(map(id, answers)).items())
 
 
 def _reason_counts(answers: Iterable[tuple[Answer, int]]) -> Counts:
