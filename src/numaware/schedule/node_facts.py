@@ -11,8 +11,8 @@ from functools import lru_cache
 import msgspec
 
 from numaware.workload.demand import Amounts
-from numaware.workload.pod import Container, Pod, Resources, amount, milli, units
-from numaware.workload.qos import peak
+from numaware.workload.pod import Container, Pod, Resources, milli, units
+from numaware.workload.qos import requested_in_all
 from numaware.workload.scheduling import Effect, Labels
 
 
@@ -51,15 +51,7 @@ def _requests(
     own: Resources,
     overhead: Resources,
 ) -> Amounts:
-    pod = Pod("", containers=containers, init_containers=init_containers)
-
-    def at_peak(name: str) -> int:
-        return peak(pod, lambda container: amount(container.requests, name))
-
-    total = {name: at_peak(name) for container in pod.in_order for name, _ in container.requests}
-    # What the pod asks for as a whole (pod-level resources) replaces the sum; the overhead comes on top of either.
-    total.update(own)
-    for name, nano in overhead:
-        total[name] = total.get(name, 0) + nano
+    pod = Pod("", containers=containers, init_containers=init_containers, pod_requests=own, overhead=overhead)
+    total = requested_in_all(pod)
     counted = {name: milli(nano) if name == "cpu" else units(nano) for name, nano in total.items() if nano}
     return tuple(sorted({**counted, "pods": 1}.items()))

@@ -32,6 +32,22 @@ def _class_of(parts: list[tuple[Resources, Resources]]) -> Qos:
     return "Guaranteed" if every_limit and requested == limited else "Burstable"
 
 
+def requested_in_all(pod: Pod, *, sidecars: bool = True) -> dict[str, int]:
+    """Nano-units that a pod takes from a node as a whole, as schedulers count: its containers at their peak.
+
+    What the pod asks for as a whole (pod-level resources) replaces that; the overhead comes on top of either.
+    """
+
+    def at_peak(name: str) -> int:
+        return peak(pod, lambda container: amount(container.requests, name), sidecars=sidecars)
+
+    total = {name: at_peak(name) for container in pod.in_order for name, _ in container.requests}
+    total.update(pod.pod_requests)
+    for name, nano in pod.overhead:
+        total[name] = total.get(name, 0) + nano
+    return total
+
+
 def peak(pod: Pod, need: Callable[[Container], int], *, sidecars: bool = True) -> int:
     """The most the pod needs at one moment, when `need` says what each container needs.
 

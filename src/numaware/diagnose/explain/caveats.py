@@ -11,7 +11,7 @@ from numaware.twin.node import Merge, Node
 from numaware.twin.topology.cost import combinations, kubelet_seconds
 from numaware.workload.demand import exclusive_cpus, quantity_text
 from numaware.workload.pod import Container, Pod, amount, units
-from numaware.workload.qos import peak, qos_class
+from numaware.workload.qos import qos_class, requested_in_all
 from numaware.workload.requirements import is_extended
 
 
@@ -28,26 +28,12 @@ def caveats(node: Node, pod: Pod, merges: list[Merge], *, admitted: bool) -> Ite
 def beyond_the_node(node: Node, pod: Pod) -> Iterator[Message]:
     """What other parts of Kubernetes would stop: the resource managers do not count what is shared."""
     offered = dict(_allocatable(node))
-    names = {name for one in pod.in_order for name, _ in one.requests} | {
-        name for name, _ in pod.pod_requests
-    }
-    for resource in sorted(names):
-        nano = _asked_in_all(node, pod, resource)
+    for resource, nano in sorted(requested_in_all(pod, sidecars=node.kubelet.rules.sidecars).items()):
         if resource in offered and nano > offered[resource]:
             asked, most = (resource, units(nano)), (resource, offered[resource] // 10**9)
             yield Message("beyond-amount", {"asked": asked, "most": most, "resource": resource})
         elif nano and is_extended(resource) and resource not in node.kubelet.devices.inventories:
             yield Message("beyond-device", {"resource": resource})
-
-
-def _asked_in_all(node: Node, pod: Pod, resource: str) -> int:
-    """Nano-units of a resource as a scheduler counts them."""
-
-    def need(container: Container) -> int:
-        return amount(container.requests, resource)
-
-    containers = peak(pod, need, sidecars=node.kubelet.rules.sidecars)
-    return max(containers, amount(pod.pod_requests, resource)) + amount(pod.overhead, resource)
 
 
 def _allocatable(node: Node) -> Iterator[tuple[str, int]]:
