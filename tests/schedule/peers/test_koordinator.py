@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from numaware.schedule.peers import kai
-from numaware.schedule.peers.koordinator import Outcome, Strategy, Totals, place, refusal, score
+from numaware.schedule.peers.koordinator import Outcome, Strategy, Totals, WholeCores, place, refusal, score
 from numaware.schedule.peers.placement import REFUSED, UNJUDGED
-from numaware.workload.pod import Resources
+from numaware.workload.pod import NANO, Resources, amount
 from support.peer_nodes import GPU, amounts, guaranteed, pod, topology, zone
 
 FULL = {"cpu": 8, "memory": 8}
@@ -127,3 +127,20 @@ def test_more_zones_than_masks_can_be_listed_of_are_refused_in_words() -> None:
     many = topology(*(zone(number, {"cpu": 1}) for number in range(17)), policy="restricted")
     with pytest.raises(ValueError, match="17 zones"):
         place(many, asks(cpu=1))
+
+
+def test_where_only_whole_cores_are_given_away_zones_have_what_is_left_of_them() -> None:
+    """Six CPUs on two zones are three each, or four and two in cores of two; a broken core is no use to anybody."""
+    node = topology(*HALF_USED, policy="restricted")
+    cores = WholeCores(2 * NANO, {0: 4 * NANO, 1: 4 * NANO})
+    assert [amount(given, "cpu") for _, given in place(node, asks(cpu=6)).placement.zones] == [3 * NANO] * 2
+    whole = place(node, asks(cpu=6), cores=cores).placement.zones
+    assert [amount(given, "cpu") // NANO for _, given in whole] == [2, 4]
+    broken = cores._replace(free={0: 2 * NANO, 1: 2 * NANO})
+    assert place(node, asks(cpu=6), cores=broken).filtered
+
+
+def test_with_cpus_of_its_own_a_pod_is_scored_by_those_that_have_an_owner() -> None:
+    node, request = topology(*HALF_USED), asks(cpu=2, memory=4)
+    outcome = place(node, request)
+    assert score(outcome, node, request, lambda: ({}, {}), bound_cpus=NANO) == ((8 - 3) * 100 // 8 + 50) // 2

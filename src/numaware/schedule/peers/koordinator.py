@@ -1,4 +1,4 @@
-"""Koordinator's NodeNUMAResource (v1.8.0) for pods without CPU binding.
+"""Koordinator's NodeNUMAResource (v1.8.0) for pods that ask for no CPU binding.
 
 Held against recordings of Koordinator's own plugin. It merges hints as the kubelet does, but makes them differently: for
 the pod as a whole, from what is free *now* instead of what is installed. It can afford to, because its own agent sets
@@ -39,6 +39,13 @@ class Strategy(NamedTuple):
 DEFAULT = Strategy()
 
 
+class WholeCores(NamedTuple):
+    """A node that gives CPUs away by whole cores only: nano-CPUs of one core, and of all free cores of each zone."""
+
+    core: int
+    free: Mapping[int, int]
+
+
 class Outcome(NamedTuple):
     """What Filter and Reserve say.
 
@@ -52,13 +59,15 @@ class Outcome(NamedTuple):
     short: tuple[str, ...] = ()
 
 
-def place(topology: Topology, request: Resources, strategy: Strategy = DEFAULT) -> Outcome:
+def place(
+    topology: Topology, request: Resources, strategy: Strategy = DEFAULT, cores: WholeCores | None = None
+) -> Outcome:
     """Whether Koordinator would send the pod there, and how it would split it over the zones.
 
     Filter looks at nothing under best-effort, and keeps no affinity on a machine of one zone under single-numa-node.
     """
     policy = topology.manager.policy
-    books = _Books(topology, request)
+    books = _Books(topology, request, cores)
     if policy == "none" or not books.wanted:
         return Outcome(UNJUDGED)
     chosen = books.choose(policy, strategy)
@@ -74,9 +83,9 @@ def place(topology: Topology, request: Resources, strategy: Strategy = DEFAULT) 
     )
 
 
-def refusal(topology: Topology, request: Resources) -> tuple[str, ...]:
+def refusal(topology: Topology, request: Resources, cores: WholeCores | None = None) -> tuple[str, ...]:
     """Why Filter refuses the pod, in Koordinator's words."""
-    books, restricted = _Books(topology, request), topology.manager.policy == "restricted"
+    books, restricted = _Books(topology, request, cores), topology.manager.policy == "restricted"
     hints: dict[str, list[Mask]] = {name: [] for name, _ in books.wanted}
     for size in range(1, len(books.everywhere) + 1):
         for name, masks in books.hints(size).items():
@@ -97,13 +106,19 @@ def score(
     request: Resources,
     totals: Callable[[], Totals],
     strategy: Strategy = DEFAULT,
+    bound_cpus: int | None = None,
 ) -> int:
-    """The node's score, of 100: over the zones that give something, or over its `totals`, if Filter chose no zones."""
+    """The node's score, of 100: over the zones that give something, or over its `totals`, if Filter chose no zones.
+
+    For a pod that gets CPUs of its own only `bound_cpus` count as used, and wherever on the node they are.
+    """
     if outcome.affinity is None:
         allocatable, used = totals()
     else:
         giving = {zone for zone, _ in outcome.placement.zones}
         allocatable, used = _summed(zone for zone in topology.zones if zone.id in giving)
+    if bound_cpus is not None:
+        used = {**used, "cpu": bound_cpus}
     return _score(allocatable, used, request, strategy.weights, most=strategy.most)
 
 
@@ -152,7 +167,7 @@ def _summed(zones: Iterable[PeerZone]) -> tuple[dict[str, int], dict[str, int]]:
 class _Books:
     """The zones of a node by id, and what the pod wants of resources that they report."""
 
-    def __init__(self, topology: Topology, request: Resources) -> None:
+    def __init__(self, topology: Topology, request: Resources, cores: WholeCores | None) -> None:
         if len(topology.zones) > _MOST_ZONES:
             raise ValueError(
                 f"{len(topology.zones)} zones; the masks of more than {_MOST_ZONES} are too many to try"
@@ -168,6 +183,10 @@ class _Books:
             name: {zone.id: max(0, amount(zone.available, name)) for zone in topology.zones}
             for name, _ in self.wanted
         }
+        self.cpu_grain = cores.core if cores else _NANO_PER_MILLI
+        if cores and "cpu" in self.left:
+            left = self.left["cpu"]
+            self.left["cpu"] = {zone: min(nano, cores.free.get(zone, 0)) for zone, nano in left.items()}
 
     def hints(self, size: int) -> dict[str, list[Mask]]:
         """The hints of each resource of one size: masks on which the *whole pod* fits and no zone has run out of it."""
@@ -213,7 +232,7 @@ class _Books:
         shares: _Shares = {}
         missing = []
         for name, nano in self.wanted:
-            grain, left, rest = _grain(name), self.left[name], nano
+            grain, left, rest = self.cpu_grain if name == "cpu" else NANO, self.left[name], nano
             for remaining, zone in zip(range(len(mask), 0, -1), _split_order(mask, left), strict=True):
                 share = min(rest if remaining == 1 else rest // remaining // grain * grain, left[zone])
                 rest -= share
@@ -239,7 +258,7 @@ def _split_order(mask: Mask, left: Mapping[int, int]) -> list[int]:
     return order
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _masks(zones: Mask, size: int) -> tuple[Mask, ...]:
     return tuple(combinations(zones, size))
 
