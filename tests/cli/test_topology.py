@@ -235,7 +235,7 @@ def test_an_interrupted_capture_leaves_no_file(tmp_path: Path, monkeypatch: pyte
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("numaware.cli.topology_capture.write", interrupt)
+    monkeypatch.setattr("numaware.machine.capture.write", interrupt)
     root = captured(tmp_path)
     assert main(["topology", "capture", "--root", str(root), "-o", str(tmp_path / "x.tar.gz")]) == 130
     assert [path.name for path in tmp_path.iterdir()] == ["root"]
@@ -249,7 +249,7 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
         stream.write(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("numaware.cli.topology_capture.write", full)
+    monkeypatch.setattr("numaware.machine.capture.write", full)
     assert main(["topology", "capture", "--root", str(captured(tmp_path)), "-o", str(old)]) == 2
     assert old.read_bytes() == b"old"
     assert {path.name for path in tmp_path.iterdir()} == {"root", "x.tar.gz"}

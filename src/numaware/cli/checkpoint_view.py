@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.words import count, printable, size
 from numaware.twin.state.cpu import CpuCheckpoint
-from numaware.twin.state.device import DeviceCheckpoint, DeviceEntry
+from numaware.twin.state.device import DeviceCheckpoint
 from numaware.twin.state.memory import MemoryBlock, MemoryCheckpoint
 from numaware.twin.state.verify import Checkpoint
 
@@ -119,7 +120,7 @@ def _device(checkpoint: DeviceCheckpoint) -> View:
     recorded = checkpoint.stamp.form != "v1"
     held = [
         (entry, node if recorded else None, sorted(ids))
-        for entry in sorted(checkpoint.entries, key=_holder)
+        for entry in sorted(checkpoint.entries, key=attrgetter("pod_uid", "container", "resource"))
         for node, ids in sorted(entry.devices.items())
     ]
     registered = sorted(checkpoint.registered.items())
@@ -152,10 +153,6 @@ def _device(checkpoint: DeviceCheckpoint) -> View:
             "registered": {name: sorted(ids) for name, ids in registered},
         },
     )
-
-
-def _holder(entry: DeviceEntry) -> tuple[str, str, str]:
-    return entry.pod_uid, entry.container, entry.resource
 
 
 def _table(columns: tuple[str, ...], rows: Iterable[Sequence[str]]) -> Table:

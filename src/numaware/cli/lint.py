@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -39,10 +39,8 @@ Form = Literal["text", "json", "sarif", "github"]
 _ENDINGS = (".yaml", ".yml", ".json")
 _MOST_FILES = 10_000
 
-
-class _Given(NamedTuple):
-    source: str
-    data: bytes
+# What a file is called in messages, and its bytes.
+_Given = tuple[str, bytes]
 
 
 @app.default
@@ -109,14 +107,14 @@ def lint_files(
     world = _with_configured_nodes(world, given)
     findings: list[Finding] = []
     kinds: list[tuple[str, str]] = []
-    for one in given:
+    for source, data in given:
         try:
-            linted = lint(one.data, one.source, world)
+            linted = lint(data, source, world)
         except InputError as error:
             complaints.append(str(error))
             continue
         findings += linted.findings
-        kinds.append((one.source, linted.kind))
+        kinds.append((source, linted.kind))
     findings = worst_first(findings)
     _write(findings, kinds, "json" if json else form, lang)
     for complaint in complaints:
@@ -155,13 +153,13 @@ def _with_configured_nodes(world: World, given: Sequence[_Given]) -> World:
     if world.hardware is None:
         return world
     nodes = []
-    for one in given:
+    for source, data in given:
         try:
-            config = lint(one.data, one.source, world).config
+            config = lint(data, source, world).config
         except InputError:
             continue
         if config is not None and (node := _started(world.hardware, config)):
-            nodes.append((one.source, node))
+            nodes.append((source, node))
     return world._replace(nodes=(*world.nodes, *kinds_of(nodes)))
 
 
@@ -190,7 +188,7 @@ def _read_all(names: Sequence[str]) -> tuple[list[_Given], list[str]]:
 def _read(name: str) -> Iterator[_Given]:
     path = Path(name)
     if name == "-" or not path.is_dir():
-        yield _Given(source_of(name), read_file(name, MAX_BYTES))
+        yield source_of(name), read_file(name, MAX_BYTES)
         return
     entries = sorted(entry for entry in path.rglob("*") if entry.suffix in _ENDINGS and entry.is_file())
     if not entries:
@@ -198,7 +196,7 @@ def _read(name: str) -> Iterator[_Given]:
     if len(entries) > _MOST_FILES:
         raise InputError(name, f"holds more than {_MOST_FILES} files")
     for entry in entries:
-        yield _Given(str(entry), read_file(entry, MAX_BYTES))
+        yield str(entry), read_file(entry, MAX_BYTES)
 
 
 # The answer

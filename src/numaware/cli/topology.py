@@ -6,21 +6,25 @@ A command imports what it needs when it runs: an answer in JSON pays for no draw
 from __future__ import annotations
 
 import sys
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
 from cyclopts import App, Parameter
 
 from numaware.cli.file_input import read_file, source_of
 from numaware.cli.machine_input import load_machine
 from numaware.cli.options import AsJson, dashed, flag, option, repeatable
-from numaware.cli.output import deliver
+from numaware.cli.output import deliver, replacing, write_json
+from numaware.cli.progress import progress_bar
 from numaware.errors import InputError
 from numaware.machine import codec
 from numaware.machine.sources import read_source
 from numaware.machine.textfile import MAX_TEXT_BYTES
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
+from numaware.machine.words import printable
 
 Format = Literal["text", "json", "svg"]
 Kind = Literal["numactl", "lscpu", "nvidia-smi", "hwloc", "nccl", "cadvisor"]
@@ -116,9 +120,20 @@ def diff(a: AnyMachine, b: AnyMachine, /, *, as_json: AsJson = False) -> int:
       numaware topology diff node7.tar.gz node8.tar.gz
       numaware topology diff / golden.json
     """
-    from numaware.cli.topology_diff import report  # noqa: PLC0415 - see above
+    from numaware.machine.diff import compare  # noqa: PLC0415 - see above
+    from numaware.machine.drawing import terminal  # noqa: PLC0415
 
-    return report((str(a), load_machine(a)), (str(b), load_machine(b)), as_json=as_json)
+    differences = compare(load_machine(a), load_machine(b))
+    names = {"a": printable(str(a), 1000), "b": printable(str(b), 1000)}
+    if as_json:
+        details = [{**msgspec.structs.asdict(one), "text": str(one)} for one in differences]
+        write_json({"same": not differences, **names, "differences": details}, indent=2)
+        return int(bool(differences))
+    lines = [f"A  {names['a']}", f"B  {names['b']}"] if differences else ["alike"]
+    for area, members in groupby(differences, key=lambda difference: difference.area):
+        lines += ["", area, *(f"  {difference}" for difference in members)]
+    terminal.write_plain("".join(f"{line}\n" for line in lines), sys.stdout)
+    return int(bool(differences))
 
 
 @app.command
@@ -139,9 +154,23 @@ def capture(
       numaware topology capture -o node7.tar.gz
       numaware topology show --root node7.tar.gz
     """
-    from numaware.cli.topology_capture import save  # noqa: PLC0415 - see above
+    from numaware.machine.capture import Capture, write  # noqa: PLC0415 - see above
 
-    return save(open_tree(root), output, with_identity=with_identity)
+    with replacing(output) as stream:
+        with progress_bar(_files_read, None) as update:
+            captured = Capture(
+                open_tree(root), with_identity=with_identity, progress=lambda done: update(completed=done)
+            )
+        write(captured.entries, stream)
+    sys.stderr.write(f"{output}: {len(captured.entries)} files and links saved\n")
+    if captured.unreadable:
+        count, first = len(captured.unreadable), captured.unreadable[0]
+        sys.stderr.write(f"{count} files could not be read, the first is {first}\n")
+    return 0
+
+
+def _files_read(rich: Any) -> tuple[Any, ...]:
+    return rich.SpinnerColumn(), rich.TextColumn("reading /sys and /proc: {task.completed} files")
 
 
 def _extra(pair: str) -> tuple[str, Machine]:

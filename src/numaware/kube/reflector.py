@@ -26,11 +26,10 @@ from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
-from numaware.kube.backoff import full_jitter
 from numaware.kube.client import Client
 from numaware.kube.errors import UNREADABLE, ApiError
 from numaware.kube.resources import Resource
-from numaware.kube.transport import Clock, Sleep
+from numaware.kube.transport import Clock, Sleep, full_jitter
 from numaware.kube.watching import WatchEvent
 from numaware.machine.words import printable
 

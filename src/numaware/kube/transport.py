@@ -21,7 +21,6 @@ import aiohttp
 from yarl import URL
 
 from numaware import __version__
-from numaware.kube.backoff import full_jitter
 from numaware.kube.config import Connection
 from numaware.kube.errors import ApiError, refusal
 
@@ -35,6 +34,16 @@ _CONNECT_SECONDS = 10.0
 _MOST_ANSWER = 256 << 20
 _RETRY = {"base": 0.1, "cap": 5.0}
 _CONNECTIONS = 64
+# Doubling stops mattering long before; keeps the power small however long a server stays away.
+_MOST_DOUBLINGS = 16
+
+
+def full_jitter(dice: random.Random, attempt: int, *, base: float, cap: float) -> float:
+    """Seconds to wait after failure number `attempt` (from 0): anything up to a bound that doubles, up to `cap`.
+
+    At random, so that clients do not all come again at the same moment.
+    """
+    return dice.uniform(0, min(cap, base * 2 ** min(attempt, _MOST_DOUBLINGS)))
 
 
 class Transport:

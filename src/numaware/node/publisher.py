@@ -121,7 +121,7 @@ class Publisher:
         self._volcano: dict[str, Any] | None = None
         # What all of that came from, and what it came to, when last everything was written.
         self._facts: Facts | None = None
-        self._told: _Published | None = None
+        self._published_then: _Published | None = None
         self._generation = 0
         self._checked = 0.0
 
@@ -184,10 +184,10 @@ class Publisher:
                 await self._read_once()
             facts = await self._look(service)
             # Nothing has changed, here or there: what it comes to has not either.
-            if facts != self._facts or self._told != self._published:
+            if facts != self._facts or self._published_then != self._published:
                 self._facts = None
                 await self._publish(observe(facts))
-                self._facts, self._told = facts, self._published
+                self._facts, self._published_then = facts, self._published
         except PodResourcesError as error:
             self._troubles.raised("podresources", error.cause, str(error))
         except ObservationError as error:

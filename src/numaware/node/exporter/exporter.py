@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-import msgspec
-
 from numaware import __version__
 from numaware.errors import InputError
 from numaware.machine.sysfs.source import Source
@@ -21,13 +19,6 @@ from numaware.twin.config import KubeletConfig
 
 # A scrape has ten seconds at most; a kubelet that hangs must not take them all.
 _KUBELET_SECONDS = 3.0
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """What the kubelet answered for this scrape; `held` is None if it did not."""
-
-    held: tuple[PodHoldings, ...] | None = None
-    allocatable: Allocatable | None = None
 
 
 class Exporter:
@@ -51,27 +42,27 @@ class Exporter:
         self._counts = counts
         self._most_pods = most_pods
         self._machine = MachineMetrics(root)
-        self._asked = Asked()
+        # What the kubelet answered for this scrape; who holds what is None if it did not.
+        self._held: tuple[PodHoldings, ...] | None = None
+        self._allocatable: Allocatable | None = None
         self._exposition = Exposition(node)
 
     async def prepare(self) -> None:
         """Ask the kubelet who holds what."""
         if self._service is None:
             return
+        held, allocatable = None, None
         try:
             async with asyncio.timeout(_KUBELET_SECONDS):
                 held, allocatable = await asyncio.gather(self._service.pods(), self._service.allocatable())
         except PodResourcesError as error:
-            self._failed(error.cause, str(error))
+            self._troubles.raised("scrape", error.cause, str(error))
         except TimeoutError:
-            self._failed("timeout", f"{self._service.socket}: no answer in {_KUBELET_SECONDS:g} s")
+            message = f"{self._service.socket}: no answer in {_KUBELET_SECONDS:g} s"
+            self._troubles.raised("scrape", "timeout", message)
         else:
-            self._asked = Asked(held, allocatable)
             self._troubles.cleared("scrape")
-
-    def _failed(self, cause: str, message: str) -> None:
-        self._asked = Asked()
-        self._troubles.raised("scrape", cause, message)
+        self._held, self._allocatable = held, allocatable
 
     def text(self, *, openmetrics: bool) -> bytes:
         """What a scraper reads; `web.status_routes` asks for it."""
@@ -82,9 +73,12 @@ class Exporter:
             source = Source(open_tree(self._root))
             yield from list(self._machine.collect(source))
             if self._service is not None:
-                machine, asked = self._machine.machine(), self._asked
-                yield from list(pod_metrics(source, machine, asked.held, asked.allocatable, self._most_pods))
-            self._report(source)
+                machine, most = self._machine.machine(), self._most_pods
+                yield from list(pod_metrics(source, machine, self._held, self._allocatable, most))
+            if source.warnings:
+                self._troubles.raised("sysfs", "unreadable", source.warnings[0])
+            else:
+                self._troubles.cleared("sysfs")
         except InputError as error:
             self._troubles.raised("sysfs", "invalid", str(error))
         config = self._config()
@@ -96,12 +90,6 @@ class Exporter:
                 [(config.topology_policy, config.topology_scope, config.cpu_policy, config.memory_policy)],
             )
         yield from self._self()
-
-    def _report(self, source: Source) -> None:
-        if source.warnings:
-            self._troubles.raised("sysfs", "unreadable", source.warnings[0])
-        else:
-            self._troubles.cleared("sysfs")
 
     def _self(self) -> Iterator[Family]:
         yield info("numa_exporter_build", "This program.", ["version"], [(__version__,)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 from prometheus_client.utils import floatToGoString
@@ -22,22 +23,17 @@ class Family(NamedTuple):
     kind: Kind
     name: str
     text: str
-    labels: tuple[str, ...]
-    samples: list[Sample]
+    labels: Sequence[str]
+    samples: Sequence[Sample]
 
 
-def gauge(name: str, text: str, labels: Sequence[str], samples: Iterable[Sample]) -> Family:
-    return Family("gauge", name, text, tuple(labels), list(samples))
-
-
-def counter(name: str, text: str, labels: Sequence[str], samples: Iterable[Sample]) -> Family:
-    """`name` without the `_total` that every counter ends in."""
-    return Family("counter", name, text, tuple(labels), list(samples))
+gauge = partial(Family, "gauge")
+counter = partial(Family, "counter")
 
 
 def info(name: str, text: str, labels: Sequence[str], things: Iterable[tuple[str, ...]]) -> Family:
     """Things that are told by their labels alone; `name` without the `_info`."""
-    return Family("info", name, text, tuple(labels), [(values, 1.0) for values in things])
+    return Family("info", name, text, labels, [(values, 1.0) for values in things])
 
 
 class Exposition:
