@@ -57,17 +57,10 @@ def _node_resource(match: re.Match[str]) -> Meaning:
     resource, requested, used, capacity = match.groups()
     numbers = {"requested": requested, "used": used, "capacity": capacity}
     if resource == "cpu":
-        return Meaning(
-            "out-of-cpu",
-            "",
-            {name: _thousandths(value) for name, value in numbers.items()} | {"reason": "OutOfcpu"},
-        )
+        cpus = {name: str(Quantity(int(value) * 10**6)) for name, value in numbers.items()}
+        return Meaning("out-of-cpu", "", {**cpus, "reason": "OutOfcpu"})
     amounts = {name: int(value) for name, value in numbers.items()}
     return Meaning("out-of-resource", "", {**amounts, "resource": resource, "reason": f"OutOf{resource}"})
-
-
-def _thousandths(text: str) -> str:
-    return str(Quantity(int(text) * 10**6))
 
 
 def _shared(match: re.Match[str]) -> Meaning:
@@ -78,16 +71,8 @@ def _shared(match: re.Match[str]) -> Meaning:
 
 def _rpc(match: re.Match[str]) -> Meaning:
     call = match.groupdict().get("call") or "Allocate"
-    error = _unwrapped(match["error"])
+    error = re.sub(r", which is unexpected\.?\Z", "", match["error"].strip()).strip()
     return Meaning("device-plugin-error", "", {"call": call, "error": error})
-
-
-def _unwrapped(text: str) -> str:
-    return text.strip().removesuffix(", which is unexpected").removesuffix(", which is unexpected.").strip()
-
-
-def _other(match: re.Match[str]) -> Meaning:
-    return Meaning("admission-error", "", {"reason": UNEXPECTED, "message": match[0]})
 
 
 # More telling sentences first: some are quoted inside others.
@@ -158,5 +143,8 @@ _REFUSALS = table(
         _node_resource,
     ),
     (r"Resources cannot be allocated with Topology locality", fixed("topology-affinity-error", "event-only")),
-    (r"(?:Allocate|Update plugin resources) failed due to [^\n]{1,2000}?, which is unexpected", _other),
+    (
+        r"(?P<message>(?:Allocate|Update plugin resources) failed due to [^\n]{1,2000}?, which is unexpected)",
+        taking("admission-error", reason=UNEXPECTED),
+    ),
 )

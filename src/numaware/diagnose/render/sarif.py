@@ -9,7 +9,7 @@ from urllib.parse import quote
 from numaware import __version__
 from numaware.diagnose.finding import CODES, Evidence, Finding, Severity
 from numaware.diagnose.render.json import document_bytes
-from numaware.diagnose.texts import FindingText, Lang, finding_text, label, worded
+from numaware.diagnose.texts import Lang, finding_text, label, worded
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
@@ -42,20 +42,17 @@ def render(findings: Sequence[Finding], lang: Lang = "en") -> bytes:
 
 def _result(finding: Finding, index: int, lang: Lang) -> dict[str, Any]:
     locations = [_location(one) for one in finding.evidence if one.file]
+    words = finding_text(finding, lang)
+    helps = (f"{label('help', lang)}: {fix}" for fix in words.fix)
     return {
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": _LEVELS[finding.severity],
-        "message": {"text": _message(finding_text(finding, lang), lang)},
+        "message": {"text": "\n\n".join((words.title, words.cause, *helps))},
         "locations": locations[:1],
         "relatedLocations": locations[1:],
         "properties": {"confidence": finding.confidence, "facts": worded(finding.facts, lang)},
     }
-
-
-def _message(words: FindingText, lang: Lang) -> str:
-    parts = [words.title, words.cause, *(f"{label('help', lang)}: {fix}" for fix in words.fix)]
-    return "\n\n".join(parts)
 
 
 def _location(evidence: Evidence) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from numaware.diagnose.evidence.logs.hints import nodes_of, shown
 from numaware.diagnose.evidence.logs.journal import Admission, Case, Part
 from numaware.diagnose.evidence.refusal_messages import AFFINITY
 from numaware.diagnose.finding import Confidence, Evidence, Finding, Subject, finding
-from numaware.diagnose.rules.merge_replay import Replay, as_hints
+from numaware.diagnose.rules.merge_replay import as_hints
 from numaware.diagnose.rules.merge_replay import replay as merged_again
 from numaware.machine.cpuset import CpuSet
 from numaware.twin.topology.hints import Hints
@@ -58,7 +58,8 @@ class _CaseFindings:
             if kubelet.closest
             else merged_again(self.part, nodes, kubelet.policy, old=old, more=not kubelet.whole_machine)
         )
-        self.policy = kubelet.policy or _only(self.replay)
+        shown_by = self.replay.policies if self.replay else ()
+        self.policy = kubelet.policy or (shown_by[0] if len(shown_by) == 1 else "")
 
     # What all findings share
 
@@ -303,10 +304,6 @@ def _widest(part: Part) -> int:
     masks = [one.mask or 0 for listed in part.hints.values() for one in listed or ()]
     masks.append(part.merged.mask or 0 if part.merged else 0)
     return max(mask.bit_length() for mask in masks)
-
-
-def _only(replay: Replay | None) -> str:
-    return replay.policies[0] if replay and len(replay.policies) == 1 else ""
 
 
 def _blame(lists: Mapping[str, Hints]) -> list[dict[str, Any]]:

@@ -166,7 +166,10 @@ def _width(workload: Workload, kind: NodeKind) -> dict[str, Any] | None:
                 if other is not None and any(mask.bit_count() < width for mask in other.preferred)
             ]
             if width > 1 and others:
-                container = _largest(workload, resource) if merge.container is None else merge.container
+                container = merge.container
+                if container is None:
+                    sizes = {one.name: amount(one.requests, resource) for one in workload.pod.containers}
+                    container = max(sizes, key=sizes.__getitem__)
                 if container not in {one.name for one in workload.pod.containers}:
                     continue
                 wanted = demand(workload.pod).containers
@@ -185,10 +188,6 @@ def _width(workload: Workload, kind: NodeKind) -> dict[str, Any] | None:
                     "node": kind.name,
                 }
     return None
-
-
-def _largest(workload: Workload, resource: str) -> str:
-    return max(workload.pod.containers, key=lambda one: amount(one.requests, resource)).name
 
 
 # Devices that no hint is given for

@@ -126,10 +126,6 @@ def _each(names: Sequence[str]) -> str:
     return between("、".join(map(named, names)))
 
 
-def _also(sentences: Sequence[str]) -> str:
-    return "".join(f"；{sentence}" for sentence in sentences)
-
-
 def _asking(parts: Sequence[Mapping[str, Any]]) -> str:
     asked = []
     for part in parts:
@@ -169,7 +165,7 @@ SPECS: Specs = {
     "each": _each,
     "apart": Each("{resource:among}只能放在 {on:some}", "，"),
     "lacking": Each("NUMA {numa} 空闲 {free:quantity}[[（差 {short:quantity}）]]", "，"),
-    "also": _also,
+    "also": lambda sentences: "".join(f"；{sentence}" for sentence in sentences),
     "asking": _asking,
     "gaps": _gaps,
     "stories": _stories,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from numaware.diagnose.texts.template import Each, Specs
 from numaware.machine.words import size
@@ -10,10 +10,6 @@ from numaware.machine.words import size
 
 def _nodes(numbers: Sequence[int]) -> str:
     return f"NUMA 节点 {_and(numbers)}" if numbers else "没有 NUMA 节点"
-
-
-def _sets(sets: Sequence[Sequence[int]]) -> str:
-    return _or([_nodes(one) for one in sets]) if sets else "没有可用的 NUMA 节点"
 
 
 _BLAME = {
@@ -35,15 +31,11 @@ def _devices(held: Mapping[str, Mapping[str, int]]) -> str:
     )
 
 
-def _free(amounts: Mapping[str, str]) -> str:
-    return _and([f"NUMA 节点 {node} 上 {amount}" for node, amount in amounts.items()])
-
-
-def _and(parts: Sequence[object]) -> str:
+def _and(parts: Iterable[object]) -> str:
     return "、".join(map(str, parts))
 
 
-def _or(parts: Sequence[object]) -> str:
+def _or(parts: Iterable[object]) -> str:
     return " 或 ".join(map(str, parts))
 
 
@@ -62,14 +54,14 @@ def _sentence(text: str) -> str:
 SPECS: Specs = {
     "": str,
     "nodes": _nodes,
-    "sets": _sets,
+    "sets": lambda sets: _or(map(_nodes, sets)) or "没有可用的 NUMA 节点",
     "wants": Each("{resource} {nodes:only}从 {nodes:sets} 获得", "，"),
     "only": lambda sets: "只能" if len(sets) == 1 else "可以",
     "blame": Each(_BLAME, "；"),
     "room": Each("{nodes:nodes} 上的 {resource}", " 或 "),
     "devices": _devices,
     "managers": Each("{manager}（策略 {policy}）", "、"),
-    "free": _free,
+    "free": lambda free: _and(f"NUMA 节点 {node} 上 {amount}" for node, amount in free.items()),
     "pods": lambda number: f"{number} 个 Pod",
     "errors": lambda number: f"{number} 个错误",
     "warnings": lambda number: f"{number} 个警告",

@@ -137,10 +137,6 @@ def _each(names: Sequence[str]) -> str:
     return " and ".join(names)
 
 
-def _also(sentences: Sequence[str]) -> str:
-    return "".join(f"; {sentence}" for sentence in sentences)
-
-
 def _asking(parts: Sequence[Mapping[str, Any]]) -> str:
     asked = []
     for part in parts:
@@ -182,7 +178,7 @@ SPECS: Specs = {
     "apart": Each("{resource} only on {on:some}", " and "),
     # What is free where, and how much is missing there.
     "lacking": Each("NUMA {numa} has {free:quantity} free[[ ({short:quantity} short)]]", ", "),
-    "also": _also,
+    "also": lambda sentences: "".join(f"; {sentence}" for sentence in sentences),
     "asking": _asking,
     "gaps": _gaps,
     "stories": _stories,

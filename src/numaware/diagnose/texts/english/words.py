@@ -17,10 +17,6 @@ def _nodes(numbers: Sequence[int]) -> str:
     return f"NUMA {_and([f'node {one}' for one in numbers])}"
 
 
-def _sets(sets: Sequence[Sequence[int]]) -> str:
-    return _or([_nodes(one) for one in sets]) if sets else "no NUMA node"
-
-
 # Each resource's part in an outcome that is not aligned.
 _BLAME = {
     "fits": "{resource} would fit on {nodes:sets}",
@@ -39,10 +35,6 @@ def _devices(held: Mapping[str, Mapping[str, int]]) -> str:
             for node, number in nodes.items()
         ]
     )
-
-
-def _free(amounts: Mapping[str, str]) -> str:
-    return _and([f"{amount} on NUMA node {node}" for node, amount in amounts.items()])
 
 
 def _and(parts: Iterable[object]) -> str:
@@ -68,13 +60,13 @@ def _sentence(text: str) -> str:
 SPECS: Specs = {
     "": str,
     "nodes": _nodes,
-    "sets": _sets,
+    "sets": lambda sets: _or(map(_nodes, sets)) or "no NUMA node",
     "wants": Each("{resource} can be had {nodes:only}on {nodes:sets}", ", ", " and "),
     "only": lambda sets: "only " if len(sets) == 1 else "",
     "blame": Each(_BLAME, "; "),
     "room": Each("{resource} on {nodes:nodes}", ", ", " or "),
     "managers": Each("the {manager} with policy {policy}", ", ", " and "),
-    "free": _free,
+    "free": lambda free: _and(f"{amount} on NUMA node {node}" for node, amount in free.items()),
     "devices": _devices,
     "pods": lambda number: count(number, "pod"),
     "errors": lambda number: count(number, "error"),
