@@ -49,16 +49,16 @@ def parse_bool(text: str) -> bool:
     raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
 
 
-def parse_int(text: str, bits: int = 64, function: str = "Atoi") -> int:
-    """`strconv.Atoi`, or with another `function` name and width `strconv.ParseInt` and its kin in base ten."""
+def parse_int(text: str) -> int:
+    """`strconv.Atoi`; a ValueError carries Go's message."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()):
-        raise ValueError(f"strconv.{function}: parsing {quoted(text)}: invalid syntax")
+        raise ValueError(f"strconv.Atoi: parsing {quoted(text)}: invalid syntax")
     # A number of twenty and more significant digits is out of any range; Python need not convert a megabyte of them.
     significant = digits.lstrip("0")
     number = int(f"{text[0] if digits != text else ''}{significant[:20] or '0'}")
-    if not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise ValueError(f"strconv.{function}: parsing {quoted(text)}: value out of range")
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"strconv.Atoi: parsing {quoted(text)}: value out of range")
     return number
 
 
