@@ -16,7 +16,7 @@ from e2e.program import eventually
 from numaware.kube.topology import nrt
 from numaware.simulate.clusters import NodeSpec
 from numaware.workload.pod import Pod
-from support.twin_nodes import GI, GPU, config, machine
+from support.twin_nodes import GI, GPU, config, machine, state_key
 
 pytestmark = pytest.mark.e2e
 
@@ -79,7 +79,7 @@ def test_nodes_register_with_what_they_have_and_publish_it(plane: ControlPlane, 
     report = nrt.decode(json.dumps(raw).encode())
     assert report.problem == ""
     assert report.complete is not None
-    assert report.complete.node.key()[1:] == fakes.kubelet("n0").twin.key()[1:]
+    assert state_key(report.complete.node)[1:] == state_key(fakes.kubelet("n0").twin)[1:]
     assert raw["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
 
 

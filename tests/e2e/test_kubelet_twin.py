@@ -24,6 +24,7 @@ from numaware.twin.errors import StartError
 from numaware.twin.inventory import hardware_of
 from numaware.twin.kubelet import start
 from numaware.twin.node import Node
+from support.twin_nodes import state_key
 
 pytestmark = pytest.mark.e2e
 GPU, NIC = "nvidia.com/gpu", "vendor.example/nic"
@@ -136,7 +137,7 @@ def test_configz_tells_the_configuration_that_the_file_does(p100: SideBySide) ->
     file = kubelet_config.read(data, "file", VERSION).accepted("file")
     hardware = p100.fresh.kubelet.hardware
     assert told.topology_policy == file.topology_policy == "best-effort"
-    assert Node.fresh(hardware, told).key()[1:] == Node.fresh(hardware, file).key()[1:]
+    assert state_key(Node.fresh(hardware, told))[1:] == state_key(Node.fresh(hardware, file))[1:]
     assert (told.kube_reserved, told.system_reserved, told.eviction_hard) == (
         file.kube_reserved,
         file.system_reserved,

@@ -18,6 +18,7 @@ from numaware.twin.files import state_files
 from numaware.twin.hardware import PluginResource
 from numaware.twin.inventory import hardware_of, plugin_resource
 from numaware.twin.node import Node
+from support.twin_nodes import state_key
 
 GPU = "nvidia.com/gpu"
 MACHINE = synthetic.read("2s x 1n x 4c x 2t mem=8Gi")
@@ -106,7 +107,7 @@ def test_what_is_observed_is_the_node_that_was_there() -> None:
     assert cpus(seen) == cpus(node)
     assert memory(seen) == memory(node)
     assert seen.state.device.owned == node.state.device.owned
-    assert seen.key() == node.key()
+    assert state_key(seen) == state_key(node)
     assert {uid: pod.name for uid, pod in seen.state.pods.items()} == {
         "uid-first": "first",
         "uid-second": "second",

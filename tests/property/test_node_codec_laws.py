@@ -27,7 +27,7 @@ from numaware.twin.recording import Recording
 from numaware.twin.scenario import Scenario, arranged
 from numaware.workload.pod import NANO, Pod
 from property.strategies_twin import Step, histories, kinds_of, nodes, pods
-from support.twin_nodes import config, machine, quantities
+from support.twin_nodes import config, machine, quantities, state_key
 
 GATE_NAMES = (
     "CPUManagerPolicyAlphaOptions",
@@ -120,8 +120,8 @@ def answer(node: Node, pod: Pod) -> tuple[object, ...]:
         verdict.admitted,
         verdict.reason,
         verdict.message,
-        after.key()[1:],
-        after.release(pod.uid).key()[1:],
+        state_key(after)[1:],
+        state_key(after.release(pod.uid))[1:],
     )
 
 

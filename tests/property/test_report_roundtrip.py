@@ -15,6 +15,7 @@ from numaware.twin.hardware import Hardware
 from numaware.twin.node import Node, Verdict
 from property.strategies_twin import Step, histories, kinds_of, nodes, pods
 from support.published_counts import published
+from support.twin_nodes import state_key
 
 
 def reported(node: Node, generation: int = 1) -> Node:
@@ -34,7 +35,7 @@ def lived(node: Node, steps: list[Step]) -> Node:
 
 def books(node: Node) -> tuple[object, ...]:
     """All that any later answer depends on, with devices by number as readers have them."""
-    return node.key()[1:]
+    return state_key(node)[1:]
 
 
 def without_names(hardware: Hardware) -> Hardware:

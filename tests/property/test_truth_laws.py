@@ -15,6 +15,7 @@ from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from property.strategies_twin import Step, histories, nodes
 from support.cache_world import complete, counted, ended, live_node, live_pod, truth_of, twin
+from support.twin_nodes import state_key
 
 News = Callable[[ClusterCache], object]
 
@@ -33,7 +34,7 @@ def life(node: Node, steps: list[Step]) -> list[Moment]:
         if step.pod is not None:
             verdict = node.admit(step.pod)
             # Some refusals leave traces in a kubelet's memory groups, which only its next report can tell.
-            assume(verdict.admitted or verdict.node.key() == node.key())
+            assume(verdict.admitted or state_key(verdict.node) == state_key(node))
             node = verdict.node
             came = bound(step.pod, number)
             news = [came] if verdict.admitted else [came, failed(step.pod, number, verdict.reason)]
@@ -65,7 +66,7 @@ def reported(report: Report) -> News:
 
 
 def books(node: Node) -> tuple[object, ...]:
-    return node.key()[1:]
+    return state_key(node)[1:]
 
 
 @settings(max_examples=60)

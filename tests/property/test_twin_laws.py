@@ -32,7 +32,7 @@ from numaware.workload.demand import ContainerDemand, demand
 from numaware.workload.pod import Container, Pod
 from property.strategies_twin import Step, histories, kinds_of, nodes, pods
 from support.twin_nodes import admitted as all_admitted
-from support.twin_nodes import config, cpus_of, shared_pool
+from support.twin_nodes import config, cpus_of, shared_pool, state_key
 from support.twin_nodes import pod as pod_of_cpus
 
 NOTHING = Pod(name="nothing", uid="nothing", containers=(Container("app"),))
@@ -405,10 +405,10 @@ def test_asking_changes_nothing(story: tuple[Node, list[Step]], data: st.DataObj
     """A node is a value: the same question twice has the same answer, and what it is is what it was."""
     node = lived(*story)
     pod = data.draw(pods("new", kinds_of(node)))
-    before = (node.key(), state_files(node.kubelet, node.state))
+    before = (state_key(node), state_files(node.kubelet, node.state))
     first, second = node.admit(pod), node.admit(pod)
     assert (_told(first), first.held) == (_told(second), second.held)
-    assert (node.key(), state_files(node.kubelet, node.state)) == before
+    assert (state_key(node), state_files(node.kubelet, node.state)) == before
 
 
 @settings(max_examples=150)
@@ -444,7 +444,7 @@ def test_nodes_with_equal_keys_answer_alike(story: tuple[Node, list[Step]], data
             verdict.held.device.owned.get(pod.uid),
         )
         answer = (_told(verdict), given_now)
-        assert answers.setdefault(known.key(), answer) == answer
+        assert answers.setdefault(state_key(known), answer) == answer
 
 
 @settings(max_examples=300)

@@ -122,6 +122,17 @@ def admitted(node: Node, *pods: Pod) -> Node:
     return node
 
 
+def state_key(node: Node) -> tuple[object, ...]:
+    """Equal keys answer alike to any new pod: what is free counts, not who holds the rest."""
+    state = node.state
+    return (
+        node.kubelet,
+        node.effective_shared(),
+        state.memory.nodes,
+        tuple(sorted(state.device.taken.items())),
+    )
+
+
 def cpus_of(node: Node, uid: str, name: str = "app") -> str:
     """A container's own CPUs as a list, or nothing."""
     return list_form(node.state.cpu.owned.get(uid, {}).get(name, 0))

@@ -1,9 +1,10 @@
 """When two nodes are as good as one: the part of a node's state that decides every answer and every next state.
 
-`Node.key` compares exact CPU numbers. But packing takes whole units before parts and ties by position, so which of
-several equally free cores is taken changes nothing that a later pod could notice. `node_class` therefore counts, per
-NUMA node and socket, the cores by how many of their threads are free, and the devices in use, not which. Fresh machines
-that took and lost different pods in different orders fall into few classes, and one evaluation serves them all.
+Nodes of one kind with the same CPUs, memory and devices free answer alike, whoever holds the rest. But packing takes whole
+units before parts and ties by position, so which of several equally free cores is taken changes nothing that a later pod could
+notice. `node_class` therefore counts, per NUMA node and socket, the cores by how many of their threads are free, and the
+devices in use, not which. Fresh machines that took and lost different pods in different orders fall into few classes, and one
+evaluation serves them all.
 """
 
 from __future__ import annotations

@@ -111,16 +111,6 @@ class Node:
                         shared |= cpus
         return shared
 
-    def key(self) -> tuple[object, ...]:
-        """Equal keys answer alike to any new pod: what is free counts, not who holds the rest."""
-        state = self.state
-        return (
-            self.kubelet,
-            self.effective_shared(),
-            state.memory.nodes,
-            tuple(sorted(state.device.taken.items())),
-        )
-
     def admit(self, pod: Pod, watch: Callable[[Merge], None] | None = None) -> Verdict:
         """The kubelet's verdict; `watch` is told of every merge, and only then is all of its evidence worked out."""
         return self._serve(pod, None, watch)
