@@ -1,7 +1,7 @@
 """Which CPU lives on which NUMA node, and which CPUs a node without any is near to.
 
 The kernel puts every CPU on exactly one node. A source that lists a CPU on two nodes contradicts itself:
-the first node keeps it, and the contradiction is told.
+the first node keeps it, and the contradiction becomes a warning.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads what `numactl --hardware` prints: the NUMA nodes with their CPUs, memory and distances.
 
 The output comes from mails and chat windows as often as from a file, so that lines around it are ignored, blanks
-do not matter, lines may be quoted (`> `, `# `) and long CPU lists wrapped. What looks cut off is told in `warnings`.
+do not matter, lines may be quoted (`> `, `# `) and long CPU lists wrapped. What looks cut off becomes a warning.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import msgspec
 
 from numaware.sentence import Sentence
 
-# What a rule has to tell apart; most problems are only told.
+# What a rule has to tell apart; most problems are only shown.
 Code = Literal["", "missing", "not-text", "newer-field", "no-effect", "bad-name", "fraction-of-a-byte"]
 
 

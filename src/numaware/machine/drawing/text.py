@@ -24,7 +24,7 @@ NARROWEST = 40
 WIDEST = 140
 _NODE_ROOM = 33
 _GROUP_ROOM = 26
-# More cores than this are told, not drawn.
+# More cores than this are put into words, not drawn.
 _STRIP = 64
 _GLYPHS = {"offline": "□", "not allowed": "▨", "isolated": "◆"}
 _BORDERS: dict[str, Border] = {"package": ROUND, "numa": HEAVY, "cache": LIGHT, "switch": DASHED}
@@ -110,7 +110,7 @@ def _words(box: Box, room: int) -> list[Line]:
 
 
 def _strip(box: Box, room: int) -> list[Line]:
-    """One character for each core: its length is the picture, its shapes are what is odd about single cores."""
+    """One character for each core of a box that has few; offline, forbidden, isolated and E-cores have their own."""
     if not 0 < len(box.cores) * box.copies <= _STRIP:
         return []
     one = "".join(_glyph(core) for core in box.cores)
