@@ -188,10 +188,10 @@ def test_a_name_that_was_only_listed_is_kept_without_its_content() -> None:
 
 def test_an_unreadable_file_is_reported_and_left_out(tmp_path: Path) -> None:
     class Broken(ArchiveTree):
-        def _content(self, path: str) -> bytes:
+        def content_at(self, path: str) -> bytes:
             if path.endswith("meminfo"):
                 raise OSError(5, "Input/output error")
-            return super()._content(path)
+            return super().content_at(path)
 
     captured = Capture(Broken(FILES, "broken"))
     assert "proc/meminfo" in captured.unreadable

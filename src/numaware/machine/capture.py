@@ -50,11 +50,7 @@ class RecordingTree(Tree):
 
     def __init__(self, tree: Tree, progress: Progress = lambda _: None) -> None:
         super().__init__(tree.source)
-        # The four primitives of a tree are for its kind only, and a recording is of its kind.
-        self._true_kind = tree._kind  # noqa: SLF001
-        self._true_target = tree._target  # noqa: SLF001
-        self._true_content = tree._content  # noqa: SLF001
-        self._true_list = tree._list  # noqa: SLF001
+        self._tree = tree
         self._progress = progress
         self._listed: dict[str, list[str]] = {}
         self._entries: dict[str, Entry] = {}
@@ -64,30 +60,27 @@ class RecordingTree(Tree):
         """Everything seen. Names that were only listed are there too, empty: a reader may count or match them."""
         for folder, names in sorted(self._listed.items()):
             for name in names:
-                self._note(f"{folder}/{name}" if folder else name)
+                self.kind_at(f"{folder}/{name}" if folder else name)
         return self._entries
 
-    def _note(self, path: str) -> Kind | None:
+    def kind_at(self, path: str) -> Kind | None:
         """Remember that something is there, whatever else is asked about it."""
-        kind = self._true_kind(path)
+        kind = self._tree.kind_at(path)
         if kind == "folder":
             self._entries.setdefault(path, Folder())
         elif kind == "file":
             self._entries.setdefault(path, b"")
-        elif kind == "link" and (target := self._true_target(path)) is not None:
+        elif kind == "link" and (target := self._tree.target_at(path)) is not None:
             self._entries.setdefault(path, Link(target))
         return kind
 
-    def _kind(self, path: str) -> Kind | None:
-        return self._note(path)
+    def target_at(self, path: str) -> str | None:
+        self.kind_at(path)
+        return self._tree.target_at(path)
 
-    def _target(self, path: str) -> str | None:
-        self._note(path)
-        return self._true_target(path)
-
-    def _content(self, path: str) -> bytes:
+    def content_at(self, path: str) -> bytes:
         try:
-            content = self._true_content(path)
+            content = self._tree.content_at(path)
         except OSError:
             self.unreadable.append(path)
             raise
@@ -95,9 +88,9 @@ class RecordingTree(Tree):
         self._progress(len(self._entries))
         return content
 
-    def _list(self, path: str) -> list[str]:
+    def listed_at(self, path: str) -> list[str]:
         try:
-            self._listed[path] = self._true_list(path)
+            self._listed[path] = self._tree.listed_at(path)
         except OSError:
             self.unreadable.append(path)
             raise

@@ -39,32 +39,32 @@ class Tree(ABC):
         self._folders: dict[str, str | None] = {"": ""}
 
     @abstractmethod
-    def _kind(self, path: str) -> Kind | None:
+    def kind_at(self, path: str) -> Kind | None:
         """What is at this link-free path itself; None if nothing is."""
 
     @abstractmethod
-    def _target(self, path: str) -> str | None:
+    def target_at(self, path: str) -> str | None:
         """Where the link at this path points to, as written; None if it is no link."""
 
     @abstractmethod
-    def _content(self, path: str) -> bytes:
+    def content_at(self, path: str) -> bytes:
         """The content of the regular file at this link-free path."""
 
     @abstractmethod
-    def _list(self, path: str) -> list[str]:
+    def listed_at(self, path: str) -> list[str]:
         """The names in the folder at this link-free path."""
 
     def read(self, path: str) -> bytes | None:
         """The whole content of a regular file; None if there is none. A file that cannot be read is an OSError."""
         real = self._without_folder_links(path)
-        if real is not None and self._kind(real) == "link":
+        if real is not None and self.kind_at(real) == "link":
             real = self.resolve(real)
-        return self._content(real) if real is not None and self._kind(real) == "file" else None
+        return self.content_at(real) if real is not None and self.kind_at(real) == "file" else None
 
     def names(self, path: str) -> list[str]:
         """The names in a folder, sorted; none if it is missing. A folder that cannot be read is an OSError."""
         real = self._folder(path)
-        return sorted(self._list(real)) if real is not None else []
+        return sorted(self.listed_at(real)) if real is not None else []
 
     def resolve(self, path: str) -> str | None:
         """The path with every link followed; None where it leads nowhere."""
@@ -81,7 +81,7 @@ class Tree(ABC):
                 del done[-1:]
                 continue
             here = "/".join((*done, part))
-            kind = "folder" if self._folders.get(here) == here else self._kind(here)
+            kind = "folder" if self._folders.get(here) == here else self.kind_at(here)
             if kind is None:
                 return None
             if kind == "folder":
@@ -90,7 +90,7 @@ class Tree(ABC):
                 done.append(part)
                 continue
             links += 1
-            target = self._target(here)
+            target = self.target_at(here)
             if links > _MAX_LINKS or target is None:
                 return None
             if target.startswith("/"):
@@ -101,7 +101,7 @@ class Tree(ABC):
     def readlink(self, path: str) -> str | None:
         """Where a link points to, as written, even if nothing is there; None if it is no link."""
         straight = self._without_folder_links(path)
-        return self._target(straight) if straight is not None else None
+        return self.target_at(straight) if straight is not None else None
 
     def exists(self, path: str) -> bool:
         return self.resolve(path) is not None
@@ -113,7 +113,7 @@ class Tree(ABC):
         """The link-free path of a folder, remembered; None if it is no folder."""
         if path not in self._folders:
             real = self.resolve(path)
-            self._folders[path] = real if real is not None and self._kind(real) == "folder" else None
+            self._folders[path] = real if real is not None and self.kind_at(real) == "folder" else None
         return self._folders[path]
 
     def _without_folder_links(self, path: str) -> str | None:
@@ -144,7 +144,7 @@ class FolderTree(Tree):
                 return super().read(path)
             raise
 
-    def _kind(self, path: str) -> Kind | None:
+    def kind_at(self, path: str) -> Kind | None:
         try:
             mode = os.lstat(self._prefix + path).st_mode
         except (OSError, ValueError):
@@ -155,16 +155,16 @@ class FolderTree(Tree):
             return "folder"
         return "link" if stat.S_ISLNK(mode) else "other"
 
-    def _target(self, path: str) -> str | None:
+    def target_at(self, path: str) -> str | None:
         try:
             return os.readlink(self._prefix + path)  # noqa: PTH115 - a Path for each costs more than the call
         except (OSError, ValueError):
             return None
 
-    def _content(self, path: str) -> bytes:
+    def content_at(self, path: str) -> bytes:
         return _read_file(self._prefix + path) or b""
 
-    def _list(self, path: str) -> list[str]:
+    def listed_at(self, path: str) -> list[str]:
         names = []
         with os.scandir(self._prefix + path) as entries:
             for entry in entries:
@@ -208,7 +208,7 @@ class ArchiveTree(Tree):
             self._children[parent] = [name]
             path = parent
 
-    def _kind(self, path: str) -> Kind | None:
+    def kind_at(self, path: str) -> Kind | None:
         entry = self._entries.get(path)
         if path in self._children:
             return "folder"
@@ -216,17 +216,17 @@ class ArchiveTree(Tree):
             return None
         return "link" if isinstance(entry, Link) else "file"
 
-    def _target(self, path: str) -> str | None:
+    def target_at(self, path: str) -> str | None:
         entry = self._entries.get(path)
         return entry.target if isinstance(entry, Link) else None
 
-    def _content(self, path: str) -> bytes:
+    def content_at(self, path: str) -> bytes:
         entry = self._entries[path]
         if isinstance(entry, TooLarge):
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         return entry if isinstance(entry, bytes) else b""
 
-    def _list(self, path: str) -> list[str]:
+    def listed_at(self, path: str) -> list[str]:
         return self._children[path]
 
 
