@@ -269,7 +269,7 @@ class Cluster:
         self._journal = None
 
     def changed_since(self, serial: int) -> Iterable[str]:
-        """Names of members that changed since then, ascending; all of them if that is too long ago to know."""
+        """Names of members that changed since then, ascending; all of them if that is too long ago to know, or -1."""
         changes = self._changes.since(serial)
         return [member.name for member in self.members] if changes is None else changes
 

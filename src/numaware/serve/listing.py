@@ -14,7 +14,7 @@ from numaware.schedule.partial_node import PartialNode, foreseen
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.prediction_audit import observation_of, prediction_of
 from numaware.simulate.measure import numa_nodes
-from numaware.twin.account import account, fewest_nodes_for, resources
+from numaware.twin.account import account, is_aligned, resources
 
 
 class ZoneRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -131,9 +131,7 @@ def _aligned(member: Member, live: LivePod) -> bool | None:
     if isinstance(member.node, PartialNode) or live.uid in member.load.astray:
         return None
     used = numa_nodes(member, live.pod)
-    if not used:
-        return None
-    return used.bit_count() <= fewest_nodes_for(member.node, live.pod)
+    return is_aligned(member.node, live.pod, used) if used else None
 
 
 def _numa(placement: Placement | None) -> tuple[int, ...] | None:

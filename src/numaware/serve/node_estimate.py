@@ -28,6 +28,7 @@ from numaware.schedule.node_facts import NodeFacts, Taint
 from numaware.schedule.partial_node import PartialNode, partial_node
 from numaware.schedule.pod_kinds import owns_something
 from numaware.schedule.published_counts import Counts
+from numaware.twin.account import owners
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.twin.errors import StartError
 from numaware.twin.node import Node
@@ -152,8 +153,7 @@ def estimate_node(
 
 def _owners(node: Node) -> frozenset[str]:
     """All pods that a kubelet has taken: also those that only hold something."""
-    state = node.state
-    return frozenset((*state.cpu.owned, *state.memory.blocks, *state.device.owned, *state.pods))
+    return frozenset((*owners(node.state), *node.state.pods))
 
 
 def _with_pods(node: Node, held: Mapping[str, PodOnNode], counted: Iterable[str]) -> Node:

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from numaware.machine.cpuset import list_form
+from numaware.machine.cpuset import iter_bits, list_form
 from numaware.twin.files import devices_by_node
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.memory.static import Block
@@ -252,6 +252,20 @@ def held_by(state: NodeState, uid: str, containers: Collection[str] | None = Non
     return Holding(cpus, tuple(memory), dict(sorted(devices.items())))
 
 
+def owners(state: NodeState) -> tuple[str, ...]:
+    """Pods that have something for themselves, known by more than that or not."""
+    return tuple(dict.fromkeys((*state.memory.blocks, *state.cpu.owned, *state.device.owned)))
+
+
+def device_owners(node: Node, resource: str) -> dict[int, str]:
+    """Device -> the pod that has it."""
+    return {
+        device: uid
+        for uid in node.state.device.owned
+        for device in iter_bits(held_by(node.state, uid).devices.get(resource, 0))
+    }
+
+
 def container_placement(kubelet: Kubelet, state: NodeState, uid: str, name: str) -> ContainerPlacement:
     """What the container of that name has."""
     held = held_by(state, uid, (name,))
@@ -299,6 +313,11 @@ def fewest_nodes_for(node: Node, pod: Pod) -> int:
     wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
     amounts = (("cpu", wanted.cpus), *wanted.memory, *wanted.devices)
     return max([fewest_nodes(node, name, count) for name, count in amounts])
+
+
+def is_aligned(node: Node, pod: Pod, nodes: int) -> bool:
+    """Whether a pod that lies on these NUMA nodes (a mask) needs as many."""
+    return nodes.bit_count() <= 1 or nodes.bit_count() <= fewest_nodes_for(node, pod)
 
 
 def tied_to(node: Node, resource: str, uid: str) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from numaware.diagnose.render.json import document_bytes
 from numaware.diagnose.texts import Lang, label
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.words import printable
+from numaware.twin.account import held_by
 from numaware.twin.hardware import layout
 from numaware.workload.demand import quantity_text
 
@@ -49,8 +50,7 @@ def _lines(recommended: Recommendation, machine: str, lang: Lang) -> Iterator[st
 
 def to_builtins(recommended: Recommendation, machine: str, lang: Lang = "en") -> dict[str, Any]:
     """All of it for programs."""
-    held = recommended.verdict.held
-    cpus = held.cpu.owned.get(recommended.pod.uid, {})
+    cpus = _cpus(recommended)
     return {
         "workload": recommended.purpose,
         "version": recommended.version,
@@ -68,7 +68,7 @@ def to_builtins(recommended: Recommendation, machine: str, lang: Lang = "en") ->
         "proof": {
             "admitted": recommended.verdict.admitted,
             "requests": _asked(recommended),
-            "cpuset": str(CpuSet.from_mask(cpus["main"])) if "main" in cpus else None,
+            "cpuset": str(CpuSet.from_mask(cpus)) if cpus else None,
             "numaNodes": _where(recommended),
             "text": proof(recommended, lang),
         },
@@ -94,8 +94,13 @@ def _asked(recommended: Recommendation) -> dict[str, str]:
 
 def _where(recommended: Recommendation) -> list[int]:
     """The NUMA nodes of the CPUs that the pod got."""
-    owned = recommended.verdict.held.cpu.owned.get(recommended.pod.uid, {}).get("main", 0)
+    owned = _cpus(recommended)
     return [number for number, cpus in recommended.verdict.node.kubelet.layout.numas if cpus & owned]
+
+
+def _cpus(recommended: Recommendation) -> int:
+    """The CPUs that the pod got, as a mask."""
+    return held_by(recommended.verdict.held, recommended.pod.uid).cpus
 
 
 def _machine_facts(recommended: Recommendation) -> dict[str, Any]:

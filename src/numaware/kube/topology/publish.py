@@ -27,7 +27,7 @@ from numaware.machine.node_topology import (
     ZoneResource,
     zone_name,
 )
-from numaware.twin.account import account, free_cpus, resources
+from numaware.twin.account import account, free_cpus, held_by, resources
 from numaware.twin.node import Node
 from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
@@ -84,15 +84,12 @@ def object_head(resource: Resource, name: str, owner: OwnerReference | None) -> 
 
 def _is_exclusive(node: Node, pod: Pod) -> bool:
     """Whether the kubelet shows something of a NUMA node that the pod has for itself: not in init containers that end."""
-    kubelet, state = node.kubelet, node.state
-    cpu, memory, device = state.cpu, state.memory, state.device
-    ended = {part.name for part in demand(pod, sidecars=kubelet.rules.sidecars).containers if part.ends}
-    placed = {
-        name
-        for name, resources in device.owned.get(pod.uid, {}).items()
-        if any(mask & kubelet.devices.inventories[resource].placed for resource, mask in resources.items())
-    }
-    return bool({*cpu.owned.get(pod.uid, {}), *memory.blocks.get(pod.uid, {}), *placed} - ended)
+    kubelet = node.kubelet
+    parts = demand(pod, sidecars=kubelet.rules.sidecars).containers
+    held = held_by(node.state, pod.uid, [part.name for part in parts if not part.ends])
+    inventories = kubelet.devices.inventories
+    placed = any(mask & inventories[resource].placed for resource, mask in held.devices.items())
+    return bool(held.cpus or held.memory or placed)
 
 
 def _zone(node: Node, position: int, resource_amounts: dict[str, tuple[int, int, int]]) -> Zone:

@@ -7,6 +7,7 @@ heard of, how pods came to be where they are, who waits, and what can be switche
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Annotated, Literal, Protocol
 
 import msgspec
@@ -55,6 +56,11 @@ class Event(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
     # What was switched, and to what.
     change: Change | None = None
+
+
+def news(events: Sequence[Event], last: int) -> list[Event]:
+    """What happened after the event of that number, oldest first."""
+    return list(takewhile(lambda event: event.id > last, reversed(events)))[::-1]
 
 
 class Story(msgspec.Struct, frozen=True):

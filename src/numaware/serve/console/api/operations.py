@@ -75,13 +75,20 @@ class Packed(NamedTuple):
     data: bytes
     zipped: bytes
     tag: str
+    media_type: str = "application/json"
 
 
 def packed(value: Any, lang: Lang = "en") -> Packed:
     """A value as it is sent, its sentences told in a language; what is zipped is tagged by that, which is shorter."""
     data = msgspec.json.encode(value, enc_hook=partial(say, lang=lang))
-    zipped = gzip.compress(data, 1, mtime=0) if len(data) >= _SMALLEST_ZIP else b""
-    return Packed(data, zipped, f'"{hashlib.blake2b(zipped or data, digest_size=12).hexdigest()}"')
+    return zipped(data, 1 if len(data) >= _SMALLEST_ZIP else 0)
+
+
+def zipped(data: bytes, level: int, media_type: str = "application/json") -> Packed:
+    """Bytes as they are sent; on level 0 they are sent as they are."""
+    small = gzip.compress(data, level, mtime=0) if level else b""
+    tag = hashlib.blake2b(small or data, digest_size=12).hexdigest()
+    return Packed(data, small, f'"{tag}"', media_type)
 
 
 def route(operation: Operation) -> Route:
@@ -104,7 +111,8 @@ def route(operation: Operation) -> Route:
             return found
         # What was does not change, so whoever asked once need not ask again for a while.
         kept = "private, max-age=3600" if getattr(call.query, "at", None) else "no-cache"
-        return _answer(request, found if isinstance(found, Packed) else packed(found, call.lang), kept)
+        answer = found if isinstance(found, Packed) else packed(found, call.lang)
+        return sent(request, answer, kept, "accept-encoding, accept-language")
 
     return Route(operation.path, wrapped if operation.envelope else endpoint, methods=[operation.method])
 
@@ -136,14 +144,14 @@ async def _body(operation: Operation, request: Request) -> Any:
         raise ProblemError(400, Sentence("body: {problem}", problem=str(error))) from None
 
 
-def _answer(request: Request, found: Packed, kept: str) -> Response:
-    headers = {"etag": found.tag, "cache-control": kept, "vary": "accept-encoding, accept-language"}
+def sent(request: Request, found: Packed, kept: str, vary: str = "accept-encoding") -> Response:
+    """The answer that the request can take: none where it has it already, zipped where it says so."""
+    headers = {"etag": found.tag, "cache-control": kept, "vary": vary, "content-type": found.media_type}
     if request.method in ("GET", "HEAD") and found.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if found.zipped and "gzip" in request.headers.get("accept-encoding", ""):
-        headers["content-encoding"] = "gzip"
-        return Response(found.zipped, media_type="application/json", headers=headers)
-    return Response(found.data, media_type="application/json", headers=headers)
+        return Response(found.zipped, headers=headers | {"content-encoding": "gzip"})
+    return Response(found.data, headers=headers)
 
 
 # The document

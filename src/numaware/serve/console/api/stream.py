@@ -14,7 +14,7 @@ import msgspec
 
 from numaware.serve.console.views.pod_shape import Shape
 from numaware.serve.console.views.wall_model import STALE_AFTER, Tile, WallModel
-from numaware.serve.console.world import Event
+from numaware.serve.console.world import Event, news
 
 _MOST_READERS = 256
 _MOST_QUEUED = 32
@@ -65,19 +65,15 @@ class Stream:
         world = self.wall_model.world
         changed = set(world.cluster.changed_since(self._seen))
         self._seen = world.cluster.serial
-        news = []
-        for event in reversed(world.events):
-            if event.id <= self._last_event:
-                break
-            news.append(event)
-        if news:
-            self._last_event = news[0].id
+        happened = news(world.events, self._last_event)
+        if happened:
+            self._last_event = happened[-1].id
         # What is shown of a node changes with its refusals and its age, too.
         became_stale, reports = self._aged()
-        changed |= {event.node for event in news if event.kind == "refused"} | became_stale
+        changed |= {event.node for event in happened if event.kind == "refused"} | became_stale
         reports = {name: at for name, at in reports.items() if name not in changed}
         names = sorted(changed)
-        if not (names or news or reports) or not self._readers:
+        if not (names or happened or reports) or not self._readers:
             return
         gone = tuple(name for name in names if name not in world.cluster.by_name)
         made: dict[Shape, bytes] = {}
@@ -89,7 +85,7 @@ class Stream:
                     world.now,
                     self.wall_model.tiles(reader.shape, names),
                     gone,
-                    tuple(reversed(news)),
+                    tuple(happened),
                     reports,
                 )
                 data = made[reader.shape] = encoded("changed", told)

@@ -34,7 +34,7 @@ from numaware.serve.console.history.snapshot import (
 from numaware.serve.console.views.node import Letters
 from numaware.serve.console.views.recorder import Point, Recorder
 from numaware.serve.console.views.wall_model import STALE_AFTER, WallModel
-from numaware.serve.console.world import Event, Source, Story
+from numaware.serve.console.world import Event, Source, Story, news
 
 EVERY = 2_000
 _MOST_LOOKS = 4
@@ -116,21 +116,12 @@ class HistoryWriter:
         if now - self._looked < EVERY or (self._looks.full() and not wait):
             return
         serial = world.cluster.serial
-        names = (
-            [member.name for member in world.cluster]
-            if self._serial < 0
-            else list(world.cluster.changed_since(self._serial))
-        )
         nodes: dict[str, _Seen | None] = {}
-        for name in names:
+        for name in world.cluster.changed_since(self._serial):
             member = world.cluster.by_name.get(name)
             nodes[name] = None if member is None else _Seen(member.facts, member.load, letters.of(member))
         known = world.cluster.by_name
-        events = []
-        for event in reversed(world.events):
-            if event.id <= self._last_event:
-                break
-            events.append(event)
+        events = news(world.events, self._last_event)
         points = [point for point in list(recorder.samples)[-8:] if point.time > self._last_point]
         self._looks.put(
             _Look(
@@ -145,13 +136,13 @@ class HistoryWriter:
                 },
                 dict(world.stories),
                 ClusterMoment(dict(world.waiting), tuple(world.switches), tuple(world.changes)),
-                tuple(reversed(events)),
+                tuple(events),
                 tuple(points),
             )
         )
         self._serial, self._looked = serial, now
         if events:
-            self._last_event = events[0].id
+            self._last_event = events[-1].id
         if points:
             self._last_point = points[-1].time
 

@@ -25,7 +25,7 @@ from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room, site
 from numaware.schedule.shares import choices
 from numaware.schedule.stranding import Need, need_of
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
-from numaware.twin.account import account, fewest_nodes_for, free_in_all, resources
+from numaware.twin.account import account, free_in_all, is_aligned, resources
 from numaware.twin.node import Node
 from numaware.workload.demand import Amounts, demand
 from numaware.workload.pod import Pod
@@ -126,7 +126,7 @@ def _judged(member: Member | None, pod: Pod, answer: Answer) -> Judgement:
 def _placed(member: Member, pod: Pod, answer: Answer) -> Judgement:
     node, stranded = member.node, _stranded(member, pod)
     ids = node.kubelet.layout.node_ids(answer.numa)
-    if len(ids) <= max(1, fewest_nodes_for(node, pod)):
+    if is_aligned(node, pod, answer.numa):
         return Judgement("aligned", ids, stranded=stranded)
     return Judgement("split", ids, tuple(_scattered(node, pod, "")), stranded=stranded)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from numaware.machine.cpuset import iter_bits, list_form
+from numaware.machine.cpuset import list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.room import WHOLE, gpu_resource, room
@@ -16,10 +16,12 @@ from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import (
     Holding,
     account,
+    device_owners,
     free_cpus,
     free_devices,
     free_memory,
     held_by,
+    owners,
     pod_name,
     shared_cpus,
 )
@@ -299,8 +301,7 @@ def _numa(node: Node, position: int) -> NumaView:
         cores.setdefault((cpu.socket, cache, cpu.core), []).append(cpu.id)
     memory = account(node, "memory")
     inside = kubelet.layout.node_cpus[position]
-    owners = dict.fromkeys((*state.memory.blocks, *state.cpu.owned, *state.device.owned))
-    held = [held_on(node, position, pod_name(node, uid), held_by(state, uid)) for uid in owners]
+    held = [held_on(node, position, pod_name(node, uid), held_by(state, uid)) for uid in owners(state)]
     inventories, gpu = kubelet.devices.inventories, gpu_resource(node)
     return NumaView(
         id=hardware.id,
@@ -331,18 +332,14 @@ def _devices(member: Member) -> Iterator[NodeDevice]:
     node = member.node
     layout = node.kubelet.layout
     for name, inventory in sorted(node.kubelet.devices.inventories.items()):
-        owners: dict[int, str] = {}
-        for uid, containers in node.state.device.owned.items():
-            for held in containers.values():
-                for index in iter_bits(held.get(name, 0)):
-                    owners[index] = pod_name(node, uid)
+        owner = device_owners(node, name)
         for index, device in enumerate(inventory.ids):
             yield NodeDevice(
                 device,
                 name,
                 layout.node_ids(inventory.nodes[index]),
                 bool(inventory.healthy >> index & 1),
-                owners.get(index, ""),
+                pod_name(node, owner[index]) if index in owner else "",
                 member.load.shares.get(index) if "gpu" in name else None,
             )
 

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from numaware.serve.console.views.wall_model import Strip, WallModel
+from numaware.serve.console.world import news
 
 EVERY = 15_000
 _MOST_ENTRIES = 50_000
@@ -85,13 +86,9 @@ class Recorder:
                 entries = self._entries[member.name] = deque(maxlen=most)
             if not entries or entries[-1].strips is not strips:
                 entries.append(_Entry(now, strips))
-        refusals = 0
-        for event in reversed(world.events):
-            if event.id <= self._last_event:
-                break
-            refusals += event.kind == "refused"
-        if world.events:
-            self._last_event = world.events[-1].id
+        happened = news(world.events, self._last_event)
+        if happened:
+            self._last_event = happened[-1].id
         pinned, aligned = self.wall_model.pinned()
         self.samples.append(
             Point(
@@ -99,7 +96,7 @@ class Recorder:
                 len(world.stories),
                 len(world.waiting),
                 1000 * aligned // pinned if pinned else 1000,
-                refusals,
+                sum(event.kind == "refused" for event in happened),
             )
         )
 

@@ -18,7 +18,7 @@ from numaware.serve.console.views.judging import VERDICTS, Judge, Judgement, Ver
 from numaware.serve.console.views.pod_shape import Shape, pod_of
 from numaware.serve.console.world import Kind, Source, World
 from numaware.simulate.measure import numa_nodes
-from numaware.twin.account import account, fewest_nodes_for
+from numaware.twin.account import account, is_aligned
 from numaware.twin.kubelet import Kubelet
 from numaware.workload.pod import Pod
 
@@ -173,12 +173,10 @@ class WallModel:
 
     def refresh(self) -> list[str]:
         """Look at the nodes that changed; returns their names, those that are gone included."""
+        names = list(self.cluster.changed_since(self._seen))
         if self._seen < 0:
-            names = [member.name for member in self.cluster]
             # Whoever asks first need not wait until the engine has sorted the nodes.
             self.judge.judge(pod_of(Shape()), [])
-        else:
-            names = list(self.cluster.changed_since(self._seen))
         self._seen = self.cluster.serial
         for name in names:
             member = self.cluster.by_name.get(name)
@@ -195,9 +193,7 @@ class WallModel:
         kubelet = member.node.kubelet
         known = self._aligned.get(pod.uid)
         if known is None or known[0] is not kubelet or known[1] != nodes:
-            spread = nodes.bit_count()
-            aligned = spread <= 1 or spread <= fewest_nodes_for(member.node, pod)
-            known = self._aligned[pod.uid] = kubelet, nodes, aligned
+            known = self._aligned[pod.uid] = kubelet, nodes, is_aligned(member.node, pod, nodes)
         return known[2]
 
     def strips(self, name: str) -> tuple[Strip, ...]:
@@ -231,7 +227,7 @@ class WallModel:
     def tiles(self, shape: Shape, names: Sequence[str] | None = None) -> tuple[Tile, ...]:
         """The nodes of those names, or all, in order of name."""
         self.refresh()
-        judged, refusals, now = self.judged(shape), self.refusals(), self._now()
+        judged, refusals, now = self.judged(shape), self.refusals(), self.world.now
         rows, by_name, reported = self._rows, self.cluster.by_name, self.world.reported
         if names is None:
             names = [member.name for member in self.cluster.members]
@@ -274,9 +270,7 @@ class WallModel:
         serial = self.cluster.serial
         if seen != serial:
             pod = pod_of(shape)
-            changed = (
-                self.cluster.changed_since(seen) if seen >= 0 else [member.name for member in self.cluster]
-            )
+            changed = self.cluster.changed_since(seen)
             names = [name for name in changed if name in self.cluster.by_name]
             for name in set(changed).difference(names):
                 known.pop(name, None)
@@ -289,22 +283,19 @@ class WallModel:
     def reported(self, name: str) -> tuple[Source, int]:
         """How the node is known, and since when it was not heard of any more: 0 for one that is current."""
         source, at = self.world.reported(name)
-        return source, at if at < self._now() else 0
+        return source, at if at < self.world.now else 0
 
     def is_stale(self, reported_at: int) -> bool:
-        return 0 < reported_at < self._now() - STALE_AFTER
-
-    def _now(self) -> int:
-        return self.world.now
+        return 0 < reported_at < self.world.now - STALE_AFTER
 
     # Numbers
 
     def refusals(self) -> Refusals:
         """Those of the last hour, counted again when there are more or a second has passed."""
         events = self.world.events
-        key = events[-1].id if events else 0, self._now() // 1000
+        key = events[-1].id if events else 0, self.world.now // 1000
         if self._refusals is None or self._refusals[0] != key:
-            self._refusals = key, Refusals(self.world, self._now())
+            self._refusals = key, Refusals(self.world, self.world.now)
         return self._refusals[1]
 
     def pinned(self) -> tuple[int, int]:
@@ -314,7 +305,7 @@ class WallModel:
 
     def numbers(self, shape: Shape) -> Numbers:
         """All headline numbers at once; worked out again when a node has changed or a second has passed."""
-        key = self.cluster.serial, self._now() // 1000
+        key = self.cluster.serial, self.world.now // 1000
         known = self._numbers.get(shape)
         if known is None or known[:2] != key:
             if len(self._numbers) > _MOST_SHAPES:
@@ -328,7 +319,7 @@ class WallModel:
         refusals = self.refusals()
         rows = self._rows.values()
         pinned, aligned = self.pinned()
-        now = self._now()
+        now = self.world.now
         ages = [(now - (self.reported(member.name)[1] or now), member.name) for member in self.cluster]
         oldest = max(ages, default=(0, ""))
         largest = tuple(self._largest())
