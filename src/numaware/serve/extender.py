@@ -211,7 +211,7 @@ class Extender:
     # Volcano
 
     async def _predicate(self, fields: _Fields) -> Any:
-        pod, node = _task(fields)[0], _named(fields, "node")
+        pod, node = _task(fields)[0], _text(_inner(fields, "node"), "name")
         self._meet(pod)
         (answer,) = self._ask(pod, [node])
         refusal = self._refusal(answer)
@@ -219,7 +219,7 @@ class Extender:
 
     async def _volcano_prioritize(self, fields: _Fields) -> Any:
         listed = _convert(fields.get("nodes"), list[dict[str, msgspec.Raw]], "nodes")
-        names = [_text({key.lower(): value for key, value in node.items()}, "name") for node in listed]
+        names = [_text(_lowered(node), "name") for node in listed]
         scores = self._scores(_task(fields)[0], names, _BEST_FOR_VOLCANO)
         return {"nodeScore": {name: float(score) for name, score in scores.items()}, "errorMessage": ""}
 
@@ -293,9 +293,18 @@ async def _fields(request: Request) -> _Fields:
         if len(body) > _MOST_BYTES:
             raise BadRequestError(f"larger than {_MOST_BYTES >> 20} MiB")
     try:
-        return {key.lower(): value for key, value in _FIELDS.decode(body).items()}
+        return _lowered(_FIELDS.decode(body))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadRequestError(f"not a JSON object: {error}") from None
+
+
+def _lowered(fields: _Fields) -> _Fields:
+    return {key.lower(): value for key, value in fields.items()}
+
+
+def _inner(fields: _Fields, name: str) -> _Fields:
+    """The fields of an object within."""
+    return _lowered(_convert(fields.get(name), dict[str, msgspec.Raw], name))
 
 
 def _convert(raw: msgspec.Raw | None, kind: Any, name: str) -> Any:
@@ -342,12 +351,6 @@ def _list_of(objects: list[msgspec.Raw], names: list[str], taken: list[str]) -> 
 
 def _task(fields: _Fields) -> tuple[LivePod, str]:
     """Volcano's task: a pod, and the node it was given, if it was."""
-    task: dict[str, msgspec.Raw] = _convert(fields.get("task"), dict[str, msgspec.Raw], "task")
-    inner = {key.lower(): value for key, value in task.items()}
+    inner = _inner(fields, "task")
     node = _text(inner, "nodename") if _is_there(inner.get("nodename")) else ""
     return _pod(inner), node
-
-
-def _named(fields: _Fields, name: str) -> str:
-    inner: dict[str, msgspec.Raw] = _convert(fields.get(name), dict[str, msgspec.Raw], name)
-    return _text({key.lower(): value for key, value in inner.items()}, "name")

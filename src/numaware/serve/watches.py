@@ -76,14 +76,14 @@ class ClusterWatch:
 
         def reflect(
             kind: str, resource: Resource, decode: Callable[[bytes], Any], on_change: Any, **more: Any
-        ) -> Reflector[Any]:
+        ) -> None:
             def problem(key: str, message: str) -> None:
                 _log.warning("an object cannot be read", kind=kind, object=key, problem=message)
 
             def trouble(error: ApiError) -> None:
                 self._trouble(kind, error)
 
-            return Reflector(
+            self.reflectors[kind] = Reflector(
                 client,
                 resource,
                 decode,
@@ -97,21 +97,16 @@ class ClusterWatch:
         # What kept each kind from being read when that was last tried in vain.
         self._causes: dict[str, str] = {}
         self._classes: dict[str, PriorityClass] = {}
-        self.reflectors: dict[str, Reflector[Any]] = {
-            "nodes": reflect("nodes", NODES, nodes.decode, self._node),
-            "topologies": reflect("topologies", NODE_RESOURCE_TOPOLOGIES, nrt.decode, self._report),
-            "Volcano topologies": reflect("Volcano topologies", NUMATOPOLOGIES, volcano.decode, self._report),
-            "pods": reflect("pods", PODS, pods.decode, self._pod, field_selector=_PODS_THAT_MATTER),
-        }
+        self.reflectors: dict[str, Reflector[Any]] = {}
+        reflect("nodes", NODES, nodes.decode, self._node)
+        reflect("topologies", NODE_RESOURCE_TOPOLOGIES, nrt.decode, self._report)
+        reflect("Volcano topologies", NUMATOPOLOGIES, volcano.decode, self._report)
+        reflect("pods", PODS, pods.decode, self._pod, field_selector=_PODS_THAT_MATTER)
+        if decides:
+            reflect("priority classes", PRIORITY_CLASSES, priority.decode, self._priority_class)
         self._needed = [*self.reflectors]
         if decides:
-            self.reflectors["priority classes"] = reflect(
-                "priority classes", PRIORITY_CLASSES, priority.decode, self._priority_class
-            )
-            self._needed.append("priority classes")
-            self.reflectors["namespaces"] = reflect(
-                "namespaces", NAMESPACES, namespaces.decode, self._namespace
-            )
+            reflect("namespaces", NAMESPACES, namespaces.decode, self._namespace)
 
     async def run(self) -> None:
         """Watch until cancelled."""

@@ -308,30 +308,20 @@ class Console:
         ) -> Operation:
             return Operation("GET", f"{_V1}/{path}", summary, handler, gives, query, missing=(404,))
 
-        def post(path: str, summary: str, handler: Handler, gives: Any, body: Any) -> Operation:
-            return Operation("POST", f"{_V1}/{path}", summary, handler, gives, body=body)
+        def post(path: str, summary: str, handler: Handler, gives: Any, **more: Any) -> Operation:
+            return Operation("POST", f"{_V1}/{path}", summary, handler, gives, **more)
 
-        events = get(
-            "events", "What happened; a stream of changes for text/event-stream", self.events, EventPage
-        )
-        switch = Operation(
-            "PUT",
-            f"{_V1}/policies/{{id}}",
-            "Move a switch, or see what that would change",
-            self.switch,
-            switching.SwitchAnswer,
-            body=switching.SwitchWish,
-            missing=(404, 409),
-        )
-        diagnose = post(
-            "diagnose", "What logs, states, configurations and manifests tell", self.diagnose, Diagnosis, None
-        )
-        explain = post("explain", "The same for a manifest", self.explain_post, Explained, Question)
-        whatif = post("whatif", "What every node says to a pod", self.whatif, WhatIf, Question)
+        asked: dict[str, Any] = {"query": AtQuery, "body": Question, "missing": (404,)}
+        listen = "What happened; a stream of changes for text/event-stream"
+        evidence = "What logs, states, configurations and manifests tell"
+        switch = "Move a switch, or see what that would change"
         pool = "What another kubelet policy would mean for a pool"
         kept = "What is kept of the past, and when something changed"
         recorded = "What was recorded of the cluster and of a node"
         room = "How many more pods of a shape would be admitted"
+        why = "Why a node would take or refuse a pod"
+        compare = "Compare schedulers on these machines"
+        upload = "application/octet-stream"
         return (
             Operation("GET", "/healthz", "Whether the process answers", self.healthz, Health, tag="process"),
             get("cluster", "The headline numbers for a shape of pod", self.cluster, Numbers, ShapeQuery),
@@ -340,29 +330,29 @@ class Console:
             get("nodes/{name}", "One node in full", self.node, NodeView),
             get("pods", "Pods, page by page", self.pods, PodPage, PodQuery),
             get("pods/{namespace}/{name}", "One pod in full", self.pod, PodView),
-            get(
-                "explain", "Why a node would take or refuse a pod", self.explain_get, Explained, ExplainQuery
-            ),
-            explain._replace(query=AtQuery, missing=(404,)),
-            whatif._replace(query=AtQuery, missing=(404,)),
+            get("explain", why, self.explain_get, Explained, ExplainQuery),
+            post("explain", "The same for a manifest", self.explain_post, Explained, **asked),
+            post("whatif", "What every node says to a pod", self.whatif, WhatIf, **asked),
             get("headroom", room, self.headroom, Room, ShapeQuery),
-            events._replace(query=EventQuery, streams=Changed),
+            get("events", listen, self.events, EventPage, EventQuery)._replace(streams=Changed),
             get("monitoring", recorded, self.monitoring, Series, MonitorQuery),
             get("history", kept, self.kept, Kept, HistoryQuery),
             get("policies", "Switches, pools and history", self.policies, switching.Policies),
-            switch,
-            post("policies/kubelet", pool, self.try_policy, switching.PolicyAnswer, switching.PolicyWish),
-            diagnose._replace(query=DiagnoseQuery, raw="application/octet-stream"),
-            Operation(
-                "GET",
-                f"{_V1}/simulate",
+            post(
+                "policies/{id}", switch, self.switch, switching.SwitchAnswer, body=switching.SwitchWish
+            )._replace(method="PUT", missing=(404, 409)),
+            post(
+                "policies/kubelet", pool, self.try_policy, switching.PolicyAnswer, body=switching.PolicyWish
+            ),
+            post("diagnose", evidence, self.diagnose, Diagnosis, query=DiagnoseQuery, raw=upload),
+            get(
+                "simulate",
                 "Comparisons of schedulers, the latest first",
                 self.simulations,
                 Simulations,
-            ),
-            post(
-                "simulate", "Compare schedulers on these machines", self.simulate, Simulation, SimulationWish
-            ),
+                Nothing,
+            )._replace(missing=()),
+            post("simulate", compare, self.simulate, Simulation, body=SimulationWish),
             get("simulate/{id}", "One comparison", self.simulation, Simulation, Nothing),
         )
 

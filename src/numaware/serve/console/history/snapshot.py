@@ -180,17 +180,21 @@ class Packer:
     def node(self, moment: NodeMoment) -> bytes:
         load = moment.load
         node = load.node
-        partial = isinstance(node, PartialNode)
+        ground, counts, exact = None, None, True
+        twins: tuple[Node, ...] = (node,)
+        if isinstance(node, PartialNode):
+            counts, exact = node.counts, node.exact
+            twins = tuple(candidate.node for candidate in node.candidate_twins)
+        else:
+            ground = self._number_of(_encoded_ground(node.kubelet))
         return msgspec.json.encode(
             _Node(
                 moment.facts,
                 moment.heard,
-                None if partial else self._ground(node.kubelet),
-                node.counts if isinstance(node, PartialNode) else None,
-                node.exact if isinstance(node, PartialNode) else True,
-                tuple(EncodedState.of(candidate.node.state) for candidate in node.candidate_twins)
-                if isinstance(node, PartialNode)
-                else (EncodedState.of(node.state),),
+                ground,
+                counts,
+                exact,
+                tuple(EncodedState.of(twin.state) for twin in twins),
                 tuple(
                     self._pod(uid, pod, moment.letters.get(uid), moment.stories.get(uid))
                     for uid, pod in node.state.pods.items()
@@ -213,9 +217,6 @@ class Packer:
         template = msgspec.structs.replace(pod, name="", namespace="", uid="")
         number = self._number_of(msgspec.json.encode(template))
         return _Pod(uid, pod.name, pod.namespace, number, letter, _packed_story(story) if story else None)
-
-    def _ground(self, kubelet: Kubelet) -> int:
-        return self._number_of(_encoded_ground(kubelet))
 
 
 class Unpacker:

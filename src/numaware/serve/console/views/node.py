@@ -9,8 +9,15 @@ import msgspec
 from numaware.machine.cpuset import list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
-from numaware.schedule.room import WHOLE, gpu_resource, room
-from numaware.serve.console.views.wall_model import Largest, Refusals, Strip, WallModel, pool_of
+from numaware.schedule.room import gpu_resource
+from numaware.serve.console.views.wall_model import (
+    Largest,
+    Refusals,
+    Strip,
+    WallModel,
+    largest_by_numa,
+    pool_of,
+)
 from numaware.serve.console.world import Event, Source
 from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import (
@@ -257,18 +264,11 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
 
 def largest_on(member: Member) -> Iterator[Largest]:
     """Per NUMA node what one pod could have of it, for every number of free GPUs worth telling; the best first."""
-    load = member.load
-    here = room(load.node, load.shares, member.allocatable, load.used).capped
-    found = [
-        Largest(sum(left == WHOLE for left in zone.gpus), zone.cpus, max(0, zone.memory), member.name, numa)
-        for numa, zone in zip(member.node.kubelet.layout.ids, here, strict=True)
-        if zone.cpus > 0
-    ]
-    best: list[Largest] = []
-    for one in sorted(found, key=lambda one: (-one.cpus, -one.gpus, one.numa)):
-        if all(one.gpus > other.gpus for other in best):
-            best.append(one)
-    yield from best
+    most = -1
+    for one in sorted(largest_by_numa(member), key=lambda one: (-one.cpus, -one.gpus, one.numa)):
+        if one.gpus > most:
+            most = one.gpus
+            yield one
 
 
 def name_of(pod: Pod) -> str:

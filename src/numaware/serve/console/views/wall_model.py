@@ -390,19 +390,26 @@ class Refusals:
         self.worst = storms[0] if storms else None
 
 
-def _largest(member: Member) -> Iterable[Largest]:
-    """The largest pod on one NUMA node of such a node, for every number of GPUs that one of them has free."""
+def largest_by_numa(member: Member) -> list[Largest]:
+    """The largest pod on each NUMA node of a node that has a CPU left, with all GPUs that are free there."""
     load = member.load
     zones = room(load.node, load.shares, member.allocatable, load.used).capped
+    return [
+        Largest(sum(left == WHOLE for left in zone.gpus), zone.cpus, max(0, zone.memory), member.name, numa)
+        for numa, zone in zip(member.node.kubelet.layout.ids, zones, strict=True)
+        if zone.cpus > 0
+    ]
+
+
+def _largest(member: Member) -> Iterable[Largest]:
+    """The largest pod on one NUMA node of such a node, for every number of GPUs that one of them has free."""
     best: dict[int, Largest] = {}
-    for numa, zone in zip(member.node.kubelet.layout.ids, zones, strict=True):
-        whole = sum(left == WHOLE for left in zone.gpus)
+    for one in largest_by_numa(member):
         for gpus in _GPU_STEPS:
-            if whole < gpus or zone.cpus <= 0:
+            if one.gpus < gpus:
                 break
-            one = Largest(gpus, zone.cpus, max(0, zone.memory), "", numa)
             if gpus not in best or _order(one) < _order(best[gpus]):
-                best[gpus] = one
+                best[gpus] = replace(one, gpus=gpus, node="")
     return best.values()
 
 
