@@ -6,8 +6,10 @@ causes and changes behind that; where something else than the kubelet keeps the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
+from heapq import nsmallest
 from itertools import islice
 from typing import Any, Literal, TypedDict, cast
 
@@ -256,14 +258,19 @@ def _shown(answers: dict[str, Hints], full: int, best: int | None) -> list[int]:
     """All sets of a small machine; of a large one those that most resources like, the winner and the whole."""
     masks = list(range(1, full + 1)) if full < 1 << 12 else [1 << place for place in range(full.bit_length())]
     if len(masks) > _MOST_MASKS + 2:
-        always = {full, *([best] if best else [])}
-
-        def liked(mask: int) -> tuple[bool, int, int, int]:
-            preferred = sum(mask in hints.preferred for hints in answers.values())
-            possible = sum(mask in hints.masks for hints in answers.values())
-            return mask not in always, -preferred, mask.bit_count(), -possible
-
-        masks = sorted(masks, key=lambda mask: (*liked(mask), mask))[:_MOST_MASKS]
+        preferred = Counter(mask for hints in answers.values() for mask in hints.preferred)
+        possible = Counter(mask for hints in answers.values() for mask in hints.masks)
+        masks = nsmallest(
+            _MOST_MASKS,
+            masks,
+            key=lambda mask: (
+                mask not in (full, best),
+                -preferred[mask],
+                mask.bit_count(),
+                -possible[mask],
+                mask,
+            ),
+        )
     return sorted(masks, key=lambda mask: (mask.bit_count(), mask))
 
 

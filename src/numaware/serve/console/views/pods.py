@@ -103,11 +103,11 @@ def _phase(member: Member | None) -> Phase:
 def find(world: World, namespace: str, name: str) -> tuple[Pod, Member | None] | None:
     """The pod of that name and the node it is on."""
     for waiting in world.waiting.values():
-        if (waiting.pod.namespace, waiting.pod.name) == (namespace, name):
+        if waiting.pod.name == name and waiting.pod.namespace == namespace:
             return waiting.pod, None
     for uid, member in world.cluster.where.items():
-        pod = member.pods[uid]
-        if (pod.namespace, pod.name) == (namespace, name):
+        pod = member.load.node.state.pods[uid]
+        if pod.name == name and pod.namespace == namespace:
             return pod, member
     return None
 
