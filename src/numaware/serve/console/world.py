@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Protocol
 
 import msgspec
 
+from numaware.kube.errors import ApiError
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.ledger import Placement
 from numaware.sentence import Sentence, quoted
@@ -103,6 +104,15 @@ class Switch(msgspec.Struct, frozen=True, rename="camel"):
     conf: str = ""
     broken: Told = NOTHING
     progress: Progress | None = None
+
+
+def unread_switch(switch: str, place: str, error: ApiError) -> Switch:
+    """A switch of which nobody can tell how it stands."""
+    if error.status == 403:
+        missing = Sentence("the account of this console may not read {place}", place=place)
+        return Switch(switch, "close", missing=missing)
+    broken = Sentence("{place} cannot be read: {problem}", place=place, problem=str(error))
+    return Switch(switch, "close", place=place, broken=broken)
 
 
 class SwitchError(Exception):

@@ -151,8 +151,7 @@ class Console:
 
     async def explain_get(self, call: Call) -> Explained:
         query: ExplainQuery = call.query
-        shape = Shape(query.cpu, query.memory, query.gpu, query.gpu_resource)
-        question = Question(shape, "", query.pod, query.node, query.policy, query.scope)
+        question = Question(_shape(query), "", query.pod, query.node, query.policy, query.scope)
         return await self._explain(question, await self._snapshot(query.at), call.lang)
 
     async def explain_post(self, call: Call) -> Explained:

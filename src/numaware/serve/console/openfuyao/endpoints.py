@@ -97,8 +97,7 @@ async def _put(console: Console, switch: Switch, request: Request) -> Response:
     try:
         answer = await policies.move(console.world, switch, wish, caller_of(request))
     except SwitchError as error:
-        await console.world.read_switches()
-        now = next(one for one in console.world.switches if one.id == switch.id)
+        now = await policies.find(console.world, switch.id) or switch
         if error.busy:
             return envelope(409, str(error), _data(now))
         return envelope(500, _BUSY, _data(now, str(error)))

@@ -11,7 +11,7 @@ from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
 from numaware.machine.words import printable
 from numaware.sentence import Sentence
-from numaware.serve.console.world import RUNTIME, Status, Switch, SwitchError
+from numaware.serve.console.world import RUNTIME, Status, Switch, SwitchError, unread_switch
 
 NAMESPACE = "tcs"
 NAME = "podafi"
@@ -83,14 +83,9 @@ def _conf(word: str) -> str:
 
 
 def _unread(error: ApiError) -> Switch:
-    if error.status == 403:
-        missing = Sentence("the account of this console may not read {place}", place=PLACE)
-        return Switch(RUNTIME, "close", missing=missing)
-    if error.not_found:
-        missing = Sentence(
-            "there is no Oenuma {name}: openFuyao's runtime plug-in is not installed",
-            name=f"{NAMESPACE}/{NAME}",
-        )
-        return Switch(RUNTIME, "close", missing=missing)
-    broken = Sentence("{place} cannot be read: {problem}", place=PLACE, problem=str(error))
-    return Switch(RUNTIME, "close", place=PLACE, broken=broken)
+    if not error.not_found:
+        return unread_switch(RUNTIME, PLACE, error)
+    missing = Sentence(
+        "there is no Oenuma {name}: openFuyao's runtime plug-in is not installed", name=f"{NAMESPACE}/{NAME}"
+    )
+    return Switch(RUNTIME, "close", missing=missing)

@@ -31,7 +31,7 @@ from numaware.kube.transport import Clock, Sleep
 from numaware.sentence import Sentence, sentence_of
 from numaware.serve.console.openfuyao import volcano_conf
 from numaware.serve.console.openfuyao.volcano_conf import KEY, MAP, NAMESPACE, PLACE
-from numaware.serve.console.world import AFFINITY, Progress, Stage, Status, Switch, SwitchError
+from numaware.serve.console.world import AFFINITY, Progress, Stage, Status, Switch, SwitchError, unread_switch
 
 DEPLOYMENT = "volcano-scheduler"
 
@@ -244,13 +244,9 @@ def _read(text: str) -> Switch:
 
 
 def _unread(error: ApiError) -> Switch:
-    if error.status == 403:
-        missing = Sentence("the account of this console may not read {place}", place=PLACE)
-        return Switch(AFFINITY, "close", missing=missing)
-    if error.not_found:
-        broken = Sentence(
-            "there is no ConfigMap {name}: Volcano's scheduler is not installed", name=f"{NAMESPACE}/{MAP}"
-        )
-    else:
-        broken = Sentence("{place} cannot be read: {problem}", place=PLACE, problem=str(error))
+    if not error.not_found:
+        return unread_switch(AFFINITY, PLACE, error)
+    broken = Sentence(
+        "there is no ConfigMap {name}: Volcano's scheduler is not installed", name=f"{NAMESPACE}/{MAP}"
+    )
     return Switch(AFFINITY, "close", place=PLACE, broken=broken)
