@@ -71,15 +71,13 @@ def _header(line: str) -> tuple[list[str], str | None] | None:
     """The columns that a line announces, in capitals, and what separates the cells below it (None: blanks)."""
     separator = "," if "," in line else None
     columns = [name.strip().upper() for name in line.split(separator)]
-    if "CPU" in columns and all(_is_cpu_column(name) for name in columns):
+    if "CPU" in columns and all(
+        not name or name in _CPU_COLUMNS or _CACHE_NAMES.fullmatch(name) for name in columns
+    ):
         return columns, separator
     if columns[:1] == ["NAME"] and "ONE-SIZE" in columns:
         return columns, None
     return None
-
-
-def _is_cpu_column(name: str) -> bool:
-    return not name or name in _CPU_COLUMNS or bool(_CACHE_NAMES.fullmatch(name))
 
 
 def _row(line: str, columns: Sequence[str], separator: str | None) -> Row | None:

@@ -59,7 +59,8 @@ def _scan(lines: Sequence[str], output: _Output) -> None:
         if match := _FACT.match(line):
             node = _node_id(match[1])
             if match[2] == "cpus":
-                output.cpus[node] = _cpu_numbers(match[3])
+                # Other words (an old numactl's remarks) carry no CPU.
+                output.cpus[node] = CpuSet(int(word) for word in match[3].split() if _NUMBERS.fullmatch(word))
                 wrapped = node
             else:
                 output.cpus.setdefault(node, CpuSet())
@@ -118,11 +119,6 @@ def _gaps(output: _Output, ids: CpuSet) -> list[str]:
         if short:
             gaps.append(f"the distance rows of NUMA nodes {CpuSet(short)} are missing or incomplete")
     return gaps
-
-
-def _cpu_numbers(text: str) -> CpuSet:
-    """The numbers after `cpus:`; other words (an old numactl's remarks) carry no CPU."""
-    return CpuSet(int(word) for word in text.split() if _NUMBERS.fullmatch(word))
 
 
 def _node_id(text: str) -> int:

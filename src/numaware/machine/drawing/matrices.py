@@ -75,7 +75,9 @@ def _links_by_group(table: Mapping[str, Mapping[str, str]], groups: list[list[st
         if a is b and len(a) == 1:
             return Cell("·")
         kind = table[a[0]].get(b[-1])
-        return Cell(NOTHING) if kind is None else Cell(printable(kind, 8), _link_heat(kind))
+        if kind is None:
+            return Cell(NOTHING)
+        return Cell(printable(kind, 8), 0 if _is_nvlink(kind) else _LINK_HEAT.get(kind))
 
     names = [_names(group) for group in groups]
     rows = tuple((name, tuple(cell(a, b) for b in groups)) for name, a in zip(names, groups, strict=True))
@@ -101,10 +103,6 @@ def heat(distance: int, local: int) -> int:
     if distance <= local:
         return 0
     return next((step for step, tenths in ((1, 16), (2, 24), (3, 35)) if distance * 10 <= local * tenths), 4)
-
-
-def _link_heat(kind: str) -> int | None:
-    return 0 if _is_nvlink(kind) else _LINK_HEAT.get(kind)
 
 
 def _is_nvlink(kind: str) -> bool:

@@ -43,7 +43,8 @@ def _runs_of_memory(parts: list[Part]) -> Iterable[list[Part]]:
     """Split where memory differs by more than firmware takes for itself: a missing module must not be folded away."""
     run: list[Part] = []
     for part in parts:
-        if run and not _near(_memory(run[0]), _memory(part)):
+        sizes = zip(_memory(run[0]), _memory(part), strict=False) if run else ()
+        if any(abs(a - b) * 16 > max(a, b) for a, b in sizes):
             yield run
             run = []
         run.append(part)
@@ -53,10 +54,6 @@ def _runs_of_memory(parts: list[Part]) -> Iterable[list[Part]]:
 def _memory(part: Part) -> list[int]:
     own = [node.memory_bytes or 0 for node in part.nodes]
     return own + [amount for child in part.children for amount in _memory(child)]
-
-
-def _near(a: list[int], b: list[int]) -> bool:
-    return all(abs(x - y) * 16 <= max(x, y) for x, y in zip(a, b, strict=False))
 
 
 def _merge(parts: list[Part]) -> Part:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from numaware.machine.drawing.box import Box, Cell, Core, Matrix, Picture
+from numaware.machine.drawing.box import Box, Core, Matrix, Picture
 from numaware.machine.drawing.lines import (
     DASHED,
     HEAVY,
@@ -188,14 +188,11 @@ def _matrix(matrix: Matrix, room: int, *, whole: bool = False) -> list[Line]:
             *above, last = wrap(name, label - 1, 2)
             lines += [(Span(text),) for text in above]
             values = [
-                Span(_centred(cells[index].text, rooms[index]), _heat_style(cells[index])) for index in chunk
+                Span(_centred(cell.text, rooms[index]), "" if cell.heat is None else f"heat-{cell.heat}")
+                for index, cell in ((index, cells[index]) for index in chunk)
             ]
             lines.append((Span(last.ljust(label)), *values))
     return [*lines, *((Span(text, "quiet"),) for text in wrap(matrix.caption, room))]
-
-
-def _heat_style(cell: Cell) -> str:
-    return "" if cell.heat is None else f"heat-{cell.heat}"
 
 
 def _chunks(rooms: Sequence[int], room: int) -> list[list[int]]:
