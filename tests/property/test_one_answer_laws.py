@@ -19,6 +19,7 @@ from numaware.schedule.ledger import placement_of
 from numaware.schedule.partial_node import partial_node
 from numaware.schedule.preference_scores import neighbour_scores, node_affinity_scores, taint_scores
 from numaware.schedule.storm import StormGuard
+from numaware.schedule.score import TOP
 from numaware.schedule.stranding import Mix
 from numaware.schedule.trial_policies import TrialPolicies
 from numaware.serve.cluster_cache import ClusterCache
@@ -216,7 +217,7 @@ def best_of(cluster: Cluster, pod: Pod, answers: Sequence[Answer]) -> str | None
         strict=True,
     )
     totals = {
-        member.name: answer.score + 3 * sum(wished)
+        member.name: answer.score + 3 * TOP // 1000 * sum(wished)
         for (member, answer), wished in zip(fitting, wishes, strict=True)
     }
     return max(totals, key=lambda name: (totals[name], [-ord(letter) for letter in name]), default=None)

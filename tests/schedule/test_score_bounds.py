@@ -137,7 +137,7 @@ def test_a_part_of_a_gpu_may_be_beside_the_cpus_or_not() -> None:
 def test_a_pod_that_owns_nothing_changes_the_totals_alone() -> None:
     found = seen(gpu_node("restricted"), pod_of("a", Container("app", sized({"cpu": 3}))))
     assert found is not None
-    assert [(one.used, one.after) for one in found] == [((), (NumaRoom(12, 2 * 64 * GI, (WHOLE,) * 4),))]
+    assert [(one.used, one.parts[0][0]) for one in found] == [([], NumaRoom(12, 2 * 64 * GI, (WHOLE,) * 4))]
 
 
 def test_stranded_cpus_are_not_foretold_where_the_totals_limit_the_zones() -> None:

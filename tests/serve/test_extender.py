@@ -136,12 +136,15 @@ def test_the_best_place_gets_ten_points_and_a_refused_one_none() -> None:
 def test_scores_are_for_the_pods_that_come() -> None:
     async def story(ask: Ask) -> None:
         async def scores() -> dict[str, int]:
-            _, told = await ask("/extender/prioritize", {"Pod": wire("p", 3), "NodeNames": ["n0", "n1"]})
+            _, told = await ask("/extender/prioritize", {"Pod": wire("p", 5), "NodeNames": ["n0", "n1"]})
             return {entry["Host"]: entry["Score"] for entry in told}
 
-        assert (await scores())["n0"] == 10
+        # A node that is whole stays whole.
+        assert await scores() == {"n0": 10, "n1": 0}
         for number in range(4):
-            await ask("/extender/filter", {"Pod": wire(f"large-{number}", 8), "NodeNames": ["n0"]})
+            large = wire(f"large-{number}", 8)
+            large["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "1"
+            await ask("/extender/filter", {"Pod": large, "NodeNames": ["n0"]})
         assert await scores() == {"n0": 0, "n1": 10}
 
     # On n0 the pod would have to go where eight CPUs are still free beside each other.

@@ -28,14 +28,16 @@ from numaware.schedule.filters import (
 )
 from numaware.schedule.learned_mix import LearnedMix
 from numaware.schedule.node_facts import NodeFacts
+from numaware.schedule.outlook import outlook
 from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.schedule.pool import NODE_UNKNOWN, Pool
 from numaware.schedule.preference_scores import neighbour_scores, node_affinity_scores, taint_scores
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.schedule.room import gpu_resource
+from numaware.schedule.score import TOP
 from numaware.schedule.shares import Share
 from numaware.schedule.storm import StormGuard
-from numaware.schedule.stranding import Mix
+from numaware.schedule.stranding import Mix, Need
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialEvaluator, TrialPolicies
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint
@@ -45,8 +47,8 @@ from numaware.workload.scheduling import VOLCANO_POLICY, NodeRules
 
 # Distinct rules about nodes whose pools are kept; the oldest goes first.
 _MOST_POOLS = 64
-# A point of a preference (0 to 100) against a point of the engine's own score (0 to 1000).
-_PREFERENCE = 3
+# A point of a preference (0 to 100) against the engine's own score (0 to TOP).
+_PREFERENCE = 3 * TOP // 1000
 UNKNOWN_NAMESPACES = Reason("namespaces-unknown")
 
 
@@ -315,10 +317,12 @@ class Engine:
             for name in {*self._known, *cluster.by_name} if names is None else names:
                 self._look_at(name)
             self._described = cluster.described
-        if self._learned.outdated and self._learns:
-            self._score_by(self._learned.renewed())
-            for pool in self._pools.values():
-                pool.forget_scores()
+        if self._learns:
+            self._learned.survey(cluster)
+            if self._learned.outdated:
+                self._expect(self._learned.renewed())
+                for pool in self._pools.values():
+                    pool.forget_scores()
         for evaluator in self._evaluators.values():
             if evaluator.full:
                 self._evaluators = {name: each.emptied() for name, each in self._evaluators.items()}
@@ -341,6 +345,12 @@ class Engine:
         else:
             for evaluator in self._evaluators.values():
                 evaluator.forget(name)
+
+    def _expect(self, seen: Mapping[Need, int]) -> None:
+        """Score by the pods that were seen, each evaluator as its profile says."""
+        machines = self._evaluators[""].machines(self.cluster)
+        for evaluator in self._evaluators.values():
+            evaluator.learn(outlook(seen, machines) if evaluator.profile.large_jobs else Mix(seen))
 
     def _score_by(self, mix: Mix) -> None:
         self._trial = None

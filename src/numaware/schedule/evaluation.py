@@ -7,7 +7,8 @@ the first never changes, the second does when the engine learns which pods come.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Iterable
 
 from numaware.diagnose.reason import Reason
 from numaware.schedule.answer import Answer
@@ -19,7 +20,7 @@ from numaware.schedule.partial_node import PartialNode, UnknownVerdict, class_of
 from numaware.schedule.pod_footprint import PodFootprint, footprint
 from numaware.schedule.pod_kinds import Kind, owns_something
 from numaware.schedule.profile import Profile
-from numaware.schedule.room import Room, room
+from numaware.schedule.room import Room, Site, room
 from numaware.schedule.score import Outcome, ScoreInput
 from numaware.schedule.score_bounds import (
     Spot,
@@ -74,13 +75,27 @@ class Evaluator:
             answers.whole.clear()
             answers.promises.clear()
             answers.worths.clear()
-            # Whether a spot says all depends on the mix.
+            # What a spot has to tell depends on the mix.
             answers.fits = {number: fit for number, fit in answers.fits.items() if fit.ways or fit.reasons}
 
     @property
     def full(self) -> bool:
         """Whether so many classes were seen that it is time to start afresh."""
         return self._kept + len(self._numbers) > _MOST_ANSWERS
+
+    def machines(self, members: Iterable[Member]) -> dict[tuple[Site, Room], int]:
+        """How many machines of which kind have how much free; members of one class are looked at once."""
+        counts: Counter[int] = Counter()
+        some: dict[int, Member] = {}
+        for member in members:
+            number = self.number_of(member)
+            counts[number] += 1
+            some[number] = member
+        machines: Counter[tuple[Site, Room]] = Counter()
+        for number, count in counts.items():
+            standing = self._standings.get(number) or self._new_standing(number, some[number])
+            machines[standing.site, standing.room] += count
+        return machines
 
     def emptied(self) -> Evaluator:
         """The same evaluator without a memory of the past."""
@@ -203,13 +218,12 @@ class Evaluator:
             fit = answers.fits[number] = self._fit(answers, number, member, pod)
             self._kept += 1
         score, share, numa = REFUSED, None, 0
-        if fit.spot is not None and self.mix.is_local(fit.spot[0]):
-            score, numa = answers.worths.get(fit.spot, REFUSED), 1 << fit.spot[1]
-        if score == REFUSED:
-            for way, nodes, outcome in fit.ways:
-                worth = self._weigh(outcome, answers.kind)
-                if worth > score:
-                    score, share, numa = worth, way, nodes
+        if fit.spot is not None:
+            score, numa = answers.worths[fit.spot], 1 << fit.spot[1]
+        for way, nodes, outcome in fit.ways:
+            worth = self._weigh(outcome, answers.kind)
+            if worth > score:
+                score, share, numa = worth, way, nodes
         answers.promises[number] = score
         answer = answers.whole[number] = (
             Answer(0, (), None, fit.reasons) if fit.reasons else Answer(score, fit.hints, share, (), numa)
@@ -263,18 +277,11 @@ class Evaluator:
         if not ways:
             return Fit((), (), (NO_SHARE,))
         hints = self._hints.setdefault(verdict.hints, verdict.hints)
-        return Fit(
-            hints, tuple(ways), (), spot if spot and _says_all(spot, hints, ways[0][2].after) else None
-        )
+        return Fit(hints, tuple(ways), ())
 
     def _is_certain(self, spot: Spot, standing: Standing, wanted: PodFootprint, node: Node) -> bool:
         """Whether the spot is all there is to know, and the kubelet need not be asked. Who remembers nothing asks."""
-        return (
-            self.cached
-            and not isinstance(node, PartialNode)
-            and self.mix.is_local(spot[0])
-            and is_certain(spot, standing, wanted)
-        )
+        return self.cached and not isinstance(node, PartialNode) and is_certain(spot, standing, wanted)
 
     def _new_standing(self, number: int, member: Member) -> Standing:
         found = Standing(member)
@@ -296,12 +303,6 @@ def _footprint(answers: EvaluationCache, node: Node, pod: Pod) -> PodFootprint |
 def _shares(fit: Fit) -> bool:
     """Whether the pod gets a part of a GPU."""
     return bool(fit.ways) and fit.ways[0][0] is not None
-
-
-def _says_all(spot: Spot, hints: tuple[Hint, ...], left: Room) -> bool:
-    """Whether the kubelet goes to the spot too, and nothing elsewhere counts for less afterwards."""
-    index = spot[1]
-    return bool(hints) and index >= 0 and hints[0].mask == 1 << index and left.capped is left.zones
 
 
 def _takes_more(member: Member) -> bool:

@@ -21,8 +21,7 @@ class Fit(msgspec.Struct, frozen=True, gc=False):
     """What the node says to the pod: the merged hints and every way to place it, or the reasons why not.
 
     A way is a share of a GPU, the NUMA nodes that the pod then has something of (a mask), and what it leaves behind.
-    `spot` is where the pod goes if that is all there is to say about its only way. `ways` is empty if that was certain
-    without asking the kubelet.
+    `spot` is where the pod goes if that was certain without asking the kubelet; there are no `ways` then.
     """
 
     hints: tuple[Hint, ...]

@@ -1,16 +1,21 @@
-"""Which pods come: counted by kind, and turned into the mix that scores go by when their number has doubled."""
+"""Which pods come: counted by kind. Scores go by them anew when their number has doubled."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.pod_kinds import Kind
-from numaware.schedule.stranding import Mix, Need, need_of
+from numaware.schedule.room import gpu_resource
+from numaware.schedule.stranding import Need, need_of
 from numaware.workload.pod import Pod
+
+# For small clusters.
+_FEW_CHANGES = 1024
 
 
 class LearnedMix:
-    """Counts pods and the GPUs of nodes; an engine asks for the mix before it scores."""
+    """Counts pods and the GPUs of nodes; an engine asks for the sum before it scores."""
 
     def __init__(self) -> None:
         # How many pods of each kind were seen, and one of each.
@@ -20,8 +25,11 @@ class LearnedMix:
         # How many members have GPUs of which name, and the name that counts: what most have, the first of several.
         self._gpus: Counter[str] = Counter()
         self._gpu = ""
-        # Whether the mix that was given out before is not that of the pods that have come.
-        self.outdated = False
+        # Where the last survey was, and how many members and whole nodes counted when news were last given out.
+        self._surveyed, self._described = 0, -1
+        self._machines = 0, 0
+        # Whether what was given out before is not what has come; nothing was given out yet.
+        self.outdated = True
 
     def count_pod(self, pod: Pod, kind: Kind) -> None:
         """One pod more has come. To score everything anew stays a small part of all work."""
@@ -42,10 +50,36 @@ class LearnedMix:
         if before != self._gpu and self._seen:
             self.outdated = True
 
-    def renewed(self) -> Mix:
-        """The mix of the pods that were counted."""
+    def survey(self, cluster: Cluster) -> None:
+        """Look now and then how many nodes have all their GPUs free: scores go by what is scarce, and that may be whole nodes.
+
+        After as many changes as a sixteenth of the members. It counts as news when it is less than seven tenths of what it
+        was, or the other way round; likewise the number of members.
+        """
+        if (
+            16 * (cluster.serial - self._surveyed) < len(cluster) + _FEW_CHANGES
+            and self._described == cluster.described
+        ):
+            return
+        self._surveyed, self._described = cluster.serial, cluster.described
+        whole = sum(map(_is_whole, cluster))
+        if any(
+            10 * min(pair) < 7 * max(pair) for pair in zip(self._machines, (len(cluster), whole), strict=True)
+        ):
+            self.outdated = True
+        if self.outdated:
+            self._machines = len(cluster), whole
+
+    def renewed(self) -> Counter[Need]:
+        """What the pods that were counted take, and how often each came."""
         self.outdated = False
         needs: Counter[Need] = Counter()
         for kind, count in self._seen.items():
             needs[need_of(self._samples[kind], self._gpu)] += count
-        return Mix(needs)
+        return needs
+
+
+def _is_whole(member: Member) -> bool:
+    """Whether a node has GPUs, and nobody has any of them."""
+    gpu = gpu_resource(member.node)
+    return gpu is not None and not member.node.state.device.taken.get(gpu, 0)

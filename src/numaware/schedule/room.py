@@ -40,7 +40,7 @@ class NumaRoom(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     gpus: tuple[int, ...]
 
 
-class Room(msgspec.Struct, frozen=True, gc=False):
+class Room(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """What is free on a node: `zones` to pin (`twin/account.py`), `cpus` and `memory` not requested by any pod.
 
     Pods that own nothing take from no zone, but they request.

@@ -1,4 +1,4 @@
-"""How good a placement is, from what it leaves behind. Every score is an integer from 0 to 1000, higher is better.
+"""How good a placement is, from what it leaves behind. Every score is an integer from 0 to a million, higher is better.
 
 The strategies known from NodeResourceTopology (least, most, balanced allocation, fewest NUMA nodes) are taken on the
 NUMA nodes the kubelet will really use, not on the best-looking ones.
@@ -15,7 +15,7 @@ import msgspec
 from numaware.schedule.room import WHOLE, NumaRoom, Room, Site, empty_whole
 from numaware.schedule.stranding import Mix
 
-TOP = 1000
+TOP = 1_000_000
 
 
 class ScoreInput(Protocol):
@@ -122,13 +122,33 @@ def _gpus_of(site: Site) -> int:
     return site.empty.gpus
 
 
+def least_numa_nodes(outcome: ScoreInput, _mix: Mix) -> int:
+    """As NodeResourceTopologyMatch counts with LeastNUMANodes: an eighth less for each NUMA node after the first."""
+    return TOP - TOP * min(7, max(0, len(outcome.used) - 1)) // 8
+
+
+def volcano(outcome: ScoreInput, _mix: Mix) -> int:
+    """As Volcano's numa-aware plugin: the smaller the part of the node's NUMA nodes that the pod lies on, the better."""
+    return TOP - TOP * len(outcome.used) // max(1, len(outcome.site.empty.zones))
+
+
+def misalignment(outcome: ScoreInput) -> int:
+    """0 for a pod on one NUMA node; more for each further one, and among as many more for those far apart."""
+    extra = len(outcome.used) - 1
+    return extra * (TOP + 1) + TOP - distance(outcome, _NO_MIX) if extra > 0 else 0
+
+
+_NO_MIX = Mix()
+
 SCORES: dict[str, Score] = {
     "balanced-allocation": balanced,
     "distance": distance,
     "least-allocated": least_allocated,
+    "least-numa-nodes": least_numa_nodes,
     "most-allocated": most_allocated,
     "spare-gpus": spare,
     "stranding": stranding,
+    "volcano": volcano,
 }
 
 

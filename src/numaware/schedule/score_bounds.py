@@ -7,20 +7,21 @@ the pod than the best of them. Most nodes are never the best, and need not be as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from numaware.schedule.cluster import Member
 from numaware.schedule.pod_footprint import PodFootprint
 from numaware.schedule.room import WHOLE, NumaRoom, Room, Site, empty_whole, room, site
+from numaware.schedule.score import Outcome, ScoreInput
 from numaware.schedule.stranding import Mix
 
 
 class ScoreBound(msgspec.Struct, frozen=True, gc=False):
     """A placement in outline (`score.ScoreInput`): the zones it changes, as they are and as they may become.
 
-    Without zones the node as a whole is looked at.
+    Without zones the node as a whole is looked at; `wholes` is the node as one zone, before and after.
     """
 
     site: Site
@@ -28,6 +29,7 @@ class ScoreBound(msgspec.Struct, frozen=True, gc=False):
     before: tuple[NumaRoom, ...]
     after: tuple[NumaRoom, ...]
     idle: tuple[int, int]
+    wholes: tuple[NumaRoom, NumaRoom] | None = None
 
     @property
     def parts(self) -> list[tuple[NumaRoom, NumaRoom]]:
@@ -39,7 +41,7 @@ class ScoreBound(msgspec.Struct, frozen=True, gc=False):
     def fall(self, mix: Mix) -> int:
         if self.site.spans != "freely" and not self.used:
             return 0
-        return mix.relief(self.site, self.before, self.after)
+        return mix.relief(self.site, self.before, self.after, self.wholes)
 
 
 class Standing:
@@ -61,8 +63,11 @@ class Standing:
         self.firm = self.site.spans != "freely" and not self.grouped and self.capped is self.room.zones
 
 
-# The kind of machine, a zone's number and what is free there, and what is idle of all GPUs of the node.
-Spot = tuple[Site, int, NumaRoom, int]
+# Thousandths of CPUs, bytes and GPUs that a node has left as a whole.
+_Left = tuple[int, int, tuple[int, ...]]
+# The kind of machine, a zone's number and what is free there, what is idle of all GPUs of the node; and what the node has
+# left, where pods are expected that need more than one zone.
+Spot = tuple[Site, int, NumaRoom, int, _Left | None]
 _NOWHERE = NumaRoom(0, 0, ())
 
 
@@ -83,19 +88,32 @@ def spot_of(standing: Standing, footprint: PodFootprint, mix: Mix) -> Spot | Non
                 or zone.memory - memory > standing.room.memory - footprint.requested_memory
             ):
                 return None
+            whole = standing.room.whole
+            left = None if mix.is_local(standing.site) else (standing.milli, whole.memory, whole.gpus)
             # A pod that takes GPUs has no others to spare.
-            return standing.site, index, zone, 0 if gpus else standing.gpus
-    return (standing.site, -1, _NOWHERE, 0) if footprint.together else None
+            return standing.site, index, zone, 0 if gpus else standing.gpus, left
+    return (standing.site, -1, _NOWHERE, 0, None) if footprint.together else None
 
 
 def at_spot(spot: Spot, footprint: PodFootprint) -> ScoreBound | None:
     """What becomes of the spot that the pod goes to; None if there is no such spot."""
-    here, index, zone, idle = spot
+    here, index, zone, idle, left = spot
     if index < 0:
         return None
     gpus = zone.gpus[: len(zone.gpus) - footprint.gpus]
     after = NumaRoom(zone.cpus - footprint.cpus, zone.memory - footprint.memory, gpus)
-    return ScoreBound(here, (index,), (zone,), (after,), (idle, idle))
+    wholes = None
+    if left is not None:
+        milli, memory, gpus = left
+        wholes = (
+            NumaRoom(milli // 1000, memory, gpus),
+            NumaRoom(
+                (milli - footprint.requested_milli) // 1000,
+                memory - footprint.requested_memory,
+                gpus[: len(gpus) - footprint.gpus],
+            ),
+        )
+    return ScoreBound(here, (index,), (zone,), (after,), (idle, idle), wholes)
 
 
 def is_certain(spot: Spot, standing: Standing, footprint: PodFootprint) -> bool:
@@ -112,7 +130,7 @@ def is_certain(spot: Spot, standing: Standing, footprint: PodFootprint) -> bool:
     return True
 
 
-def score_bounds(standing: Standing, footprint: PodFootprint, mix: Mix) -> list[ScoreBound] | None:
+def score_bounds(standing: Standing, footprint: PodFootprint, mix: Mix) -> Sequence[ScoreInput] | None:
     """All that may come true, or None if that cannot be told."""
     here, zones = standing.site, standing.room.zones
     free = here.spans == "freely"
@@ -126,17 +144,32 @@ def score_bounds(standing: Standing, footprint: PodFootprint, mix: Mix) -> list[
         return None
     gpus = standing.gpus
     idle = gpus, gpus - footprint.share - WHOLE * footprint.gpus
-    if free or not (footprint.cpus or footprint.memory or footprint.gpus or footprint.share):
-        whole = standing.room.whole
+    if not (free or footprint.cpus or footprint.memory or footprint.gpus or footprint.share):
+        # Who owns nothing changes the totals alone.
+        return [Outcome(here, standing.room, Room(zones, cpus, memory))]
+    whole = standing.room.whole
+    if free:
         left = _left(whole.gpus, footprint)
         return [ScoreBound(here, (), (whole,), (NumaRoom(cpus, memory, some),), idle) for some in left]
-    found, capped = [], standing.capped
+    bounds, capped, local = [], standing.capped, mix.is_local(here)
     choices = _in_turn(zones, footprint) if footprint.others else _placed(zones, footprint, lowest=lowest)
     for used, kept in choices:
         before = tuple([capped[index] for index in used])
-        found.append(ScoreBound(here, used, before, Room(kept, cpus, memory).capped, idle))
+        after = None if local else NumaRoom(cpus, memory, _gpus_after(zones, used, kept))
+        wholes = None if after is None else (whole, after)
+        bounds.append(ScoreBound(here, used, before, Room(kept, cpus, memory).capped, idle, wholes))
     # A pod that may lie on several zones does so where no single one has enough.
-    return found if found or footprint.together else None
+    return bounds if bounds or footprint.together else None
+
+
+def _gpus_after(
+    zones: tuple[NumaRoom, ...], used: tuple[int, ...], kept: tuple[NumaRoom, ...]
+) -> tuple[int, ...]:
+    """What is left of all GPUs, ascending, when some zones have become others."""
+    after = [*zones]
+    for index, zone in zip(used, kept, strict=True):
+        after[index] = zone
+    return tuple(sorted([left for zone in after for left in zone.gpus]))
 
 
 def _placed(

@@ -3,14 +3,13 @@
 The idea of fragmentation gradient descent (Weng et al., USENIX ATC 2023), taken per NUMA node and one step further. For
 each kind of pod, as many of it are put on a zone as fit beside each other, by CPUs, memory and GPUs; what stays free then
 is stranded for that kind. (FGD asks whether one such pod fits, and so sees too late that eight GPUs with CPUs for five
-pods are not eight usable GPUs.) Weighted by how often each kind comes, the sum is what the node wastes, and a placement
-is good if it leaves less of it.
+pods are not eight usable GPUs.) The weighted sum over all kinds is what the node wastes, and a placement is good if it leaves less of it. Which kinds count how much is `outlook.py`'s to say.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import mul
 from types import MappingProxyType
@@ -34,6 +33,10 @@ class Need(NamedTuple):
     gpus: int
     milli: int
 
+    def size(self, *, by_gpus: bool) -> int:
+        """What such a pod uses of what is counted, in thousandths of GPUs or CPUs."""
+        return self.gpus * self.milli if by_gpus else self.cpus * WHOLE
+
 
 def need_of(pod: Pod, gpu: str) -> Need:
     """What a pod takes of CPUs, memory and the device resource `gpu`."""
@@ -50,15 +53,15 @@ def _need(containers: tuple[Container, ...], init_containers: tuple[Container, .
 
 
 class Mix:
-    """The kinds of pods that come, and how often each was seen.
+    """The kinds of pods that are expected, and the weight of each: how often it came, or what `outlook` makes of that.
 
     If some of them want GPUs, idle GPUs are what can be stranded, and the others have no say; if none does, CPUs are.
     """
 
-    def __init__(self, seen: Mapping[Need, int] = MappingProxyType({})) -> None:
-        self.by_gpus = any(need.gpus for need in seen)
-        self.kinds = tuple(sorted(item for item in seen.items() if bool(item[0].gpus) == self.by_gpus))
-        self.total = sum(count for _, count in self.kinds)
+    def __init__(self, weights: Mapping[Need, int] = MappingProxyType({})) -> None:
+        self.by_gpus = any(need.gpus for need in weights)
+        self.kinds = tuple(sorted(item for item in weights.items() if bool(item[0].gpus) == self.by_gpus))
+        self.total = sum(weight for _, weight in self.kinds)
         self._tables: dict[tuple[tuple[NumaRoom, ...], str], tuple[_Table, _Table]] = {}
         self._sites: dict[Site, tuple[_Table, _Table]] = {}
 
@@ -79,15 +82,37 @@ class Mix:
             site.spans != "freely" and not (self._sites.get(site) or self._for(site))[1].kinds
         )
 
-    def relief(self, site: Site, before: Sequence[NumaRoom], after: Sequence[NumaRoom]) -> int:
+    def relief(
+        self,
+        site: Site,
+        before: Sequence[NumaRoom],
+        after: Sequence[NumaRoom],
+        wholes: tuple[NumaRoom, NumaRoom] | None,
+    ) -> int:
         """By how much `stranded` falls at most when these zones, or these wholes where pods lie freely, become others.
 
-        What else may change with them (the node's totals are a limit to every zone) can only make the fall less, as long
-        as GPUs are what is stranded: fewer CPUs make no GPU more useful.
+        `wholes` is the node as one zone, before and after, for the kinds that need more than one. What else may change (the
+        node's totals are a limit to every zone) can only make the fall less, as long as GPUs are what is stranded: fewer
+        CPUs make no GPU more useful.
         """
         narrow, wide = self._sites.get(site) or self._for(site)
         lost = wide.lost if site.spans == "freely" else narrow.lost
-        return sum(map(lost, before)) - sum(map(lost, after))
+        fall = sum(map(lost, before)) - sum(map(lost, after))
+        if wholes is not None and wide.kinds and site.spans == "if needed":
+            fall -= wide.useful(wholes[0]) - wide.useful(wholes[1])
+        return fall
+
+    def supply(self, machines: Mapping[tuple[Site, Room], int]) -> dict[Need, int]:
+        """How much of all that is free each kind could use if only it came: thousandths of GPUs (or CPUs)."""
+        usable = dict.fromkeys((need for need, _ in self.kinds), 0)
+        for (site, room), count in machines.items():
+            narrow, wide = self._sites.get(site) or self._for(site)
+            if site.spans != "freely":
+                for zone in room.capped:
+                    narrow.add_usable(usable, zone, count)
+            if site.spans != "never":
+                wide.add_usable(usable, room.whole, count)
+        return usable
 
     def _for(self, site: Site) -> tuple[_Table, _Table]:
         """The kinds that are judged zone by zone on such a machine, and those that need more than one zone there."""
@@ -122,10 +147,8 @@ class _Table:
         needs = [need for need, _ in kinds]
         self._cpus = _Steps([need.cpus for need in needs])
         self._memory = _Steps([need.memory for need in needs])
-        # What one pod of each kind uses, in thousandths of GPUs or CPUs, times how often it comes.
-        self._worth = [
-            count * (need.gpus * need.milli if by_gpus else need.cpus * WHOLE) for need, count in kinds
-        ]
+        # What one pod of each kind uses, in thousandths of GPUs or CPUs, times its weight.
+        self._worth = [weight * need.size(by_gpus=by_gpus) for need, weight in kinds]
         self._gpus: dict[tuple[int, ...], list[int]] = {}
         self._known: dict[tuple[tuple[int, ...], int, int], int] = {}
         self._lost: dict[NumaRoom, int] = {}
@@ -144,14 +167,28 @@ class _Table:
         return found
 
     def useful(self, zone: NumaRoom) -> int:
-        """What as many pods of a kind as fit together would use of a zone, summed over kinds by how often they come."""
+        """What as many pods of a kind as fit together would use of a zone, summed over kinds by weight."""
         gpus = zone.gpus if self.by_gpus else ()
         cpus, memory = self._cpus.step(zone.cpus), self._memory.step(zone.memory)
         known = self._known.get((gpus, cpus, memory))
         if known is None:
-            pods = map(min, self._slots(gpus), self._cpus.pods(cpus), self._memory.pods(memory))
-            known = self._known[gpus, cpus, memory] = sum(map(mul, self._worth, pods))
+            known = self._known[gpus, cpus, memory] = sum(
+                map(mul, self._worth, self._pods(gpus, cpus, memory))
+            )
         return known
+
+    def add_usable(self, usable: dict[Need, int], zone: NumaRoom, count: int) -> None:
+        """Add what each kind on its own would use of so many such zones."""
+        gpus = zone.gpus if self.by_gpus else ()
+        if self.kinds and (gpus or not self.by_gpus):
+            pods = self._pods(gpus, self._cpus.step(zone.cpus), self._memory.step(zone.memory))
+            for (need, _), fitting in zip(self.kinds, pods, strict=True):
+                if fitting:
+                    usable[need] += count * fitting * need.size(by_gpus=self.by_gpus)
+
+    def _pods(self, gpus: tuple[int, ...], cpus: int, memory: int) -> Iterator[int]:
+        """How many pods of each kind would fit beside each other, by the steps that CPUs and memory are at."""
+        return map(min, self._slots(gpus), self._cpus.pods(cpus), self._memory.pods(memory))
 
     def _slots(self, gpus: tuple[int, ...]) -> list[int]:
         """How many pods of each kind the GPUs would serve."""

@@ -260,11 +260,15 @@ class Extender:
 
     def _scores(self, pod: LivePod, names: list[str], best: int) -> dict[str, int]:
         """Scores from 0 to `best`, which only the best places get; a place that is refused gets none."""
-        scores = [-1 if answer.reasons else answer.score for answer in self._ask(pod, names)]
-        fitting = {score for score in scores if score >= 0}
-        low, high = min(fitting, default=0), max(fitting, default=0)
-        points = {score: best * (score - low) // (high - low) if high > low else best for score in fitting}
-        return {name: points.get(score, 0) for name, score in zip(names, scores, strict=True)}
+        scores = [None if answer.reasons else answer.score for answer in self._ask(pod, names)]
+        # By rank: a place that is not aligned as well is worth so much less that the others would look all the same.
+        ranked = sorted({score for score in scores if score is not None})
+        points = {score: best * rank // (len(ranked) - 1 or 1) for rank, score in enumerate(ranked)}
+        if len(ranked) == 1:
+            points = dict.fromkeys(ranked, best)
+        return {
+            name: 0 if score is None else points[score] for name, score in zip(names, scores, strict=True)
+        }
 
     def _route(self, path: str, verb: Callable[[_Fields], Awaitable[Any]]) -> Route:
         async def answer(request: Request) -> Response:
