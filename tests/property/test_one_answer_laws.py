@@ -18,8 +18,8 @@ from numaware.schedule.engine import Engine
 from numaware.schedule.ledger import placement_of
 from numaware.schedule.partial_node import partial_node
 from numaware.schedule.preference_scores import neighbour_scores, node_affinity_scores, taint_scores
-from numaware.schedule.storm import StormGuard
 from numaware.schedule.score import TOP
+from numaware.schedule.storm import StormGuard
 from numaware.schedule.stranding import Mix
 from numaware.schedule.trial_policies import TrialPolicies
 from numaware.serve.cluster_cache import ClusterCache

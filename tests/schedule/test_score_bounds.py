@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from numaware.schedule.pod_footprint import footprint
 from numaware.schedule.room import SHARE_RESOURCE, WHOLE, NumaRoom
-from numaware.schedule.score_bounds import ScoreBound, Standing, score_bounds
+from numaware.schedule.score_bounds import Standing, score_bounds
 from numaware.schedule.stranding import Mix, Need
 from numaware.twin.node import Node
 from numaware.workload.pod import Container, Pod
@@ -15,7 +18,7 @@ GPUS = Mix({Need(2, GI, 1, WHOLE): 1})
 CPUS = Mix({Need(2, GI, 0, WHOLE): 1})
 
 
-def seen(node: Node, asking: Pod, mix: Mix = GPUS) -> list[ScoreBound] | None:
+def seen(node: Node, asking: Pod, mix: Mix = GPUS) -> Sequence[Any] | None:
     wanted = footprint(node, asking)
     assert wanted is not None
     return score_bounds(Standing(cluster_of(node).members[0]), wanted, mix)
@@ -137,7 +140,9 @@ def test_a_part_of_a_gpu_may_be_beside_the_cpus_or_not() -> None:
 def test_a_pod_that_owns_nothing_changes_the_totals_alone() -> None:
     found = seen(gpu_node("restricted"), pod_of("a", Container("app", sized({"cpu": 3}))))
     assert found is not None
-    assert [(one.used, one.parts[0][0]) for one in found] == [([], NumaRoom(12, 2 * 64 * GI, (WHOLE,) * 4))]
+    assert [(tuple(one.used), one.parts[0][0]) for one in found] == [
+        ((), NumaRoom(12, 2 * 64 * GI, (WHOLE,) * 4))
+    ]
 
 
 def test_stranded_cpus_are_not_foretold_where_the_totals_limit_the_zones() -> None:

@@ -22,7 +22,7 @@ from numaware.twin.node import Node
 from numaware.web import serving
 from support.live_pods import complete, live, live_node
 from support.small_clusters import gpu_node
-from support.twin_nodes import pod
+from support.twin_nodes import GPU, pod
 
 
 class FakeBinder:
@@ -143,7 +143,7 @@ def test_scores_are_for_the_pods_that_come() -> None:
         assert await scores() == {"n0": 10, "n1": 0}
         for number in range(4):
             large = wire(f"large-{number}", 8)
-            large["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "1"
+            large["spec"]["containers"][0]["resources"]["limits"][GPU] = "1"
             await ask("/extender/filter", {"Pod": large, "NodeNames": ["n0"]})
         assert await scores() == {"n0": 0, "n1": 10}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from numaware.errors import InputError
+from numaware.schedule.profile import DEFAULT_PROFILE
 from numaware.simulate import journal
 from numaware.simulate.run import run
 from support.lab_worlds import cluster, guaranteed, trace
@@ -14,7 +15,7 @@ PODS = trace(guaranteed("a", 2), guaranteed("b", 5), guaranteed("c", 5))
 
 def test_results_come_back_as_they_were() -> None:
     results = [run(cluster(1), PODS, policy, 3) for policy in ("numaware", "kube-scheduler")]
-    about = journal.subject(cluster(1), PODS)
+    about = journal.subject(cluster(1), PODS, DEFAULT_PROFILE)
     found = journal.read(journal.write(about, results), "runs.jsonl", about)
     assert list(found) == [("numaware", 3), ("kube-scheduler", 3)]
     assert list(found.values()) == results
@@ -22,13 +23,13 @@ def test_results_come_back_as_they_were() -> None:
 
 def test_another_cluster_or_trace_is_another_subject() -> None:
     subjects = {
-        journal.subject(cluster(1), PODS),
-        journal.subject(cluster(2), PODS),
-        journal.subject(cluster(1, "none"), PODS),
+        journal.subject(cluster(1), PODS, DEFAULT_PROFILE),
+        journal.subject(cluster(2), PODS, DEFAULT_PROFILE),
+        journal.subject(cluster(1, "none"), PODS, DEFAULT_PROFILE),
         journal.subject(cluster(1), trace(guaranteed("a", 2))),
     }
     assert len(subjects) == 4
-    assert journal.subject(cluster(1), PODS) in subjects
+    assert journal.subject(cluster(1), PODS, DEFAULT_PROFILE) in subjects
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from numaware.cli.file_input import read_file
 from numaware.cli.live_input import (
     NO_TLS,
     USUAL_CLUSTER,
@@ -17,13 +16,11 @@ from numaware.cli.live_input import (
     run_until_signal,
 )
 from numaware.cli.options import flag, option, optional, repeatable
+from numaware.cli.profile_input import ProfileName, load_profile
 from numaware.errors import InputError
-from numaware.schedule import profile as profiles
-from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 
 app = App(name="scheduler", usage="Usage: numaware scheduler [OPTIONS]")
 
-_MOST_BYTES = 1 << 20
 _NAME = "numaware"
 
 
@@ -33,12 +30,10 @@ def scheduler(
     name: Annotated[
         tuple[str, ...],
         repeatable(
-            "The schedulerName of the pods to schedule, or NAME=PROFILE.yaml to weigh theirs otherwise; repeatable."
+            "The schedulerName of the pods to schedule, or NAME=PROFILE to place theirs for something else; repeatable."
         ),
     ] = (_NAME,),
-    profile: Annotated[
-        Path | None, optional("Weights of the scores for all names without their own.")
-    ] = None,
+    profile: ProfileName = None,
     listen: Annotated[str, option("Where /metrics, /healthz and /readyz are.")] = "127.0.0.1:10351",
     tls: TlsOptions = NO_TLS,
     lease: Annotated[
@@ -69,7 +64,7 @@ def scheduler(
     For example:
 
       numaware scheduler
-      numaware scheduler --name numaware --name batch=packing.yaml
+      numaware scheduler --name numaware --name batch=pack
       numaware scheduler --kubeconfig ~/.kube/config --no-leader-election
     """
     from numaware.serve.daemons import SchedulerOptions, run_scheduler  # noqa: PLC0415 - only now is a server needed
@@ -80,8 +75,8 @@ def scheduler(
         raise InputError("--lease", f"{lease!r} is not NAMESPACE/NAME")
     options = SchedulerOptions(
         names=tuple(names),
-        profile=_profile(profile) if profile else DEFAULT_PROFILE,
-        profiles={name: _profile(path) for name, path in names.items() if path is not None},
+        profile=load_profile(profile),
+        profiles={name: load_profile(text) for name, text in names.items() if text is not None},
         listen=listen,
         tls=tls.for_server(),
         lease=(namespace, lease_name) if leader_election else None,
@@ -92,12 +87,8 @@ def scheduler(
     return run_until_signal(run_scheduler(cluster.kubeconfig, cluster.context, options), busy=True) or 0
 
 
-def _named(text: str) -> tuple[str, Path | None]:
+def _named(text: str) -> tuple[str, str | None]:
     name, equals, path = text.partition("=")
     if not name or (equals and not path):
-        raise InputError("--name", f"{text!r} is neither NAME nor NAME=PROFILE.yaml")
-    return name, Path(path) if equals else None
-
-
-def _profile(path: Path) -> Profile:
-    return profiles.read(read_file(path, _MOST_BYTES), str(path))
+        raise InputError("--name", f"{text!r} is neither NAME nor NAME=PROFILE")
+    return name, path if equals else None

@@ -15,10 +15,12 @@ from numaware.cli.file_input import read_file
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster, load_trace
 from numaware.cli.options import AsJson, flag, option, repeatable
 from numaware.cli.output import deliver, write_json
+from numaware.cli.profile_input import ProfileName, load_profile
 from numaware.cli.progress import progress_bars
 from numaware.cli.simulate_view import table
 from numaware.errors import InputError
 from numaware.machine.words import printable
+from numaware.schedule.profile import Profile
 from numaware.simulate import journal, report
 from numaware.simulate.clusters import ClusterSpec
 from numaware.simulate.policies import POLICIES
@@ -52,6 +54,7 @@ def simulate(
     timed: Annotated[bool, flag("Let pods of an openb: or dlrm: trace come and go as it says.")] = False,
     kubelet_policy: Policy = None,
     scope: Scope = None,
+    profile: ProfileName = None,
     engine: Annotated[
         EngineName, option("Play on the cores of this machine, or on a Ray cluster.")
     ] = "local",
@@ -83,6 +86,7 @@ def simulate(
       numaware simulate lab.yaml pods.yaml --policy numaware --policy kai --out report.html
     """
     _check(policy, arrive, limit, workers)
+    wanted = load_profile(profile)
     place = load_cluster(cluster, kubelet_policy, scope)
     played = load_trace(trace, whole_cpus=place.whole_cpus, timed=timed)
     if arrive is not None:
@@ -91,14 +95,15 @@ def simulate(
         played = msgspec.structs.replace(played, limit=limit)
     if cluster != trace:
         played = joined(place.own, played)
-    jobs = plan([(place.cluster, played)], list(dict.fromkeys(policy)), list(dict.fromkeys(seed)))
+    jobs = plan([(place.cluster, played)], list(dict.fromkeys(policy)), list(dict.fromkeys(seed)), wanted)
     if out is not None and not out.parent.is_dir():
         raise InputError(printable(str(out)), "there is no such folder to write to")
-    results = _play(jobs, _Journal(resume, place.cluster, played), engine, workers)
+    results = _play(jobs, _Journal(resume, place.cluster, played, wanted), engine, workers)
     if out is not None:
         settings = {
             "kubelets": _kubelets(place.cluster),
             "seeds": ", ".join(map(str, dict.fromkeys(seed))),
+            "profile": profile or "default",
             **({"arriving": f"{100 * arrive:g} % of all GPUs"} if arrive is not None else {}),
         }
         page = report.render(
@@ -133,9 +138,9 @@ def _kubelets(cluster: ClusterSpec) -> str:
 class _Journal:
     """Finished runs in a file, if there is to be one."""
 
-    def __init__(self, path: Path | None, cluster: ClusterSpec, trace: Trace) -> None:
+    def __init__(self, path: Path | None, cluster: ClusterSpec, trace: Trace, profile: Profile) -> None:
         self.path = path
-        self.about = journal.subject(cluster, trace) if path else ""
+        self.about = journal.subject(cluster, trace, profile) if path else ""
         self.done: dict[tuple[str, int], Result] = {}
         if path is not None and path.exists():
             self.done = journal.read(read_file(path, journal.MOST_BYTES), str(path), self.about)

@@ -20,6 +20,22 @@ def table(results: Sequence[Result]) -> str:
     return "".join(line for contest in contests(results) for line in _contest(contest))
 
 
+def _sizes(contest: Contest) -> Iterator[str]:
+    """Placed pods by the GPUs they want, where some want any: no size of job should be starved."""
+    came = contest.results[0].run.placed_by_size
+    if len(came) < 2:
+        return
+    yield "\nplaced pods by GPUs\n"
+    rows = [["", *came]]
+    for standing in contest.standings:
+        runs = [one.run.placed_by_size for one in standing.results]
+        rows.append([standing.policy])
+        for size in came:
+            placed, asked = (sum(run.get(size, (0, 0))[part] for run in runs) for part in (0, 1))
+            rows[-1].append(f"{placed:,} of {asked:,}")
+    yield from aligned(rows, gap=2, pad=str.rjust)
+
+
 def _contest(contest: Contest) -> Iterator[str]:
     pods = contest.results[0].run.pods_total
     seeds = ", ".join(map(str, contest.seeds))
@@ -36,6 +52,7 @@ def _contest(contest: Contest) -> Iterator[str]:
         for standing in contest.standings
     ]
     yield from aligned(rows, gap=2, pad=str.rjust)
+    yield from _sizes(contest)
     for standing in contest.standings:
         reasons = by_reason(standing, lambda one: one.run.unplaced_by_reason)
         if reasons:

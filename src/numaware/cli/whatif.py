@@ -15,6 +15,7 @@ from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster
 from numaware.cli.live_input import Language
 from numaware.cli.options import AsJson
 from numaware.cli.output import write_json
+from numaware.cli.profile_input import ProfileName, load_profile
 from numaware.diagnose.explain.explanation import explain, to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, say
@@ -51,6 +52,7 @@ def whatif(
     ] = (),
     kubelet_policy: Policy = None,
     scope: Scope = None,
+    profile: ProfileName = None,
     lang: Language = "en",
     as_json: AsJson = False,
 ) -> int:
@@ -73,7 +75,7 @@ def whatif(
         raise InputError("--count", f"{count} is not from 1 to {_MOST_PODS}")
     place = load_cluster(cluster, kubelet_policy, scope)
     workloads = manifest.read(read_file(file, MAX_BYTES), str(file)).workloads
-    trial = Trial.of(place.cluster, place.own)
+    trial = Trial.of(place.cluster, place.own, load_profile(profile))
     strange = [name for name in explain_on if name not in trial.cluster.by_name]
     if strange:
         raise InputError("--explain", f"the cluster has no node {printable(strange[0], 80)!r}")

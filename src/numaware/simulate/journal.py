@@ -14,6 +14,7 @@ import msgspec
 from numaware import __version__
 from numaware.errors import InputError
 from numaware.machine.words import printable
+from numaware.schedule.profile import Profile
 from numaware.simulate.clusters import ClusterSpec
 from numaware.simulate.result import Result
 from numaware.simulate.traces import Trace
@@ -28,10 +29,10 @@ class _Head(msgspec.Struct, frozen=True):
     version: str
 
 
-def subject(cluster: ClusterSpec, trace: Trace) -> str:
-    """The same for the same cluster and trace, and for nothing else."""
+def subject(cluster: ClusterSpec, trace: Trace, profile: Profile) -> str:
+    """The same for the same cluster, trace and profile, and for nothing else."""
     digest = hashlib.sha256()
-    for part in (cluster.name, *cluster.nodes, trace):
+    for part in (cluster.name, *cluster.nodes, trace, profile):
         digest.update(repr(part).encode())
     return digest.hexdigest()
 

@@ -104,6 +104,12 @@ class Meter:
         )
 
 
+def size_of(pod: Pod, gpu: str) -> str:
+    """How large a pod is to those who count GPUs: how many it wants, `share` for a part of one."""
+    requests = dict(pod_requests(pod))
+    return "share" if requests.get(SHARE_RESOURCE) else str(requests.get(gpu, 0))
+
+
 def numa_nodes(member: Member, pod: Pod) -> int:
     """The NUMA nodes, as a mask, of all that a placed pod has for itself, a part of a GPU among it; 0 for none."""
     node, shared = member.node, member.load.sharers.get(pod.uid)

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Decision, Engine
 from numaware.schedule.node_facts import NodeFacts
+from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.schedule.room import gpu_resource
 from numaware.simulate.fgd import GradientDescent, Typical
 from numaware.simulate.peers import Kai, Koordinator, SchedulerPlugins, Volcano
@@ -44,12 +45,12 @@ class Policy(Protocol):
 
 
 class Ours:
-    """numaware's own engine with its default profile; it learns which pods come from those it has seen."""
+    """numaware's own engine; it learns which pods come from those it has seen."""
 
     lags, foresees = False, True
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.engine = Engine(cluster)
+    def __init__(self, cluster: Cluster, profile: Profile = DEFAULT_PROFILE) -> None:
+        self.engine = Engine(cluster, profile)
 
     def decide(self, pod: Pod, now: int) -> Decision:  # noqa: ARG002 - its knowledge does not age
         return self.engine.decide(pod)
@@ -65,11 +66,15 @@ class Ours:
 
 
 class Setting(NamedTuple):
-    """What a scheduler is made from; `typical` are the pods of the trace, for rules that know them beforehand."""
+    """What a scheduler is made from; `typical` are the pods of the trace, for rules that know them beforehand.
+
+    `profile` is what numaware itself places for; the rules of others know none.
+    """
 
     cluster: Cluster
     typical: Sequence[Pod]
     seed: int
+    profile: Profile = DEFAULT_PROFILE
 
     def chance(self, purpose: str) -> Random:
         return random_source(self.seed, purpose)
@@ -94,7 +99,7 @@ def _gpu(cluster: Cluster) -> str:
 
 
 POLICIES: dict[str, Callable[[Setting], Policy]] = {
-    "numaware": lambda setting: Ours(setting.cluster),
+    "numaware": lambda setting: Ours(setting.cluster, setting.profile),
     "kube-scheduler": _ranking(lambda _: NodeTotals()),
     "scheduler-plugins": _ranking(lambda setting: SchedulerPlugins(setting.cluster)),
     "volcano": _ranking(lambda setting: Volcano(setting.cluster)),

@@ -16,7 +16,8 @@ class Run(msgspec.Struct, frozen=True, rename="camel"):
 
     Allocation is what placed pods had asked for when the last pod had arrived. `aligned_percent` is of the placed pods
     that own CPUs, memory or devices: those on no more NUMA nodes than they need. `stranded_percent` is the free GPU
-    capacity (CPU in a cluster without GPUs) that the pods of the trace cannot use, of all there is.
+    capacity (CPU in a cluster without GPUs) that the pods of the trace cannot use, of all there is. `placed_by_size` has
+    for each number of GPUs that pods want (`share` for a part of one) how many were placed, and how many came.
     """
 
     policy: str
@@ -32,6 +33,7 @@ class Run(msgspec.Struct, frozen=True, rename="camel"):
     stranded_percent: float
     decisions_per_second: float
     unplaced_by_reason: dict[str, int]
+    placed_by_size: dict[str, tuple[int, int]] = {}
 
 
 class Sample(msgspec.Struct, frozen=True, rename="camel"):

@@ -12,13 +12,15 @@ from numaware.diagnose.texts import Words, say
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.simulate.clusters import ClusterSpec, build
 from numaware.simulate.loop import Admission, Arrived, Happening, LabLoop, Left, Waits
-from numaware.simulate.measure import Meter, numa_nodes, percent
+from numaware.simulate.measure import Meter, numa_nodes, percent, size_of
 from numaware.simulate.policies import POLICIES, Setting
 from numaware.simulate.result import Result, Run, Sample, Tile
 from numaware.simulate.traces import FinishEvent, NodeEvent, Trace, arrivals, asked
 from numaware.twin.account import fewest_nodes_for
+from numaware.workload.pod import Pod
 
 RECREATIONS = 10
 _SAMPLES = 200
@@ -34,6 +36,7 @@ def run(
     policy: str,
     seed: int,
     *,
+    profile: Profile = DEFAULT_PROFILE,
     recreations: int = RECREATIONS,
     progress: Progress | None = None,
 ) -> Result:
@@ -48,20 +51,24 @@ def run(
         if event.node not in names:
             problem = f"there is no node {printable(event.node, 80)!r} to {event.action}"
             raise InputError(trace.name, problem)
-    return _Measured(cluster, trace, policy, seed, recreations).play(progress or (lambda _done, _all: None))
+    measured = _Measured(cluster, trace, policy, seed, recreations, profile)
+    return measured.play(progress or (lambda _done, _all: None))
 
 
 class _Spread(NamedTuple):
-    """On how many NUMA nodes a pod has something of its own, and how many it needs at least."""
+    """On how many NUMA nodes a pod has something of its own, how many it needs at least, and what size of pod it is."""
 
     nodes: int
     fewest: int
+    size: str
 
 
 class _Measured:
     """A run with its counts, kept up by what happens in the loop."""
 
-    def __init__(self, spec: ClusterSpec, trace: Trace, policy: str, seed: int, recreations: int) -> None:
+    def __init__(
+        self, spec: ClusterSpec, trace: Trace, policy: str, seed: int, recreations: int, profile: Profile
+    ) -> None:
         self.spec = spec
         self.trace = trace
         self.name = policy
@@ -72,7 +79,7 @@ class _Measured:
         self.arrivals = arrivals(trace, seed, room.gpu, room.gpu_room, names)
         typical = [arrival.pod for arrival in self.arrivals]
         self.meter = Meter(self.cluster, typical)
-        scheduler = POLICIES[policy](Setting(self.cluster, typical, seed))
+        scheduler = POLICIES[policy](Setting(self.cluster, typical, seed, profile))
         events: list[NodeEvent | FinishEvent] = [*trace.node_events, *trace.finishes]
         self.loop = LabLoop(self.cluster, scheduler, self.arrivals, events, recreations=recreations)
         # Of the pods on nodes, by uid, and of those that are done.
@@ -132,11 +139,15 @@ class _Measured:
         self.hindered.pop(pod.uid, None)
         self.meter.add(pod, 1)
         nodes = numa_nodes(member, pod).bit_count()
-        self.running[pod.uid] = _Spread(nodes, fewest_nodes_for(member.node, pod) if nodes > 1 else nodes)
+        fewest = fewest_nodes_for(member.node, pod) if nodes > 1 else nodes
+        self.running[pod.uid] = _Spread(nodes, fewest, self._size(pod))
         waited = self.loop.now - admission.pending.since
         self.admissions += 1
         self.waits += waited
         self.longest = max(self.longest, waited)
+
+    def _size(self, pod: Pod) -> str:
+        return size_of(pod, self.meter.gpu)
 
     # Numbers
 
@@ -181,6 +192,7 @@ class _Measured:
                 stranded_percent=sample.stranded_percent,
                 decisions_per_second=round(loop.decisions / loop.spent, 1) if loop.spent else 0.0,
                 unplaced_by_reason=_counted(Counter(map(say, self.hindered.values()))),
+                placed_by_size=self._by_size(Counter(stay.size for stay in stays)),
             ),
             cluster=self.spec.name,
             trace=self.trace.name,
@@ -192,6 +204,16 @@ class _Measured:
             wait_most_ms=self.longest,
             tiles=tiles,
         )
+
+    def _by_size(self, placed: Counter[str]) -> dict[str, tuple[int, int]]:
+        """How many pods of each size were placed, and how many came; the smallest first."""
+        came = Counter(self._size(arrival.pod) for arrival in self.arrivals)
+        return {size: (placed[size], came[size]) for size in sorted(came, key=_by_gpus)}
+
+
+def _by_gpus(size: str) -> tuple[int, str]:
+    """Shares before whole GPUs, and those by number."""
+    return (int(size), size) if size.isdecimal() else (0, size)
 
 
 def _counted(counts: Counter[str]) -> dict[str, int]:

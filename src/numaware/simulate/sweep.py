@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.gc_tuning import settle
+from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.simulate.clusters import ClusterSpec
 from numaware.simulate.result import Result
 from numaware.simulate.run import Progress, run
@@ -36,6 +37,7 @@ class Job(NamedTuple):
     trace: Trace
     policy: str
     seed: int
+    profile: Profile = DEFAULT_PROFILE
 
     @property
     def name(self) -> str:
@@ -69,11 +71,14 @@ class Listener(NamedTuple):
 
 
 def plan(
-    places: Sequence[tuple[ClusterSpec, Trace]], policies: Sequence[str], seeds: Sequence[int]
+    places: Sequence[tuple[ClusterSpec, Trace]],
+    policies: Sequence[str],
+    seeds: Sequence[int],
+    profile: Profile = DEFAULT_PROFILE,
 ) -> list[Job]:
     """Every policy with every seed on every cluster with its trace."""
     return [
-        Job(cluster, trace, policy, seed)
+        Job(cluster, trace, policy, seed, profile)
         for cluster, trace in places
         for policy in policies
         for seed in seeds
@@ -82,7 +87,7 @@ def plan(
 
 def play(job: Job, progress: Progress) -> Result:
     """One job, here and now."""
-    return run(job.cluster, job.trace, job.policy, job.seed, progress=progress)
+    return run(job.cluster, job.trace, job.policy, job.seed, profile=job.profile, progress=progress)
 
 
 def run_all(

@@ -14,6 +14,7 @@ from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.engine import Engine
 from numaware.schedule.ledger import Placement, placement_of
 from numaware.schedule.message import nearest_miss, refusal
+from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.simulate.clusters import ClusterSpec, build
 from numaware.simulate.traces import Trace, arrivals
 from numaware.workload.pod import Pod
@@ -46,15 +47,15 @@ class WhatIf(msgspec.Struct, frozen=True):
 class Trial:
     """A cluster, to be asked and then left as it is; `waiting` are pods of its own that found no place."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, profile: Profile = DEFAULT_PROFILE) -> None:
         self.cluster = cluster
-        self.engine = Engine(cluster)
+        self.engine = Engine(cluster, profile)
         self.waiting: list[Pod] = []
 
     @classmethod
-    def of(cls, spec: ClusterSpec, own: Trace) -> Trial:
+    def of(cls, spec: ClusterSpec, own: Trace, profile: Profile = DEFAULT_PROFILE) -> Trial:
         """A cluster of the lab with its own pods on it."""
-        trial = cls(build(spec))
+        trial = cls(build(spec), profile)
         fixed = msgspec.structs.replace(own, generators=(), arrive=None)
         for arrival in arrivals(fixed, 0, "", 0, [member.name for member in trial.cluster]):
             decision = trial.engine.decide(arrival.pod)
