@@ -16,6 +16,7 @@ KEYS = [
     "policy", "seed", "podsTotal", "podsPlaced", "kubeletRefusals", "alignedPercent", "crossNumaPods",
     "cpuAllocatedPercent", "memoryAllocatedPercent", "deviceAllocatedPercent", "strandedPercent", "decisionsPerSecond",
     "unplacedByReason",
+    "placedBySize",
 ]  # fmt: skip
 POLICIES = (
     "numaware", "kube-scheduler", "scheduler-plugins", "volcano", "kai", "koordinator", "fgd", "best-fit", "random",

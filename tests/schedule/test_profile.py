@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from numaware.errors import InputError
-from numaware.schedule.profile import DEFAULT_PROFILE, Profile, read
+from numaware.schedule.profile import DEFAULT_PROFILE, SHIPPED, Profile, read, shipped
 from numaware.schedule.room import NumaRoom, Room, Site
 from numaware.schedule.score import SCORES, TOP, Outcome
 from numaware.schedule.stranding import Mix
@@ -59,3 +59,19 @@ def test_a_bad_profile_is_refused_with_the_reason(text: bytes, problem: str) -> 
         read(text, "p.yaml")
     assert str(refused.value).startswith("p.yaml: ")
     assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_ships_can_be_read(name: str) -> None:
+    profile = shipped(name)
+    assert all(getattr(profile, kind) for kind in ("high", "medium", "low"))
+
+
+def test_the_default_is_the_profile_of_that_name() -> None:
+    assert shipped("default") == DEFAULT_PROFILE
+
+
+def test_switches_are_true_or_false() -> None:
+    assert not read(b"align-first: false", "p").align_first
+    with pytest.raises(InputError, match="large-jobs is neither true nor false"):
+        read(b"large-jobs: 3", "p")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from numaware.errors import InputError
-from numaware.schedule.profile import DEFAULT_PROFILE
+from numaware.schedule.profile import DEFAULT_PROFILE, shipped
 from numaware.simulate import journal
 from numaware.simulate.run import run
 from support.lab_worlds import cluster, guaranteed, trace
@@ -21,14 +21,15 @@ def test_results_come_back_as_they_were() -> None:
     assert list(found.values()) == results
 
 
-def test_another_cluster_or_trace_is_another_subject() -> None:
+def test_another_cluster_trace_or_profile_is_another_subject() -> None:
     subjects = {
         journal.subject(cluster(1), PODS, DEFAULT_PROFILE),
         journal.subject(cluster(2), PODS, DEFAULT_PROFILE),
         journal.subject(cluster(1, "none"), PODS, DEFAULT_PROFILE),
-        journal.subject(cluster(1), trace(guaranteed("a", 2))),
+        journal.subject(cluster(1), trace(guaranteed("a", 2)), DEFAULT_PROFILE),
+        journal.subject(cluster(1), PODS, shipped("pack")),
     }
-    assert len(subjects) == 4
+    assert len(subjects) == 5
     assert journal.subject(cluster(1), PODS, DEFAULT_PROFILE) in subjects
 
 
