@@ -93,18 +93,19 @@ def test_the_age_of_a_node_follows_its_reports(browser: Browser) -> None:
             assert seconds(chip) <= 12
 
 
-@pytest.mark.parametrize("name", ["gpu-2"])
-def test_the_rail_names_the_numa_node_that_memory_decides(
-    browser: Browser, server: RunningConsole, name: str
-) -> None:
-    """Both NUMA nodes have ten CPUs free, but only one has 120 GiB."""
-    tile = server.do(lambda found: tile_of(found, name, DATABASE))
-    assert [strip.free >= 10 for strip in tile.strips] == [True, True]
-    assert len(tile.numa) == 1
-    with opened(browser, server, "/overview?shape=cpu:10,mem:120Gi,gpu:0") as page:
+def test_the_rail_names_the_numa_node_that_memory_decides(browser: Browser) -> None:
+    """Both NUMA nodes have ten CPUs free, but only the second one has 120 GiB."""
+    name, query = "gpu-5", "shape=cpu:10,mem:120Gi,gpu:0"
+    with (
+        running(lambda: console(seed=2)) as server,
+        opened(browser, server, f"/overview?{query}") as page,
+    ):
+        tile = server.do(lambda found: tile_of(found, name, DATABASE))
+        assert [strip.free >= 10 for strip in tile.strips] == [True, True]
+        assert tile.numa == (1,)
         page.locator(f".tile[data-name='{name}']").hover()
         expect(page.locator("aside")).to_contain_text(f"Would be admitted on NUMA {tile.numa[0]}.")
-        page.goto(f"{server.url}/whatif?node={name}&shape=cpu:10,mem:120Gi,gpu:0")
+        page.goto(f"{server.url}/whatif?node={name}&{query}")
         expect(page.locator(".banner")).to_contain_text(f"Would be admitted on NUMA {tile.numa[0]}.")
         expect(page.locator(".ghosts .zone")).to_have_count(2)
         drawn = [zone.locator(".ghost").count() for zone in page.locator(".ghosts .zone").all()]

@@ -407,7 +407,7 @@ def test_a_scheduler_is_told_in_one_line_what_is_wrong_with_its_options(
     typed: Callable[..., Answer], tmp_path: Path
 ) -> None:
     assert "is not NAMESPACE/NAME" in one_line(typed("scheduler", "--lease", "nonsense"))
-    assert "neither NAME nor NAME=PROFILE.yaml" in one_line(typed("scheduler", "--name", "x="))
+    assert "neither NAME nor NAME=PROFILE" in one_line(typed("scheduler", "--name", "x="))
     missing = str(tmp_path / "missing.yaml")
     assert missing in one_line(typed("scheduler", "--name", f"x={missing}"))
     assert "needs --tls-key" in one_line(typed("scheduler", "--tls-cert", "x.pem"))

@@ -28,6 +28,7 @@ class LearnedMix:
         # Where the last survey was, and how many members and whole nodes counted when news were last given out.
         self._surveyed, self._described = 0, -1
         self._machines = 0, 0
+        self._whole: set[str] = set()
         # Whether what was given out before is not what has come; nothing was given out yet.
         self.outdated = True
 
@@ -56,19 +57,21 @@ class LearnedMix:
         After as many changes as a sixteenth of the members. It counts as news when it is less than seven tenths of what it
         was, or the other way round; likewise the number of members.
         """
-        if (
-            16 * (cluster.serial - self._surveyed) < len(cluster) + _FEW_CHANGES
-            and self._described == cluster.described
-        ):
+        changes = cluster.serial - self._surveyed
+        if 16 * changes < len(cluster) + _FEW_CHANGES and self._described == cluster.described:
             return
+        for name in cluster.by_name if self._described < 0 else cluster.changed_since(self._surveyed):
+            member = cluster.by_name.get(name)
+            if member is not None and _is_whole(member):
+                self._whole.add(name)
+            else:
+                self._whole.discard(name)
         self._surveyed, self._described = cluster.serial, cluster.described
-        whole = sum(map(_is_whole, cluster))
-        if any(
-            10 * min(pair) < 7 * max(pair) for pair in zip(self._machines, (len(cluster), whole), strict=True)
-        ):
+        machines = len(cluster), len(self._whole)
+        if any(10 * min(pair) < 7 * max(pair) for pair in zip(self._machines, machines, strict=True)):
             self.outdated = True
         if self.outdated:
-            self._machines = len(cluster), whole
+            self._machines = machines
 
     def renewed(self) -> Counter[Need]:
         """What the pods that were counted take, and how often each came."""

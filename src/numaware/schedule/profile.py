@@ -35,7 +35,7 @@ class Profile(msgspec.Struct, frozen=True, cache_hash=True):
 
     high: Weights = (("stranding", 1),)
     medium: Weights = (("stranding", 1),)
-    low: Weights = (("least-allocated", 1), ("stranding", 320))
+    low: Weights = (("least-allocated", 1), ("spare-gpus", 20), ("stranding", 1000))
     align_first: bool = True
     large_jobs: bool = True
 

@@ -47,7 +47,7 @@ class ScoreBound(msgspec.Struct, frozen=True, gc=False):
 class Standing:
     """How the members of a class stand: what kind of machine they are, and what is free on them."""
 
-    __slots__ = ("capped", "firm", "gpus", "grouped", "milli", "room", "site")
+    __slots__ = ("capped", "firm", "gpus", "grouped", "left", "milli", "room", "site", "whole")
 
     def __init__(self, member: Member) -> None:
         load = member.load
@@ -56,6 +56,8 @@ class Standing:
         self.room = room(node, load.shares, member.allocatable, used)
         self.milli = member.allocatable.get("cpu", 0) - used.get("cpu", 0)
         self.capped = self.room.capped
+        self.whole = self.room.whole
+        self.left: _Left = (self.milli, self.whole.memory, self.whole.gpus)
         self.gpus = self.room.gpus
         # A NUMA node that shares its memory with others takes no pod of its own, whatever is free there.
         self.grouped = any(part.cells & (part.cells - 1) for part in node.state.memory.nodes)
@@ -88,8 +90,7 @@ def spot_of(standing: Standing, footprint: PodFootprint, mix: Mix) -> Spot | Non
                 or zone.memory - memory > standing.room.memory - footprint.requested_memory
             ):
                 return None
-            whole = standing.room.whole
-            left = None if mix.is_local(standing.site) else (standing.milli, whole.memory, whole.gpus)
+            left = None if mix.is_local(standing.site) else standing.left
             # A pod that takes GPUs has no others to spare.
             return standing.site, index, zone, 0 if gpus else standing.gpus, left
     return (standing.site, -1, _NOWHERE, 0, None) if footprint.together else None
@@ -147,7 +148,7 @@ def score_bounds(standing: Standing, footprint: PodFootprint, mix: Mix) -> Seque
     if not (free or footprint.cpus or footprint.memory or footprint.gpus or footprint.share):
         # Who owns nothing changes the totals alone.
         return [Outcome(here, standing.room, Room(zones, cpus, memory))]
-    whole = standing.room.whole
+    whole = standing.whole
     if free:
         left = _left(whole.gpus, footprint)
         return [ScoreBound(here, (), (whole,), (NumaRoom(cpus, memory, some),), idle) for some in left]
