@@ -511,7 +511,7 @@ export interface Row {
   cells: Cell[];
 }
 
-/** One policy with one seed. Allocation is what placed pods had asked for when the last pod had arrived. `aligned_percent` is of the placed pods that own CPUs, memory or devices: those on no more NUMA nodes than they need. `stranded_percent` is the free GPU capacity (CPU in a cluster without GPUs) that the pods of the trace cannot use, of all there is. */
+/** One policy with one seed. Allocation is what placed pods had asked for when the last pod had arrived. `aligned_percent` is of the placed pods that own CPUs, memory or devices: those on no more NUMA nodes than they need. `stranded_percent` is the free GPU capacity (CPU in a cluster without GPUs) that the pods of the trace cannot use, of all there is. `placed_by_size` has for each number of GPUs that pods want (`share` for a part of one) how many were placed, and how many came. */
 export interface Run {
   policy: string;
   seed: number;
@@ -526,6 +526,7 @@ export interface Run {
   strandedPercent: number;
   decisionsPerSecond: number;
   unplacedByReason: Record<string, number>;
+  placedBySize: Record<string, [number, number]>;
 }
 
 /** The cluster at one moment. `arrived_percent` is what arrived pods asked for, of the cluster's GPUs (or CPUs). */

@@ -140,12 +140,13 @@ def test_headroom_counts_pods_that_would_be_admitted_one_after_the_other() -> No
     assert room["headroom"]["byNode"].keys() == footprint
 
 
-def test_the_largest_pod_fits_and_a_larger_one_does_not() -> None:
+def test_the_largest_pod_fits_one_numa_node_and_a_larger_one_does_not() -> None:
     largest = get("/api/v1/cluster")["largest"][0]
     for cpus, fits in ((largest["cpus"], True), (largest["cpus"] + 1, False)):
         answers = post("/api/v1/whatif", {"shape": {"cpu": str(cpus), "memory": "1Gi", "gpu": 0}})["nodes"]
-        verdict = next(answer["verdict"] for answer in answers if answer["node"] == largest["node"])
-        assert (verdict == "aligned") == fits or largest["cpus"] % 2
+        answer = next(answer for answer in answers if answer["node"] == largest["node"])
+        on_one = answer["verdict"] == "aligned" and len(answer["numa"]) == 1
+        assert on_one == fits or largest["cpus"] % 2
 
 
 def test_a_merge_shows_what_every_resource_says_and_who_won() -> None:

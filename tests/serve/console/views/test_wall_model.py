@@ -13,7 +13,7 @@ from numaware.serve.console.api.routes import Console
 from numaware.serve.console.lab.world import LabWorld, lab_cluster
 from numaware.serve.console.views.wall_model import Tile, strips_of
 from numaware.serve.console.world import Source
-from support.console_world import NOW, client, get, post
+from support.console_world import NOW, client, console, get, post
 
 FIELDS = [field.name for field in msgspec.structs.fields(Tile)]
 DATABASE = {"cpu": "10", "memory": "120Gi", "gpu": 0}
@@ -61,15 +61,18 @@ def test_a_tile_names_the_numa_nodes_that_the_answer_names(shape: dict[str, Any]
 
 
 def test_memory_decides_where_cpus_alone_would_fit_elsewhere_too() -> None:
-    decided = 0
-    for tile in tiles(DATABASE):
-        for numa in get(f"/api/v1/nodes/{tile['name']}")["numa"]:
+    # In this lab a node has memory for it on its second NUMA node alone.
+    decided, found = 0, console(seed=2)
+    asking = client(found)
+    for tile in tiles(DATABASE, found):
+        for numa in asking.get(f"/api/v1/nodes/{tile['name']}").json()["numa"]:
             enough = numa["managed"] and len(CpuSet.parse(numa["freeCpus"])) >= 10
             if tile["verdict"] == 0 and enough and numa["memoryFree"] < 120 << 30:
                 decided += 1
                 assert numa["id"] not in tile["numa"]
                 query = {key: str(amount) for key, amount in DATABASE.items()}
-                places = get("/api/v1/explain", node=tile["name"], **query)["places"]
+                query["node"] = tile["name"]
+                places = asking.get("/api/v1/explain", params=query).json()["places"]
                 assert [place["numa"] for place in places if place["memory"]] == tile["numa"]
     assert decided
 
