@@ -50,6 +50,7 @@ Code = Literal[
     "volcano-policy",
     "kubelet-crash",
     "kubelet-start",
+    "workload-class",
     # Parts of a reason: what a pod waits for, and what of a node is not known.
     "volume-claims",
     "resource-claims",
@@ -77,6 +78,7 @@ FACTS: Mapping[Code, tuple[str, ...]] = {
     "outcome-unknown": ("unknowns",),
     "volcano-policy": ("task", "node"),
     "kubelet-crash": ("error",),
+    "workload-class": ("value",),
     "volume-claims": ("number", "names"),
     "resource-claims": ("number", "names"),
     "setting": ("name",),

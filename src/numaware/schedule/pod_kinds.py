@@ -18,14 +18,14 @@ WorkloadClass = Literal["high", "medium", "low"]
 
 CLASS_ANNOTATION = "numaware.io/workload-class"
 POLICY_ANNOTATIONS = ("numaware.io/numa-topology-policy", "volcano.sh/numa-topology-policy")
-_CLASSES: dict[str, WorkloadClass] = {"high": "high", "medium": "medium", "low": "low"}
-_PRIORITY_CLASSES = {f"numaware-{name}": kind for name, kind in _CLASSES.items()}
+CLASSES: dict[str, WorkloadClass] = {"high": "high", "medium": "medium", "low": "low"}
+_PRIORITY_CLASSES = {f"numaware-{name}": kind for name, kind in CLASSES.items()}
 
 
 def workload_class(pod: Pod) -> WorkloadClass:
     """What the annotation says, else the PriorityClass, else what the pod itself is."""
     annotations = dict(pod.scheduling.annotations)
-    said = _CLASSES.get(annotations.get(CLASS_ANNOTATION, "")) or _PRIORITY_CLASSES.get(
+    said = CLASSES.get(annotations.get(CLASS_ANNOTATION, "")) or _PRIORITY_CLASSES.get(
         pod.scheduling.priority_class
     )
     if said is not None:

@@ -29,3 +29,10 @@ def test_volumes_and_devices_are_both_told() -> None:
     assert (
         "1 volume claim (data) to be bound and 1 resource claim (gpu\N{REPLACEMENT CHARACTER}) (DRA)" in text
     )
+
+
+def test_an_unknown_workload_class_is_an_error_and_not_the_default() -> None:
+    assert told(Scheduling(annotations=(("numaware.io/workload-class", "hgih"),))) == (
+        "unknown workload class hgih (numaware.io/workload-class is high, medium or low)"
+    )
+    assert waiting_reason(Scheduling(annotations=(("numaware.io/workload-class", "low"),))) is None

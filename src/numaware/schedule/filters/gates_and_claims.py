@@ -1,9 +1,10 @@
-"""What keeps a pod off every node: gates, and claims that nobody here can judge. It is said to be so, never guessed."""
+"""What keeps a pod off every node: gates, claims and words that nobody here can judge. It is said to be so, never guessed."""
 
 from __future__ import annotations
 
 from numaware.diagnose.reason import Code, Reason
 from numaware.machine.words import printable
+from numaware.schedule.pod_kinds import CLASS_ANNOTATION, CLASSES
 from numaware.workload.scheduling import Scheduling
 
 GATED = Reason("scheduling-gates")
@@ -11,9 +12,12 @@ _SHOWN = 3
 
 
 def waiting_reason(scheduling: Scheduling) -> Reason | None:
-    """What the pod waits for: its gates, or claims that decide about the node as well; None if for nothing."""
+    """What the pod waits for: its gates, claims that decide about the node as well, a workload class that exists."""
     if scheduling.gates:
         return GATED
+    named = scheduling.annotation(CLASS_ANNOTATION)
+    if named and named not in CLASSES:
+        return Reason("workload-class", (printable(named, 60),))
     if not (scheduling.claims or scheduling.resource_claims):
         return None
     claims = (

@@ -49,6 +49,7 @@ REASONS: Mapping[str, str] = {
     "volcano-policy": "任务的拓扑策略 {task} 与节点的 {node} 不同",
     "kubelet-crash": "kubelet 会崩溃：{error}",
     "kubelet-start": "kubelet 用这个策略无法启动",
+    "workload-class": "未知的负载类别 {value}（numaware.io/workload-class 只能是 high、medium 或 low）",
     "volume-claims": "{number:volume_claims}（{names:list}）绑定",
     "resource-claims": "{number:resource_claims}（DRA：{names:list}）分配",
     "setting": "{name}",

@@ -50,6 +50,7 @@ REASONS: Mapping[str, str] = {
     "volcano-policy": "task topology policy[{task}] is different with node[{node}]",
     "kubelet-crash": "the kubelet would crash: {error}",
     "kubelet-start": "the kubelet would not start with this policy",
+    "workload-class": "unknown workload class {value} (numaware.io/workload-class is high, medium or low)",
     "volume-claims": "{number:volume_claims} ({names:list}) to be bound",
     "resource-claims": "{number:resource_claims} ({names:list}) (DRA) to be allocated",
     "setting": "{name}",
