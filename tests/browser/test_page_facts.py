@@ -15,7 +15,7 @@ from numaware.serve.console.views.pod_shape import Shape
 from numaware.serve.console.views.wall_model import Tile
 from numaware.serve.console.world import Source
 from support.console_server import RunningConsole, running
-from support.console_world import NOW, console
+from support.console_world import NOW, console, lopsided_console
 
 DATABASE = Shape("10", "120Gi", 0)
 
@@ -97,7 +97,7 @@ def test_the_rail_names_the_numa_node_that_memory_decides(browser: Browser) -> N
     """Both NUMA nodes have ten CPUs free, but only the second one has 120 GiB."""
     name, query = "gpu-5", "shape=cpu:10,mem:120Gi,gpu:0"
     with (
-        running(lambda: console(seed=2)) as server,
+        running(lopsided_console) as server,
         opened(browser, server, f"/overview?{query}") as page,
     ):
         tile = server.do(lambda found: tile_of(found, name, DATABASE))

@@ -12,8 +12,10 @@ from starlette.testclient import TestClient
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import application
 from numaware.serve.console.authentication import TokenAuthentication
+from numaware.serve.console.lab.pod_churn import pod_of
 from numaware.serve.console.lab.world import HOUR, LabWorld, lab_cluster
 from numaware.serve.console.middleware import LOOPBACK, Authentication
+from numaware.twin.account import free_memory
 
 NOW = 1_800_000_000_000
 STEP = 30_000
@@ -30,6 +32,15 @@ def console(*, seed: int = 1, nodes: int | None = None) -> Console:
         world.advance(moment)
         found.recorder.record()
     return found
+
+
+def lopsided_console() -> Console:
+    """The lab before its first pod, but for one on gpu-5 that has nearly all memory of NUMA 0 and few of its CPUs."""
+    world = LabWorld(NOW, spec=lab_cluster())
+    free = free_memory(world.cluster.by_name["gpu-5"].node)[0] >> 30
+    cache = pod_of("data/cache", "cache", {"cpu": "2", "memory": f"{free - 60}Gi"})
+    assert world.cluster.bind(cache, "gpu-5").admitted
+    return Console(world, lambda: world.now)
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ from numaware.simulate.traces import SECOND, Arrival
 from numaware.workload.pod import Container, Pod, Resources
 
 # Between two pods, on a cluster of thirty machines: most of it is busy, and there is room.
-_GAP = 2400
+_GAP = 2200
 
 
 class Job(NamedTuple):
