@@ -6,6 +6,8 @@ single line (`numaware: FILE: what is wrong`) and exit code 2, and a library use
 
 from __future__ import annotations
 
+from functools import partial
+
 from numaware.sentence import Sentence
 
 
@@ -23,6 +25,10 @@ class InputError(ValueError):
         self.hint = hint
         self.line = line
         super().__init__(str(self.sentence))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """All of it, for another process; by default only the text would go there, and nothing could be made of it."""
+        return partial(InputError, hint=self.hint, line=self.line), (self.source, self.problem)
 
     @property
     def sentence(self) -> Sentence:
