@@ -219,3 +219,10 @@ def test_whatif_knows_no_strange_nodes_and_counts(capsys: pytest.CaptureFixture[
     assert main(["whatif", STORY, replica, "--explain", "nobody"]) == 2
     assert "the cluster has no node 'nobody'" in capsys.readouterr().err
     assert main(["whatif", STORY, replica, "--count", "0"]) == 2
+
+
+def test_a_profile_that_is_nowhere_is_told_with_those_that_ship(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", STORY, STORY, "--profile", "nope"]) == 2
+    assert capsys.readouterr().err == (
+        "numaware: --profile: 'nope' is neither a profile nor a file (known: default, most-pods, pack, spread)\n"
+    )

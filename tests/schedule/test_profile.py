@@ -3,10 +3,13 @@ from __future__ import annotations
 import pytest
 
 from numaware.errors import InputError
+from numaware.schedule.engine import Engine
 from numaware.schedule.profile import DEFAULT_PROFILE, SHIPPED, Profile, read, shipped
 from numaware.schedule.room import NumaRoom, Room, Site
 from numaware.schedule.score import SCORES, TOP, Outcome
 from numaware.schedule.stranding import Mix
+from support.small_clusters import cluster_of, gpu_node
+from support.twin_nodes import pod
 
 ROOM = Room((NumaRoom(4, 4, ()),), 4, 4)
 NOTHING = Outcome(Site(ROOM, ((10,),), "never"), ROOM, ROOM)
@@ -75,3 +78,14 @@ def test_switches_are_true_or_false() -> None:
     assert not read(b"align-first: false", "p").align_first
     with pytest.raises(InputError, match="large-jobs is neither true nor false"):
         read(b"large-jobs: 3", "p")
+
+
+@pytest.mark.parametrize(("name", "nodes"), [("pack", 1), ("spread", 2), ("default", 1)])
+def test_profiles_lead_to_other_placements(name: str, nodes: int) -> None:
+    engine = Engine(cluster_of(gpu_node("restricted"), gpu_node("restricted")), shipped(name))
+    where = set()
+    for number in range(2):
+        decision = engine.decide(pod(f"p{number}", 2, gpu=1))
+        assert engine.bind(decision).admitted
+        where.add(decision.node)
+    assert len(where) == nodes

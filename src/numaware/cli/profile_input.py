@@ -7,6 +7,8 @@ from typing import Annotated
 
 from numaware.cli.file_input import read_file
 from numaware.cli.options import optional
+from numaware.errors import InputError
+from numaware.machine.words import printable
 from numaware.schedule import profile as profiles
 from numaware.schedule.profile import DEFAULT_PROFILE, SHIPPED, Profile
 
@@ -24,4 +26,7 @@ def load_profile(name: str | None) -> Profile:
         return DEFAULT_PROFILE
     if name in SHIPPED:
         return profiles.shipped(name)
+    if not Path(name).exists():
+        problem = f"{printable(name, 80)!r} is neither a profile nor a file"
+        raise InputError("--profile", problem, hint=f"known: {', '.join(SHIPPED)}")
     return profiles.read(read_file(Path(name), _MOST_BYTES), name)
