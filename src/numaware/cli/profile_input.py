@@ -26,7 +26,7 @@ def load_profile(name: str | None) -> Profile:
         return DEFAULT_PROFILE
     if name in SHIPPED:
         return profiles.shipped(name)
-    if not Path(name).exists():
+    if "/" not in name and not Path(name).exists():
         problem = f"{printable(name, 80)!r} is neither a profile nor a file"
         raise InputError("--profile", problem, hint=f"known: {', '.join(SHIPPED)}")
     return profiles.read(read_file(Path(name), _MOST_BYTES), name)
