@@ -79,24 +79,12 @@ def _large_jobs(sites: Counter[Site], seen: int, *, by_gpus: bool) -> dict[Need,
 
 def _typical(sites: Counter[Site]) -> Need:
     """A pod for one GPU that asks for what most GPUs have beside them."""
-    return Need(
-        _median(
-            [
-                (site.empty.cpus // gpus, gpus * count)
-                for site, count in sites.items()
-                if (gpus := _size(site, by_gpus=True))
-            ]
-        ),
-        _median(
-            [
-                (site.empty.memory // gpus, gpus * count)
-                for site, count in sites.items()
-                if (gpus := _size(site, by_gpus=True))
-            ]
-        ),
-        1,
-        WHOLE,
-    )
+    machines = [
+        (site.empty, gpus, gpus * n) for site, n in sites.items() if (gpus := _size(site, by_gpus=True))
+    ]
+    cpus = _median([(empty.cpus // gpus, count) for empty, gpus, count in machines])
+    memory = _median([(empty.memory // gpus, count) for empty, gpus, count in machines])
+    return Need(cpus, memory, 1, WHOLE)
 
 
 def _median(values: list[tuple[int, int]]) -> int:
@@ -113,10 +101,8 @@ def _by_scarcity(weights: Mapping[Need, int], machines: Machines, *, by_gpus: bo
     """The weights, raised by the square of all that is free against what is free for the kind; none where nothing is."""
     free = sum(count * (room.gpus if by_gpus else WHOLE * room.cpus) for (_, room), count in machines.items())
     raised = {
-        need: weight * min(_SCARCEST * usable * usable, free * free) // (usable * usable)
-        for need, weight, usable in (
-            (need, weights[need], usable) for need, usable in Mix(weights).supply(machines).items()
-        )
+        need: weights[need] * min(_SCARCEST * usable**2, free**2) // usable**2
+        for need, usable in Mix(weights).supply(machines).items()
         if usable
     }
     total = sum(raised.values())

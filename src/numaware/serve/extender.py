@@ -263,9 +263,8 @@ class Extender:
         scores = [None if answer.reasons else answer.score for answer in self._ask(pod, names)]
         # By rank: a place that is not aligned as well is worth so much less that the others would look all the same.
         ranked = sorted({score for score in scores if score is not None})
-        points = {score: best * rank // (len(ranked) - 1 or 1) for rank, score in enumerate(ranked)}
-        if len(ranked) == 1:
-            points = dict.fromkeys(ranked, best)
+        last = len(ranked) - 1
+        points = {score: best * rank // last if last else best for rank, score in enumerate(ranked)}
         return {
             name: 0 if score is None else points[score] for name, score in zip(names, scores, strict=True)
         }
