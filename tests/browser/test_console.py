@@ -14,9 +14,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from numaware.serve.authentication import TokenAuthentication
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
-from numaware.serve.console.authentication import TokenAuthentication
 from numaware.serve.console.lab.world import LabWorld, lab_cluster
 from numaware.twin.topology.hints import Hint
 from support.console_server import RunningConsole, running

@@ -17,9 +17,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from numaware.kube.reviews import Caller
+from numaware.serve.authentication import ClusterAuthentication, TokenAuthentication
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
-from numaware.serve.console.authentication import ClusterAuthentication, TokenAuthentication
 from numaware.serve.console.lab import pod_churn
 from numaware.serve.console.lab.world import HOUR, LabWorld, lab_cluster
 from numaware.twin.topology.hints import Hint

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from numaware.serve.authentication import TokenAuthentication
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
-from numaware.serve.console.authentication import TokenAuthentication
 from numaware.serve.console.lab.world import LabWorld, lab_cluster
 from numaware.serve.console.views.pod_shape import Shape, pod_of
 from numaware.twin.topology.hints import Hint

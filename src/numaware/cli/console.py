@@ -26,10 +26,10 @@ from numaware.kube.tasks import together
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.serve import logs
+from numaware.serve.authentication import PATHS, SECONDS_TO_ASK, ClusterAuthentication
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
-from numaware.serve.console.authentication import PATHS, SECONDS_TO_ASK, ClusterAuthentication
 from numaware.serve.console.history.api import History
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.openfuyao.runtime_affinity import RuntimeAffinity

@@ -16,9 +16,9 @@ from cyclopts import Parameter
 from numaware.cli.live_input import NO_TLS, TlsOptions
 from numaware.cli.options import flag, option, optional
 from numaware.errors import InputError
+from numaware.serve.authentication import TokenAuthentication
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access, serving_console
-from numaware.serve.console.authentication import TokenAuthentication
 
 
 @Parameter(name="*")

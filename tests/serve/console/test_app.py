@@ -12,8 +12,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from numaware.errors import InputError
+from numaware.serve.authentication import TokenAuthentication
 from numaware.serve.console.app import Access, serving_console
-from numaware.serve.console.authentication import TokenAuthentication
 from numaware.web import Tls
 from support.console_world import console
 

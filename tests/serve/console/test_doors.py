@@ -9,12 +9,13 @@ import pytest
 from starlette.routing import Route
 
 from numaware.kube.reviews import Caller
-from numaware.serve.console import middleware, site
+from numaware.serve import guard
+from numaware.serve.authentication import PATHS, ClusterAuthentication, TokenAuthentication
+from numaware.serve.console import site
 from numaware.serve.console.api import stream
-from numaware.serve.console.api.problems import ProblemError
 from numaware.serve.console.app import application
-from numaware.serve.console.authentication import PATHS, ClusterAuthentication, TokenAuthentication
-from numaware.serve.console.middleware import Ask
+from numaware.serve.guard import Ask
+from numaware.serve.problems import ProblemError
 from support.console_world import client, console, shared_console
 
 SECRET = str(uuid.UUID(int=12))
@@ -107,7 +108,7 @@ def test_with_the_right_one_it_opens(method: str, path: str) -> None:
 
 @pytest.mark.parametrize(("method", "path"), [door for door in GUARDED if door[0] != "GET"])
 def test_no_door_takes_more_than_it_can_carry(method: str, path: str) -> None:
-    length = middleware.MOST_UPLOAD if "diagnose" in path else middleware.MOST_BYTES
+    length = guard.MOST_UPLOAD if "diagnose" in path else guard.MOST_BYTES
     answer = client().request(method, path, content=b"{}", headers={"content-length": str(length + 1)})
     assert answer.status_code == 413
 
@@ -131,7 +132,7 @@ class FakeDoorkeeper:
 
 def test_a_stream_ends_when_its_reader_may_not_read_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "_BEAT_SECONDS", 0.01)
-    monkeypatch.setattr(middleware, "_SECONDS_OF_TRUST", 0)
+    monkeypatch.setattr(guard, "_SECONDS_OF_TRUST", 0)
     writer = FakeDoorkeeper(5)
     answer = client(console(nodes=2), gate=writer).get(EVENTS, headers={"accept": "text/event-stream"})
     assert answer.status_code == 200
@@ -142,7 +143,7 @@ def test_a_stream_ends_when_its_reader_may_not_read_any_more(monkeypatch: pytest
 
 def test_a_reader_is_not_looked_at_for_every_event(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "_BEAT_SECONDS", 0.001)
-    monkeypatch.setattr(middleware, "_SECONDS_OF_TRUST", 1)
+    monkeypatch.setattr(guard, "_SECONDS_OF_TRUST", 1)
     keeper = FakeDoorkeeper(2)
     answer = client(console(nodes=2), gate=keeper).get(EVENTS, headers={"accept": "text/event-stream"})
     assert answer.text.count("event: ") > 3

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from numaware import web
-from numaware.serve.console import middleware
+from numaware.serve import guard
 from numaware.serve.console.app import Access
 from numaware.serve.console.openfuyao.prometheus import PATH
 from support.console_server import RunningConsole, running
@@ -32,7 +32,7 @@ BODY = (
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningConsole]:
     """A console with little patience."""
     monkeypatch.setattr(web, "_SECONDS_FOR_HEAD", PATIENCE)
-    monkeypatch.setattr(middleware, "_SECONDS_FOR_BODY", PATIENCE)
+    monkeypatch.setattr(guard, "_SECONDS_FOR_BODY", PATIENCE)
     with running(lambda: console(nodes=2)) as found:
         yield found
 

@@ -19,10 +19,10 @@ from numaware.errors import InputError
 from numaware.sentence import Sentence
 from numaware.serve.console import site
 from numaware.serve.console.api.operations import Call, Operation, openapi, packed, route
-from numaware.serve.console.api.problems import ProblemError, answer
 from numaware.serve.console.api.routes import Console
-from numaware.serve.console.middleware import LOOPBACK, Authentication, Guard, Rate
 from numaware.serve.console.openfuyao import endpoints, prometheus
+from numaware.serve.guard import LOOPBACK, Authentication, Guard, Rate
+from numaware.serve.problems import ProblemError, answer
 from numaware.web import Tls, host_and_port, serving
 
 _log = structlog.get_logger(__name__)

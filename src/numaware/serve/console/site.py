@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from numaware.sentence import Sentence
 from numaware.serve.console.api.operations import Packed, sent, zipped
-from numaware.serve.console.api.problems import ProblemError
+from numaware.serve.problems import ProblemError
 
 STATIC = Path(__file__).with_name("static")
 _TYPES = {

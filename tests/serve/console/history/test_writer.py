@@ -17,12 +17,12 @@ from structlog.testing import capture_logs
 
 from numaware.errors import InputError
 from numaware.sentence import Sentence
-from numaware.serve.console.api.problems import ProblemError
 from numaware.serve.console.history import writer
 from numaware.serve.console.history.api import History
 from numaware.serve.console.history.file import HOUR, HistoryFile
 from numaware.serve.console.history.writer import EVERY
 from numaware.serve.console.views.wall_model import STALE_AFTER
+from numaware.serve.problems import ProblemError
 from support.console_world import NOW, client
 from support.recorded_world import lab, moment, recording
 

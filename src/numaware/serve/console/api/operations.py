@@ -22,8 +22,8 @@ from numaware import __version__
 from numaware.diagnose.texts import Lang, say
 from numaware.errors import InputError
 from numaware.sentence import Sentence
-from numaware.serve.console.api.language import language_of
-from numaware.serve.console.api.problems import MEDIA_TYPE, Problem, ProblemError
+from numaware.serve.language import language_of
+from numaware.serve.problems import MEDIA_TYPE, Problem, ProblemError
 
 Method = Literal["GET", "POST", "PUT"]
 _SMALLEST_ZIP = 1024

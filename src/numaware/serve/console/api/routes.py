@@ -19,7 +19,6 @@ from numaware.sentence import Sentence
 from numaware.serve.console import policies as switching
 from numaware.serve.console.api.diagnose import Diagnosis, diagnosed
 from numaware.serve.console.api.operations import Call, Handler, Nothing, Operation, Packed
-from numaware.serve.console.api.problems import ProblemError
 from numaware.serve.console.api.queries import (
     AtQuery,
     DiagnoseQuery,
@@ -42,7 +41,6 @@ from numaware.serve.console.api.queries import (
 from numaware.serve.console.api.simulation import Simulation, Simulations, SimulationWish, Simulator
 from numaware.serve.console.api.stream import Changed, Stream, TooManyReadersError
 from numaware.serve.console.history.api import History, Kept, not_kept
-from numaware.serve.console.middleware import caller_of
 from numaware.serve.console.views import node, pods
 from numaware.serve.console.views.explain import Explained, explained
 from numaware.serve.console.views.node import NodeView
@@ -63,6 +61,8 @@ from numaware.serve.console.views.whatif import (
     told,
 )
 from numaware.serve.console.world import SwitchError, World
+from numaware.serve.guard import caller_of
+from numaware.serve.problems import ProblemError
 from numaware.workload.pod import Pod
 
 # Explanations worked out at the same time, on threads of their own.

@@ -14,7 +14,6 @@ from typing import TypeVar
 import msgspec
 
 from numaware.sentence import Sentence
-from numaware.serve.console.api.problems import ProblemError
 from numaware.serve.console.history.file import KEPT_FOR, MOST_BYTES, HistoryFile
 from numaware.serve.console.history.reader import HistoryReader, NotKeptError, Span
 from numaware.serve.console.history.writer import HistoryWriter
@@ -22,6 +21,7 @@ from numaware.serve.console.views.node import Letters
 from numaware.serve.console.views.recorder import Series, by_numa, by_step, steps
 from numaware.serve.console.views.snapshot_view import SnapshotView
 from numaware.serve.console.world import NOTHING, Told
+from numaware.serve.problems import ProblemError
 from numaware.twin.errors import StartError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,8 +15,8 @@ from starlette.responses import Response
 from numaware.serve.console import policies
 from numaware.serve.console.api.operations import Call, Handler, Method, Operation
 from numaware.serve.console.api.routes import Console
-from numaware.serve.console.middleware import caller_of
 from numaware.serve.console.world import Status, Switch, SwitchError
+from numaware.serve.guard import caller_of
 
 _PLUGINS = {"numaaware": "numa-aware", "numadistance": "numa-distance", "podaffinity": "pod-affinity"}
 PREFIX = "/rest/"

@@ -6,7 +6,6 @@ from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
 from numaware.sentence import Sentence
 from numaware.serve.console.api.operations import Packed, packed
-from numaware.serve.console.api.problems import ProblemError
 from numaware.serve.console.api.queries import Wall
 from numaware.serve.console.views import pods
 from numaware.serve.console.views.judging import VERDICTS
@@ -14,6 +13,7 @@ from numaware.serve.console.views.node import Letters
 from numaware.serve.console.views.pod_shape import Shape
 from numaware.serve.console.views.wall_model import WallModel
 from numaware.serve.console.world import World
+from numaware.serve.problems import ProblemError
 from numaware.workload.pod import Pod
 
 

@@ -23,8 +23,8 @@ from numaware.kube.errors import ApiError
 from numaware.kube.reviews import Caller
 from numaware.machine.words import printable
 from numaware.sentence import Sentence
-from numaware.serve.console.api.problems import ProblemError
-from numaware.serve.console.middleware import Ask, Rate
+from numaware.serve.guard import Ask, Rate
+from numaware.serve.problems import ProblemError
 
 # Before the path in every question. Without it `get /api/v1/nodes` would be granted to everybody by the role
 # system:discovery, which lets all users look around in the API server's own paths.

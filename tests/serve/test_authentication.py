@@ -11,10 +11,10 @@ from structlog.testing import capture_logs
 
 from numaware.kube.errors import ApiError
 from numaware.kube.reviews import Caller
-from numaware.serve.console import authentication
-from numaware.serve.console.api.problems import ProblemError
-from numaware.serve.console.authentication import AUDIENCE, PATHS, ClusterAuthentication
-from numaware.serve.console.middleware import Ask
+from numaware.serve import authentication
+from numaware.serve.authentication import AUDIENCE, PATHS, ClusterAuthentication
+from numaware.serve.guard import Ask
+from numaware.serve.problems import ProblemError
 from support.console_world import client, console
 
 TOKEN = f"token-{uuid.UUID(int=3)}"

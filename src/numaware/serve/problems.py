@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from numaware.diagnose.texts import Lang, say
 from numaware.sentence import Sentence
-from numaware.serve.console.api.language import language_of
+from numaware.serve.language import language_of
 
 MEDIA_TYPE = "application/problem+json"
 

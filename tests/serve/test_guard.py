@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from starlette.types import Message
 
-from numaware.serve.console import middleware
-from numaware.serve.console.api.problems import ProblemError
-from numaware.serve.console.middleware import Rate, _Bounded
+from numaware.serve import guard
+from numaware.serve.guard import Rate, _Bounded
+from numaware.serve.problems import ProblemError
 from support.console_world import client, console
 
 SECRET = str(uuid.UUID(int=11))
@@ -162,7 +162,7 @@ def test_a_body_that_does_not_say_so_is_cut_off() -> None:
 
 
 def test_a_body_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(middleware, "_SECONDS_FOR_BODY", 0.01)
+    monkeypatch.setattr(guard, "_SECONDS_FOR_BODY", 0.01)
 
     async def never() -> Message:
         await asyncio.sleep(10)
@@ -174,7 +174,7 @@ def test_a_body_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_body_that_comes_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(middleware, "_SECONDS_FOR_BODY", 0.2)
+    monkeypatch.setattr(guard, "_SECONDS_FOR_BODY", 0.2)
 
     async def drip() -> Message:
         await asyncio.sleep(0.01)

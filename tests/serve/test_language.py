@@ -6,7 +6,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from numaware.diagnose.texts import Lang
-from numaware.serve.console.api.language import language_of
+from numaware.serve.language import language_of
 from support.console_world import client
 
 

@@ -3,7 +3,7 @@
 A page on another site must not be able to use a console that only listens on loopback. So the Host has to be one of ours
 (a name that was bound to 127.0.0.1 by somebody else is not), and what changes something must not come from another origin.
 There are no cookies: a token travels in a header, which no other site can make a browser send. Whose token it has to be is
-the business of the gate (`gates.py`); where there is one, all is closed but what is named as open.
+the business of the gate (`authentication.py`); where there is one, all is closed but what is named as open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from numaware.sentence import Sentence
-from numaware.serve.console.api.problems import ProblemError, answer
+from numaware.serve.problems import ProblemError, answer
 
 SECURITY_HEADERS = (
     (
