@@ -69,6 +69,18 @@ def test_cpus_without_a_numa_node_are_still_drawn() -> None:
     assert len(box.children[0].cores) == 4
 
 
+def test_cpus_without_a_numa_node_in_several_packages_are_still_drawn() -> None:
+    # As the kernel of a large machine shows them whose capture has lost the folder of one node.
+    whole = synthetic.read("32s x 1n x 2c")
+    cpus = tuple(msgspec.structs.replace(cpu, numa=None) if cpu.numa in (5, 6) else cpu for cpu in whole.cpus)
+    numa = tuple(node for node in whole.numa if node.id not in (5, 6))
+    picture = draw(msgspec.structs.replace(whole, cpus=cpus, numa=numa))
+    assert [box.title for box in picture.boxes] == ["Packages 0-4", "Packages 5-6", "Packages 7-31"]
+    [lost] = [box for box in boxes(picture, "numa") if box.title == "No NUMA node"]
+    assert lost.copies == 2
+    assert lost.children[0].sentences == ("2 cores", "CPUs 10-11 · 12-13")
+
+
 def test_more_than_eight_alike_nodes_are_folded_into_one_box() -> None:
     picture = draw(synthetic.read("16s x 4n x 4c"))
     assert [box.title for box in picture.boxes] == ["Packages 0-15"]

@@ -67,9 +67,11 @@ def _package(part: Part, machine: Machine) -> Box:
 
 def _node(part: Part, machine: Machine) -> Box:
     copies = len(part.ids)
-    if part.ids == (None,):
+    # CPUs that no node has; those of several packages may be folded into one part, which still has no number.
+    if part.ids[0] is None:
         title = "No NUMA node" if machine.numa else "NUMA not known"
-        return Box("numa", title, children=tuple(_group(child) for child in part.children))
+        children = tuple(_group(child, copies) for child in part.children)
+        return Box("numa", title, children=children, copies=copies)
     first = part.nodes[0]
     title = f"NUMA {_numbers(part.ids)}"
     if first.kind not in (None, "dram"):
