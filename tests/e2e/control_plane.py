@@ -182,6 +182,17 @@ class ControlPlane:
             self._apis[user, where] = Api(where, self.ca, self._tokens[user])
         return self._apis[user, where]
 
+    def agent_on(self, node: str, pod: str = "") -> str:
+        """The user that an agent is on this node: its token is bound to that pod, else to the Node itself."""
+        bound = {"apiVersion": "v1", "kind": "Pod" if pod else "Node", "name": pod or node}
+        answer = self.api().create(
+            "/api/v1/namespaces/numaware/serviceaccounts/numaware-agent/token",
+            {"spec": {"expirationSeconds": 7200, "boundObjectRef": bound}},
+        )
+        user = f"numaware-agent-{pod or node}"
+        self._tokens[user] = answer["status"]["token"]
+        return user
+
     def kubeconfig(self, user: str, url: str | None = None) -> Path:
         """A kubeconfig file for this user; `url` where it goes through a proxy."""
         where = url or self.url

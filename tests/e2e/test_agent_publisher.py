@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 import urllib.request
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from e2e.api import Object
 from e2e.control_plane import ROOT, ControlPlane, free_port, kubelet
@@ -27,6 +29,7 @@ pytestmark = pytest.mark.e2e
 
 NODE = "numa-1"
 GPU = "nvidia.com/gpu"
+CERTIFICATE = "pki/kubelet-client-current.pem"
 NRT = f"/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/{NODE}"
 PODS = "/api/v1/namespaces/default/pods"
 CONFIG = {
@@ -44,30 +47,24 @@ GPUS = {GPU: {"gpu-0": (0,), "gpu-1": (0,), "gpu-2": (1,), "gpu-3": (1,)}}
 
 
 class Stage:
-    """A control plane, a kubelet that has joined it, and the agent."""
+    """A control plane, a kubelet that has joined it, and the agent with a token that is bound to that Node."""
 
-    def __init__(self, folder: Path, plane: ControlPlane) -> None:
+    def __init__(self, folder: Path, plane: ControlPlane, kubelet: RealKubelet) -> None:
+        self.folder = folder
         self.plane = plane
-        self.kubelet = RealKubelet(
-            folder / "node",
-            synthetic.read("2s x 1n x 7c x 2t mem=32Gi"),
-            CONFIG,
-            GPUS,
-            name=NODE,
-            kubeconfig=plane.kubeconfig("kubelet"),
-        )
+        self.kubelet = kubelet
         self.port = free_port()
         self.agent = Program(
             "agent",
             [
+                *as_in_its_pod(folder, kubelet),
                 Path(sys.executable).with_name("numaware"),
                 "agent",
                 f"--node={NODE}",
-                f"--root={self.kubelet.made}",
-                f"--kubelet-root={self.kubelet.root}",
+                f"--root={folder / 'host'}",
                 f"--kubelet-config={self.kubelet.config_file}",
                 f"--device-plugins={self.kubelet.plugins_folder}",
-                f"--kubeconfig={plane.kubeconfig('numaware-agent')}",
+                f"--kubeconfig={plane.kubeconfig(plane.agent_on(NODE))}",
                 f"--listen=127.0.0.1:{self.port}",
                 "--volcano",
                 "--kai",
@@ -156,6 +153,32 @@ class Stage:
         return str(self.published()["metadata"]["resourceVersion"])
 
 
+def as_in_its_pod(folder: Path, kubelet: RealKubelet) -> list[str | Path]:
+    """What starts a program with the mounts of the DaemonSet in `folder`/host, the test's node in the place of the host."""
+    spec = yaml.safe_load((ROOT / "deploy/agent/daemonset.yaml").read_text(encoding="utf-8"))
+    pod_spec = spec["spec"]["template"]["spec"]
+    volumes = {volume["name"]: volume.get("hostPath", {}).get("path") for volume in pod_spec["volumes"]}
+    places = {
+        "/sys": kubelet.made / "sys",
+        "/proc": kubelet.made / "proc",
+        "/var/lib/kubelet": kubelet.root,
+        "/var/log/pods": folder / "logs",
+    }
+    # As on a node that is no test: the kubelet's certificate lies in its folder, too.
+    for place in (folder / "logs", kubelet.root / "pki", *(folder / f"host{path}" for path in places)):
+        place.mkdir(parents=True)
+    (kubelet.root / CERTIFICATE).write_text("secret", encoding="utf-8")
+    lines = ["set -euo pipefail", "mount --make-rprivate /"]
+    for mount in pod_spec["containers"][0]["volumeMounts"]:
+        target = shlex.quote(f"{folder}{mount['mountPath']}")
+        path = volumes[mount["name"]]
+        source = f"--bind {shlex.quote(str(places[path]))}" if path else "-t tmpfs none"
+        lines += [f"mount {source} {target}", *([f"mount -o remount,bind,ro {target}"] if path else [])]
+    script = folder / "agent.sh"
+    script.write_text("\n".join([*lines, 'exec "$@"']) + "\n", encoding="utf-8")
+    return ["unshare", "--mount", "bash", script]
+
+
 def _over(one: Object) -> bool:
     return one.get("status", {}).get("phase") in ("Failed", "Succeeded")
 
@@ -164,11 +187,15 @@ def _over(one: Object) -> bool:
 def whole_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("stage")
     with ControlPlane(folder / "plane", users={"kubelet": kubelet(NODE)}) as plane:
-        made = Stage(folder, plane)
-        with made.kubelet, made.agent:
-            eventually(made.published, "something is published", alive=made.agent)
-            made.settled("the start", 60)
-            yield made
+        machine = synthetic.read("2s x 1n x 7c x 2t mem=32Gi")
+        config = plane.kubeconfig("kubelet")
+        with RealKubelet(folder / "node", machine, CONFIG, GPUS, name=NODE, kubeconfig=config) as joined:
+            eventually(lambda: plane.api().get(f"/api/v1/nodes/{NODE}"), "the node is there", 60)
+            made = Stage(folder, plane, joined)
+            with made.agent:
+                eventually(made.published, "something is published", alive=made.agent)
+                made.settled("the start", 60)
+                yield made
 
 
 @pytest.fixture
@@ -244,8 +271,20 @@ def test_other_schedulers_can_read_it(stage: Stage) -> None:
 
 
 def test_the_api_server_takes_the_manifests_that_are_shipped(stage: Stage) -> None:
-    for name in ("daemonset.yaml", "configz.yaml"):
+    for name in ("daemonset.yaml", "configz.yaml", "networkpolicy.yaml"):
         stage.plane.kubectl("apply", "--dry-run=server", "-f", ROOT / "deploy/agent" / name)
+
+
+def test_the_agent_sees_of_the_kubelets_folder_only_what_it_needs(stage: Stage) -> None:
+    stage.run(guaranteed("trainer", 4))
+    assert (stage.kubelet.root / CERTIFICATE).exists()
+    assert list((stage.kubelet.root / "pods").iterdir())
+    assert stage.agent.process is not None
+    seen = Path(f"/proc/{stage.agent.process.pid}/root{stage.folder}/host/var/lib/kubelet")
+    filled = {place.name for place in seen.iterdir() if place.is_dir() and list(place.iterdir())}
+    # Which images were pulled, told by newer kubelets, is nobody's secret.
+    assert filled - {"image_manager"} == {"pod-resources"}
+    assert {"cpu_manager_state", "memory_manager_state"} <= {place.name for place in seen.iterdir()}
 
 
 def test_nothing_is_written_while_nothing_changes(stage: Stage) -> None:

@@ -76,7 +76,7 @@ class Stage:
                 f"--kubelet-root={self.kubelet.root}",
                 f"--kubelet-config={config or self.kubelet.config_file}",
                 f"--device-plugins={self.kubelet.plugins_folder}",
-                f"--kubeconfig={self.plane.kubeconfig('numaware-agent', self.proxy.url)}",
+                f"--kubeconfig={self.plane.kubeconfig(self.plane.agent_on(NODE), self.proxy.url)}",
                 f"--listen=127.0.0.1:{free_port()}",
                 "--volcano",
             ],
