@@ -65,7 +65,7 @@ def test_it_answers_until_it_is_told_to_stop_and_ends_well(short_root: Path) -> 
         assert '"event": "listening"' in line
         address = line.partition('"address": "')[2].partition('"')[0]
         with urllib.request.urlopen(f"{address}/metrics", timeout=60) as answer:  # noqa: S310 - our own address
-            assert b'numa_nodes_count{node="here"} 2.0' in answer.read()
+            assert b'numa_nodes{node="here"} 2.0' in answer.read()
         agent.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + 60
         while agent.poll() is None and time.monotonic() < deadline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from prometheus_client import generate_latest
 
 from e2e.control_plane import free_port
 from e2e.kubelet_beside_twin import SideBySide, container, pod
@@ -17,17 +19,19 @@ from e2e.real_kubelet import RealKubelet
 from e2e.real_prometheus import DEPLOY, TOKEN, Prometheus
 from numaware.machine import synthetic
 from numaware.machine.topology import HugePages
+from numaware.serve.metrics import Metrics
 from support import made_sysfs
-from support.exported_metrics import CATALOGUE
+from support.exported_metrics import CATALOGUE, DICTATED
 from support.made_cgroups import PAGE, add_pod
 
 pytestmark = pytest.mark.e2e
 
 
 class Scene:
-    def __init__(self, kubelet: RealKubelet, prometheus: Prometheus) -> None:
+    def __init__(self, kubelet: RealKubelet, prometheus: Prometheus, agent_port: int) -> None:
         self.kubelet = kubelet
         self.prometheus = prometheus
+        self.agent_port = agent_port
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +80,11 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         prometheus = Prometheus(folder, f"127.0.0.1:{port}")
         with agent, prometheus.program:
             eventually(
-                lambda: prometheus.query("numa_nodes_count"),
+                lambda: prometheus.query("numa_nodes"),
                 "Prometheus has scraped",
                 alive=prometheus.program,
             )
-            yield Scene(kubelet, prometheus)
+            yield Scene(kubelet, prometheus, port)
 
 
 def test_prometheus_has_the_whole_catalogue_with_its_labels(scene: Scene) -> None:
@@ -94,7 +98,7 @@ def test_prometheus_has_the_whole_catalogue_with_its_labels(scene: Scene) -> Non
 
 def test_prometheus_has_the_values_of_the_made_machine(scene: Scene) -> None:
     value = scene.prometheus.value
-    assert value("numa_nodes_count") == 2
+    assert value("numa_nodes") == 2
     for node in scene.kubelet.machine().numa:
         here = f'{{numa="{node.id}"}}'
         kernel = made_sysfs.meminfo(node)
@@ -150,3 +154,21 @@ def test_the_shipped_alert_rules_run_in_prometheus_and_notice_remote_memory(scen
 def test_promtool_is_happy_with_what_is_shipped(command: tuple[str, ...]) -> None:
     done = subprocess.run(["promtool", *command], cwd=DEPLOY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_promtool_has_nothing_to_say_of_our_metrics_but_of_the_name_that_openfuyao_has_given(
+    scene: Scene,
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", scene.agent_port, timeout=10)
+    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    of_the_agent = connection.getresponse().read()
+    connection.close()
+    of_the_scheduler = generate_latest(Metrics().registry)
+    checked = subprocess.run(
+        ["promtool", "check", "metrics"],
+        input=of_the_agent + of_the_scheduler,
+        capture_output=True,
+        check=False,
+    )
+    said = (checked.stdout + checked.stderr).decode().splitlines()
+    assert {line.partition(" ")[0] for line in said} == DICTATED, said

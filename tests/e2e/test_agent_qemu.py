@@ -87,7 +87,7 @@ def test_what_qemu_was_told_is_what_is_found(name: str, tmp_path: Path) -> None:
     def value(metric: str, **labels: str) -> float:
         return float(samples[metric, frozenset(labels.items())])
 
-    assert value("numa_nodes_count") == len(nodes)
+    assert value("numa_nodes") == len(nodes)
     for node in nodes:
         here = {"numa": str(node)}
         assert value("numa_node_cpus_count", **here) == len(machine.cpus_of(node))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ from numaware.node.troubles import Troubles
 from numaware.twin.config import KubeletConfig
 from numaware.web import serving, status_routes
 from support import made_sysfs
-from support.exported_metrics import CATALOGUE, SOMETIMES, named_in
+from support.exported_metrics import CATALOGUE, DICTATED, SOMETIMES, named_in
 from support.fake_podresources import FakePodResources
 from support.made_cgroups import LAYOUTS, PAGE, Layout, add_pod
 
@@ -125,7 +126,7 @@ def test_a_scrape_has_the_whole_catalogue_with_the_values_of_the_machine(
         assert found.keys() == CATALOGUE.keys()
         for name, values in found.items():
             assert {label for labels in values for label, _ in labels} == CATALOGUE[name], name
-        assert found["numa_nodes_count"] == {of(): 2}
+        assert found["numa_nodes"] == {of(): 2}
         for node in made.numa:
             numa = str(node.id)
             assert found["numa_node_cpus_count"][of(numa=numa)] == 8
@@ -144,7 +145,7 @@ def test_a_scrape_has_the_whole_catalogue_with_the_values_of_the_machine(
             parts = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
             available = sum(kernel[part] for part in parts) * 1024
             assert found["numa_node_memory_available_bytes"][of(numa=numa)] == available
-            assert found["numa_node_hugepages_total"][of(numa=numa, size="2Mi")] == 64
+            assert found["numa_node_hugepages"][of(numa=numa, size="2Mi")] == 64
             assert found["numa_node_hugepages_free"][of(numa=numa, size="2Mi")] == 16 + node.id
             counted = made_sysfs.numastat(node.id)
             for name, key in (("hit", "numa_hit"), ("miss", "numa_miss"), ("foreign", "numa_foreign")):
@@ -225,12 +226,23 @@ def test_files_that_hold_garbage_are_left_out_and_counted(tmp_path: Path) -> Non
     scrape(tmp_path, look)
 
 
+def test_endings_of_names_mean_what_prometheus_takes_them_for(tmp_path: Path) -> None:
+    made_sysfs.write(tmp_path, machine())
+
+    async def look(exporter: Exporter, _: FakePodResources, __: Troubles) -> None:
+        kinds = dict(re.findall(r"# TYPE (\w+) (\w+)", exporter.text(openmetrics=False).decode()))
+        assert {name for name in kinds if name.endswith(("_count", "_sum", "_bucket"))} == DICTATED
+        assert all(name.endswith("_total") == (kind == "counter") for name, kind in kinds.items())
+
+    scrape(tmp_path, look)
+
+
 def test_no_machine_at_all_still_gets_an_answer(tmp_path: Path) -> None:
     troubles = Troubles()
     (tmp_path / "sys").mkdir()
     found = samples(Exporter("n1", str(tmp_path), troubles))
     assert found["numa_exporter_scrape_errors_total"][of(source="sysfs")] == 1
-    assert "numa_nodes_count" not in found
+    assert "numa_nodes" not in found
 
 
 def test_more_pods_than_allowed_are_left_out_and_counted(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ class MachineMetrics:
 
 
 def _topology(machine: Machine) -> Iterator[Family]:
-    yield gauge("numa_nodes_count", "NUMA nodes of the machine.", [], [((), len(machine.numa))])
+    yield gauge("numa_nodes", "NUMA nodes of the machine.", [], [((), len(machine.numa))])
     cpus = [((str(numa.id),), len(numa.cpus)) for numa in machine.numa]
     yield gauge("numa_node_cpus_count", "Online CPUs of the NUMA node.", ["numa"], cpus)
     packages = {cpu.id: cpu.package for cpu in machine.cpus}
@@ -159,5 +159,5 @@ def _huge_pages(machine: Machine, source: Source) -> Iterator[Family]:
                 total.append((values, pool.total))
                 free.append((values, pool.free))
     labels = ["numa", "size"]
-    yield gauge("numa_node_hugepages_total", "Huge pages of the NUMA node, in pages.", labels, total)
+    yield gauge("numa_node_hugepages", "Huge pages of the NUMA node, in pages.", labels, total)
     yield gauge("numa_node_hugepages_free", "Huge pages that nobody uses, in pages.", labels, free)
