@@ -14,6 +14,7 @@ from numaware.cli import diagnose_input, main
 from numaware.cli.diagnose_input import places
 from numaware.twin.topology.hints import Hint
 from support.kubelet_logs import ERAS, Story, journald, noisy, written
+from support.packed import PACKERS, tar
 
 REFUSED = Story(
     hints={"cpu": [Hint(2, preferred=True)], "memory": [Hint(1, preferred=True)]},
@@ -172,3 +173,29 @@ def test_a_bar_shows_how_far_a_large_log_is_where_somebody_looks(
     assert main(["diagnose", str(log)]) == 1
     # At the end all of it was read.
     assert re.search(r"([\d.]+)/\1 KiB", terminal.getvalue())
+
+
+@pytest.mark.parametrize("content", [b"", b"-- No entries --\n", bytes(3000), b"Hello\n"])
+def test_evidence_that_says_nothing_is_not_good_news(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "evidence").write_bytes(content)
+    assert main(["diagnose", str(tmp_path / "evidence")]) == 2
+    shown = capsys.readouterr().out
+    assert "warning[nothing-recognised]" in shown
+    assert "no topology problem found" not in shown
+
+
+@pytest.mark.parametrize("form", PACKERS)
+def test_an_archive_that_is_cut_off_is_bad_input_whatever_was_found(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = PACKERS[form](
+        tar({"n1/kubelet.log": LOG.encode(), "n2/kubelet.log": QUIET.encode() * 500}).rstrip(b"\0")
+    )
+    path = tmp_path / "must-gather"
+    path.write_bytes(packed[:-30])
+    assert main(["diagnose", str(path)]) == 2
+    shown = capsys.readouterr().out
+    assert "warning[evidence-incomplete]" in shown
+    assert ("nothing of it was read" if form == "bz2" else "read up to") in " ".join(shown.split())

@@ -14,6 +14,7 @@ from numaware.cli.output import complain, deliver
 from numaware.diagnose.finding import is_trouble
 from numaware.diagnose.render import html, json, text
 from numaware.diagnose.rules.diagnosis import findings
+from numaware.diagnose.rules.unread import is_unread, unread_findings
 from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
@@ -54,7 +55,8 @@ def diagnose(
     is enough, the kubelet's decision is made again by its twin, which
     confirms it or says where it disagrees.
 
-    Exit code: 0 nothing wrong, 1 something was found, 2 bad input.
+    Exit code: 0 nothing wrong, 1 something was found, 2 bad input, or
+    evidence that is cut off or that nothing could be read in.
 
     For example:
 
@@ -69,7 +71,7 @@ def diagnose(
         )
     files, complaints = places(paths or ["-"])
     bundle, unread = collect(files)
-    diagnosis = findings(bundle)
+    diagnosis = [*unread_findings(bundle), *findings(bundle)]
     if out is not None:
         deliver(html.render(diagnosis, bundle.files, lang), out)
     if as_json:
@@ -79,4 +81,4 @@ def diagnose(
         terminal.write(list(page), sys.stdout)
     for complaint in (*complaints, *unread):
         complain(complaint)
-    return 2 if complaints or unread else int(is_trouble(diagnosis))
+    return 2 if complaints or unread or is_unread(diagnosis) else int(is_trouble(diagnosis))

@@ -88,6 +88,9 @@ CODES: dict[str, Severity] = {
     "topology-unusable": "warning",
     "topology-stale": "warning",
     "policies-differ": "warning",
+    # evidence that could not be read, or not to its end
+    "evidence-incomplete": "warning",
+    "nothing-recognised": "warning",
     # what is fine
     "aligned": "info",
     "healthy": "info",

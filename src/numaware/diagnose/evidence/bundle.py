@@ -14,6 +14,7 @@ from numaware.diagnose.evidence.logs.seen import PodName
 from numaware.diagnose.evidence.meaning import Meaning
 from numaware.diagnose.finding import Evidence, Finding
 from numaware.machine.topology import Machine
+from numaware.sentence import Sentence
 from numaware.twin.settings import Settings
 from numaware.twin.state.verify import Checkpoint
 from numaware.workload.manifest import Workload
@@ -60,9 +61,20 @@ class Reported(NamedTuple):
     numa_of_cpus: Mapping[int, int] = MappingProxyType({})
 
 
+class Cut(NamedTuple):
+    """Why a file could not be read to its end, how many bytes of it were, and the last member of an archive that was reached."""
+
+    problem: Sentence
+    read: int
+    member: str = ""
+
+
 @dataclass
 class Bundle:
-    """Everything by kind. `findings` are those that a file gives by itself."""
+    """Everything by kind. `findings` are those that a file gives by itself, `cuts` the files that were not read whole.
+
+    `unknown` says of files that are no evidence what they are instead: a `state` and its facts.
+    """
 
     journal: Journal = field(default_factory=Journal)
     attempts: list[Attempt] = field(default_factory=list)
@@ -73,6 +85,8 @@ class Bundle:
     workloads: list[Piece[Workload]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     files: list[tuple[str, str]] = field(default_factory=list)
+    cuts: dict[str, Cut] = field(default_factory=dict)
+    unknown: dict[str, dict[str, object]] = field(default_factory=dict)
 
 
 def about(pieces: Sequence[Piece[_Content]], node: str) -> Piece[_Content] | None:

@@ -2,30 +2,28 @@
 
 `numaware diagnose` and the console hand every file to `take`, which tries the readers of this folder and the rules on
 single files. No file is refused: what is not recognised is `unknown`, and what looks like something but cannot be read
-is searched as text, in which the lines that are known still count.
+is searched as text, in which the lines that are known still count. What is packed is opened by `machine.unpacking`, within
+the budget of the whole input; a file that ends too early has told what came before, and is put down in `Bundle.cuts`.
 """
 
 from __future__ import annotations
 
-import bz2
 import contextlib
-import gzip
 import io
 import json
-import lzma
 import re
-import tarfile
-import zlib
 from typing import IO, Any, cast
 
 from numaware.diagnose.evidence import kube_objects, kubectl_text, topology_report
-from numaware.diagnose.evidence.bundle import Bundle, Piece, StateFile
+from numaware.diagnose.evidence.bundle import Bundle, Cut, Piece, StateFile
 from numaware.diagnose.evidence.logs import messages, scan
 from numaware.diagnose.rules.lint import findings_of_kubelet_flags, lint
 from numaware.diagnose.rules.state_files import checkpoint_of, state_findings
 from numaware.errors import InputError
 from numaware.machine import codec, sources
+from numaware.machine.unpacking import REGULAR, Budget, Readable, UnpackError, is_tar, members, unpacked
 from numaware.machine.words import printable
+from numaware.sentence import Sentence
 from numaware.twin import flags as kubelet_flags
 from numaware.twin.state import cpu, device, memory
 from numaware.twin.state.verify import Checkpoint
@@ -34,18 +32,27 @@ from numaware.workload.yamlfile import Node, documents
 
 UNKNOWN = "unknown"
 HEAD = 1 << 16
+# What may come out of everything that is packed, where the caller sets no other bound.
+MOST_UNPACKED = 16 << 30
 # What is larger is a log, whatever it begins with.
 MOST_BYTES = 16 << 20
 # Unless it is a list of Kubernetes objects.
 _MOST_LISTING = 64 << 20
 _LARGE = 1 << 18
-_MOST_WRAPPERS = 3
-_MOST_MEMBERS = 100_000
+# An archive in an archive, each compressed, and what is compressed in that one.
+_MOST_LAYERS = 6
+_MOST_NAMED = 5
 
 _LOG_LINE = re.compile(
     rb"(?m)^.{0,200}?[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} |^\{\"(?:ts|time|log|MESSAGE|__CURSOR|level|insertId)\"|"
-    rb"^.{0,120}kubelet\[\d{1,10}\]: "
+    rb"^.{0,120}(?:kubelet|k3s|rke2)(?:-server|-agent)?\[\d{1,10}\]: |^time=\"[^\"]{1,40}\" level=\w{1,10} msg="
 )
+# Which programs speak in what journalctl or a syslog daemon wrote, and which of them are or hold a kubelet.
+_PROGRAM = re.compile(
+    rb'(?m)^.{15,300}?[ "]([\w.@/-]{1,64})\[\d{1,10}\]: |"SYSLOG_IDENTIFIER" ?: ?"([\w.@/-]{1,64})"'
+)
+_KUBELETS = re.compile(rb"kubelet|kubelite|kubenswrapper|hyperkube|k3s|rke2|k0s")
+_NO_ENTRIES = re.compile(rb"\s*(?:--[^\n]*--\s*)*-- No entries --")
 _LISTING = re.compile(rb'\s{0,8}\{\s{0,40}"(?:apiVersion|items|kind)"\s*:')
 _STATE = re.compile(rb'"(?i:policyName|defaultCpuSet|machineState|PodDeviceEntries)"\s*:')
 _OBJECT = re.compile(
@@ -76,74 +83,87 @@ _STATE_NAMES: dict[type[Checkpoint], str] = {
 }
 
 
-def take(bundle: Bundle, file: str, stream: IO[bytes]) -> None:
-    """Find out what a file is and take it in."""
-    bundle.files.append((file, _take(bundle, file, stream)))
+def take(bundle: Bundle, file: str, stream: Readable, budget: Budget | None = None) -> None:
+    """Find out what a file is and take it in; one budget is for all that one person hands in."""
+    _take(bundle, file, stream, budget or Budget(MOST_UNPACKED), 0)
 
 
-def _take(bundle: Bundle, file: str, stream: IO[bytes], wrappers: int = 0) -> str:
-    head = stream.read(HEAD)
-    whole = cast("IO[bytes]", _Rejoined(head, stream))
-    opened = _opened(head, whole) if wrappers < _MOST_WRAPPERS else None
-    if opened is not None:
-        return _take(bundle, file, opened, wrappers + 1)
-    if head[257:262] == b"ustar" and wrappers < _MOST_WRAPPERS:
-        return _archive(bundle, file, whole)
+def _take(bundle: Bundle, file: str, stream: Readable, budget: Budget, layers: int) -> None:
+    bundle.files.append((file, _kind(bundle, file, stream, budget, layers)))
+
+
+def _kind(bundle: Bundle, file: str, stream: Readable, budget: Budget, layers: int) -> str:
+    """Take a file in; the answer is what it was."""
+    source = cast("IO[bytes]", _UpToDamage(bundle, file, stream, budget))
+    head = _up_to(source, HEAD)
+    whole = cast("IO[bytes]", _Rejoined(head, source))
+    content = unpacked(head, whole, budget)
+    if (content or is_tar(head)) and layers >= _MOST_LAYERS:
+        _cut(bundle, file, Sentence("is packed in more than {most} layers", most=_MOST_LAYERS), 0)
+        return "archive"
+    if content:
+        return _kind(bundle, file, content, budget, layers + 1)
+    if is_tar(head):
+        return _archive(bundle, file, whole, budget, layers + 1)
+    if not head.strip():
+        return _unknown(bundle, file, "empty")
     if b"\0" in head[:1024] and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return UNKNOWN
+        return _unknown(bundle, file, "zip" if head.startswith(b"PK\3\4") else "binary")
     if _LOG_LINE.search(head):
         return _log(bundle, file, whole)
     most = _MOST_LISTING if _LISTING.match(head) else MOST_BYTES
     data = _up_to(whole, most + 1)
     if len(data) > most:
-        return _log(bundle, file, cast("IO[bytes]", _Rejoined(data, stream)))
+        return _log(bundle, file, cast("IO[bytes]", _Rejoined(data, source)))
     return _document(bundle, file, data) or _log(bundle, file, io.BytesIO(data))
 
 
-def _archive(bundle: Bundle, file: str, whole: IO[bytes]) -> str:
+def _archive(bundle: Bundle, file: str, whole: IO[bytes], budget: Budget, layers: int) -> str:
     """A tar archive, such as a must-gather as it is sent: each file in it is evidence of its own."""
-    # One that was cut off has told what came before the cut.
-    with (
-        contextlib.suppress(tarfile.TarError, EOFError, ValueError),
-        tarfile.open(fileobj=whole, mode="r|") as archive,
-    ):
-        for number, member in enumerate(archive):
-            content = archive.extractfile(member) if member.isreg() else None
-            if content is not None:
-                take(bundle, f"{file}/{printable(member.name, 400)}", content)
-            if number >= _MOST_MEMBERS:
-                break
+    member = ""
+    try:
+        for entry in members(whole):
+            member = printable(entry.name, 400)
+            if entry.kind in REGULAR:
+                budget.begin_file()
+                _take(bundle, f"{file}/{member}", entry.content, budget, layers)
+    except UnpackError as error:
+        # Its last member ends there as well, and is told about with it.
+        for inner in [name for name in bundle.cuts if name.startswith(f"{file}/{member}")]:
+            del bundle.cuts[inner]
+        _cut(bundle, file, error.sentence, 0, member)
     return "archive"
 
 
-def _opened(head: bytes, whole: IO[bytes]) -> IO[bytes] | None:
-    """The content of a compressed file, None where it is not one."""
-    if head.startswith(b"\x1f\x8b"):
-        return cast("IO[bytes]", _Unpacked(gzip.GzipFile(fileobj=whole)))
-    if head.startswith(b"BZh"):
-        return cast("IO[bytes]", _Unpacked(bz2.BZ2File(whole)))
-    return cast("IO[bytes]", _Unpacked(lzma.LZMAFile(whole))) if head.startswith(b"\xfd7zXZ\0") else None
+def _cut(bundle: Bundle, file: str, problem: Sentence, read: int, member: str = "") -> None:
+    """Put down that a file could not be read on: with the first thing that was wrong, and the last member that was reached."""
+    known = bundle.cuts.get(file) or Cut(problem, read)
+    bundle.cuts[file] = known._replace(member=member or known.member)
 
 
-class _Unpacked:
-    """What a compressed file holds, up to where it is damaged: a copy that was cut off still tells its beginning."""
+class _UpToDamage:
+    """A file up to where it is damaged, or to where the budget is spent: there it ends."""
 
-    def __init__(self, stream: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile) -> None:
+    def __init__(self, bundle: Bundle, file: str, stream: Readable, budget: Budget) -> None:
+        self.bundle = bundle
+        self.file = file
         self.stream = stream
+        self.budget = budget
+        self.got = 0
         self.ended = False
 
-    def read(self, size: int = -1) -> bytes:
-        parts: list[bytes] = []
-        left = size if size >= 0 else MOST_BYTES
-        while left > 0 and not self.ended:
-            try:
-                part = self.stream.read1(left)
-            except (EOFError, OSError, zlib.error, lzma.LZMAError):
-                part = b""
-            self.ended = not part
-            parts.append(part)
-            left -= len(part)
-        return b"".join(parts)
+    def read(self, size: int = -1, /) -> bytes:
+        if self.ended:
+            return b""
+        try:
+            self.budget.check()
+            part = self.stream.read(size if size >= 0 else MOST_BYTES)
+        except UnpackError as error:
+            _cut(self.bundle, self.file, error.sentence, self.got)
+            part = b""
+        self.ended = not part
+        self.got += len(part)
+        return part
 
 
 class _Rejoined(io.RawIOBase):
@@ -191,9 +211,22 @@ def _log(bundle: Bundle, file: str, stream: IO[bytes]) -> str:
         said += messages.read_bare(text, file, bundle.journal)
         attempts = list(kubectl_text.read(text, file))
         bundle.attempts += attempts
-    if said or _LOG_LINE.search(beginning[:HEAD]):
+    if said:
         return "kubelet log"
-    return "kubectl text" if attempts else UNKNOWN
+    if attempts:
+        return "kubectl text"
+    if _NO_ENTRIES.match(beginning):
+        return _unknown(bundle, file, "no-entries")
+    programs = dict.fromkeys(name or identifier for name, identifier in _PROGRAM.findall(beginning))
+    if programs and not any(map(_KUBELETS.search, programs)):
+        names = [printable(name.decode(), 60) for name in programs][:_MOST_NAMED]
+        return _unknown(bundle, file, "other-log", programs=names)
+    return "kubelet log" if _LOG_LINE.search(beginning[:HEAD]) else UNKNOWN
+
+
+def _unknown(bundle: Bundle, file: str, state: str, **facts: object) -> str:
+    bundle.unknown[file] = {"state": state, **facts}
+    return UNKNOWN
 
 
 # Documents

@@ -44,9 +44,10 @@ SENTENCES: Mapping[str, str] = {
     "too many comparisons are waiting": "等待中的比较过多",
     "try again in a moment": "请稍后重试",
     "the process that played it ended before it was done": "运行它的进程提前结束了",
-    "holds more than {most} files": "包含的文件超过 {most} 个",
-    "holds more than {most} MiB": "内容超过 {most} MiB",
-    "is a broken archive: {problem}": "压缩包已损坏：{problem}",
+    "too many uploads at once": "同时上传的内容过多",
+    "the upload cannot be kept: {problem}": "无法保存上传的内容：{problem}",
+    "takes more time or memory to read than there is for an upload": "读取所需的时间或内存超过了上传所允许的",
+    "numaware diagnose has no such bound": "numaware diagnose 没有这样的限制",
     # the past
     "nothing is kept of that time": "没有保存那个时刻的数据",
     "nothing is kept of that time; kept {spans}": "没有保存那个时刻的数据；保存的是 {spans}",

@@ -16,6 +16,8 @@ _RESTART_CPU = (
 _RESTART_MEMORY = _RESTART_CPU.replace("cpu_manager_state", "memory_manager_state")
 _ANEW_CPU = f"排空节点，让 kubelet 重新开始：\n{_RESTART_CPU}"
 _ANEW_MEMORY = f"排空节点，让 kubelet 重新开始：\n{_RESTART_MEMORY}"
+_REST_NOT_KNOWN = "之后的内容不得而知。这里的结论来自之前的部分；没有发现更多问题，不等于一切正常。"
+_AGAIN = "重新复制或生成该文件，并与原文件比较大小"
 
 TEXTS: Mapping[str, Text] = {
     "cpu-manager-no-reserved-cpus": text(
@@ -152,6 +154,15 @@ TEXTS: Mapping[str, Text] = {
         "kubelet 无法启动：{path} 无效",
         "{message:sentence}特性门控随版本增减：特性成熟后先被锁定，然后被移除。",
         "从 featureGates 中去掉 {gate}",
+    ),
+    "evidence-incomplete": text("{file} {problem}：什么也没有读到", _REST_NOT_KNOWN, _AGAIN),
+    "evidence-incomplete/bytes": text("{file} {problem}：读到 {bytes:size} 为止", _REST_NOT_KNOWN, _AGAIN),
+    "evidence-incomplete/member": text("{file} {problem}：读到 {member} 为止", _REST_NOT_KNOWN, _AGAIN),
+    "nothing-recognised": text(
+        "没有任何可以作为证据读取的内容，因此没有得出结论",
+        "[[{unread:unread}。]]没有显示问题，不等于没有问题。",
+        "指定 kubelet 所在的单元：\njournalctl -u kubelet   # 或 k3s, k3s-agent, rke2-server, rke2-agent",
+        "numaware diagnose --help 说明了可以读取什么",
     ),
     "not-a-kubelet-configuration": text(
         "{file} 不是 KubeletConfiguration",

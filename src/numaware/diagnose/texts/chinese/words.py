@@ -20,6 +20,16 @@ _BLAME = {
 }
 
 
+_UNREAD = {
+    "empty": "{file} 是空的",
+    "binary": "{file} 是二进制文件",
+    "zip": "{file} 是 zip 压缩包，需要先解压",
+    "no-entries": "{file} 表示日志中没有所查询的条目",
+    "other-log": "{file} 是 {programs:and} 的日志，其中没有 kubelet",
+    "text": "{file} 中没有认识的行",
+}
+
+
 def _devices(held: Mapping[str, Mapping[str, int]]) -> str:
     """How many of each device on which NUMA node; -1 is none."""
     return _and(
@@ -58,6 +68,7 @@ SPECS: Specs = {
     "wants": Each("{resource} {nodes:only}从 {nodes:sets} 获得", "，"),
     "only": lambda sets: "只能" if len(sets) == 1 else "可以",
     "blame": Each(_BLAME, "；"),
+    "unread": Each(_UNREAD, "；"),
     "room": Each("{nodes:nodes} 上的 {resource}", " 或 "),
     "devices": _devices,
     "managers": Each("{manager}（策略 {policy}）", "、"),

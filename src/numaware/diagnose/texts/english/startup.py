@@ -14,6 +14,11 @@ _RESTART_CPU = (
     "kubectl uncordon NODE"
 )
 _RESTART_MEMORY = _RESTART_CPU.replace("cpu_manager_state", "memory_manager_state")
+_REST_NOT_KNOWN = (
+    "What comes after that is not known. What is told here comes from the part before; that nothing more was found does not "
+    "mean that all is well."
+)
+_AGAIN = "copy or make the file again, and compare its size with that of the original"
 
 TEXTS: Mapping[str, Text] = {
     "cpu-manager-no-reserved-cpus": text(
@@ -162,6 +167,27 @@ TEXTS: Mapping[str, Text] = {
         "the kubelet does not start: {path} is not valid",
         "{message:sentence} Gates come and go with the releases: what is finished is locked, and then gone.",
         "remove {gate} from featureGates",
+    ),
+    "evidence-incomplete": text(
+        "{file} {problem}: nothing of it was read",
+        _REST_NOT_KNOWN,
+        _AGAIN,
+    ),
+    "evidence-incomplete/bytes": text(
+        "{file} {problem}: read up to {bytes:size}",
+        _REST_NOT_KNOWN,
+        _AGAIN,
+    ),
+    "evidence-incomplete/member": text(
+        "{file} {problem}: read up to {member}",
+        _REST_NOT_KNOWN,
+        _AGAIN,
+    ),
+    "nothing-recognised": text(
+        "nothing here could be read as evidence, so nothing was found out",
+        "[[{unread:unread}. ]]That no problem is shown does not mean that there is none.",
+        "name the unit in which the kubelet runs:\njournalctl -u kubelet   # or k3s, k3s-agent, rke2-server, rke2-agent",
+        "numaware diagnose --help says what can be read",
     ),
     "not-a-kubelet-configuration": text(
         "{file} is not a KubeletConfiguration",

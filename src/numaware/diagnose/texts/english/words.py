@@ -26,6 +26,17 @@ _BLAME = {
 }
 
 
+# What a file is that no evidence was found in.
+_UNREAD = {
+    "empty": "{file} is empty",
+    "binary": "{file} is binary",
+    "zip": "{file} is a zip archive, which has to be unpacked first",
+    "no-entries": "{file} says that the journal has no entries for what was asked",
+    "other-log": "{file} is a log of {programs:and}, none of which is a kubelet",
+    "text": "{file} holds no line that is known",
+}
+
+
 def _devices(held: Mapping[str, Mapping[str, int]]) -> str:
     """How many of each device on which NUMA node; -1 is none."""
     return _and(
@@ -64,6 +75,7 @@ SPECS: Specs = {
     "wants": Each("{resource} can be had {nodes:only}on {nodes:sets}", ", ", " and "),
     "only": lambda sets: "only " if len(sets) == 1 else "",
     "blame": Each(_BLAME, "; "),
+    "unread": Each(_UNREAD, "; "),
     "room": Each("{resource} on {nodes:nodes}", ", ", " or "),
     "managers": Each("the {manager} with policy {policy}", ", ", " and "),
     "free": lambda free: _and(f"{amount} on NUMA node {node}" for node, amount in free.items()),

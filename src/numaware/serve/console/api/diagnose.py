@@ -1,11 +1,18 @@
-"""Evidence that somebody dropped on the page: one file, or a tar archive of several."""
+"""Evidence that somebody dropped on the page, one file or an archive of several: read as `numaware diagnose` reads it.
+
+It is a program of its own, started by `uploads` for each upload: what a stranger sent can be stopped at any moment, its
+memory comes back whole, and nothing it costs holds up the console.
+"""
 
 from __future__ import annotations
 
-import io
-import tarfile
-from collections.abc import Iterator
-from typing import IO, Any, TypedDict, cast
+import contextlib
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any, TypedDict, cast
 
 import msgspec
 
@@ -14,14 +21,19 @@ from numaware.diagnose.evidence.intake import take
 from numaware.diagnose.finding import Confidence, Severity, Subject
 from numaware.diagnose.render.json import to_builtins
 from numaware.diagnose.rules.diagnosis import findings
+from numaware.diagnose.rules.unread import unread_findings
 from numaware.diagnose.texts import Lang, label
-from numaware.errors import InputError
+from numaware.machine.unpacking import Budget, Readable
 from numaware.machine.words import printable
-from numaware.sentence import Sentence
 
 _MOST_FILES = 2000
 # Of all files together, unpacked.
 _MOST_BYTES = 512 << 20
+_MOST_FINDINGS = 1000
+# What is not read by then is told as far as it was.
+_SECONDS = 20
+_MOST_MEMORY = 1 << 30
+OUT_OF_MEMORY = 3
 
 
 class Quote(TypedDict):
@@ -60,13 +72,14 @@ class Diagnosis(msgspec.Struct, frozen=True):
     files: tuple[Evidence, ...]
 
 
-def diagnosed(data: bytes, name: str, lang: Lang) -> Diagnosis:
-    """The findings; what cannot be read as an archive is one file."""
+def diagnosed(stream: Readable, name: str, lang: Lang) -> Diagnosis:
+    """The findings on one upload, within what a stranger may cost: unpacked bytes, files, time."""
     bundle = Bundle()
-    for file, stream in _files(data, name):
-        take(bundle, file, stream)
+    budget = Budget(_MOST_BYTES, _MOST_FILES, _SECONDS, time.monotonic)
+    take(bundle, printable(name, 200), stream, budget)
+    found = [*unread_findings(bundle), *findings(bundle)]
     return Diagnosis(
-        tuple(cast("Told", to_builtins(finding, lang)) for finding in findings(bundle)),
+        tuple(cast("Told", to_builtins(finding, lang)) for finding in found[:_MOST_FINDINGS]),
         tuple(Evidence(file, _in_words(kinds, lang)) for file, kinds in bundle.files),
     )
 
@@ -83,29 +96,20 @@ def _in_words(kinds: str, lang: Lang) -> str:
     return ", ".join(map(word, kinds.split(", ")))
 
 
-def _files(data: bytes, name: str) -> Iterator[tuple[str, IO[bytes]]]:
+def main(name: str, lang: str) -> None:
+    """The process that `uploads` starts for one upload, which is its standard input; the answer goes to its standard output."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (2 * _SECONDS, 2 * _SECONDS))
+    os.nice(10)
+    with contextlib.suppress(OSError):
+        # Where memory is short, this is the process that can be spared.
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     try:
-        archive = tarfile.open(fileobj=io.BytesIO(data))  # noqa: SIM115 - closed below; what is no archive is a file
-    except (tarfile.TarError, EOFError, OSError):
-        yield printable(name, 200), io.BytesIO(data)
-        return
-    total = 0
-    with archive:
-        try:
-            for count, member in enumerate(archive):
-                if count >= _MOST_FILES:
-                    raise InputError(
-                        printable(name), Sentence("holds more than {most} files", most=_MOST_FILES)
-                    )
-                stream = archive.extractfile(member) if member.isfile() else None
-                if stream is None:
-                    continue
-                total += member.size
-                if total > _MOST_BYTES:
-                    raise InputError(
-                        printable(name), Sentence("holds more than {most} MiB", most=_MOST_BYTES >> 20)
-                    )
-                yield printable(member.name, 200), stream
-        except (tarfile.TarError, EOFError, OSError) as error:
-            broken = Sentence("is a broken archive: {problem}", problem=printable(str(error)))
-            raise InputError(printable(name), broken) from None
+        found = diagnosed(sys.stdin.buffer, name, "zh" if lang == "zh" else "en")
+        sys.stdout.buffer.write(msgspec.json.encode(found))
+    except MemoryError:
+        sys.exit(OUT_OF_MEMORY)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

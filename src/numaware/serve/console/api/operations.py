@@ -51,7 +51,7 @@ Handler = Callable[[Call], Awaitable[Any]]
 
 
 class Operation(NamedTuple):
-    """One thing that can be asked. `raw` bodies are handed over as they come; a Response is sent as it is."""
+    """One thing that can be asked. `raw` bodies are left to who reads the request; a Response is sent as it is."""
 
     method: Method
     path: str
@@ -132,9 +132,7 @@ def _query(operation: Operation, request: Request) -> Any:
 
 
 async def _body(operation: Operation, request: Request) -> Any:
-    if operation.raw:
-        return await request.body()
-    if operation.body is None:
+    if operation.raw or operation.body is None:
         return None
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise ProblemError(415, Sentence("the body has to be application/json"))

@@ -17,7 +17,7 @@ from numaware.schedule.cluster import Member
 from numaware.schedule.trial_policies import TrialPolicies
 from numaware.sentence import Sentence
 from numaware.serve.console import policies as switching
-from numaware.serve.console.api.diagnose import Diagnosis, diagnosed
+from numaware.serve.console.api.diagnose import Diagnosis
 from numaware.serve.console.api.operations import Call, Handler, Nothing, Operation, Packed
 from numaware.serve.console.api.queries import (
     AtQuery,
@@ -40,6 +40,7 @@ from numaware.serve.console.api.queries import (
 )
 from numaware.serve.console.api.simulation import Simulation, Simulations, SimulationWish, Simulator
 from numaware.serve.console.api.stream import Changed, Stream, TooManyReadersError
+from numaware.serve.console.api.uploads import Uploads
 from numaware.serve.console.history.api import History, Kept, not_kept
 from numaware.serve.console.views import node, pods
 from numaware.serve.console.views.explain import Explained, explained
@@ -83,6 +84,7 @@ class Console:
         self.stream = Stream(self.wall_model)
         self.simulator = Simulator(world.cluster)
         self._busy = asyncio.Semaphore(_AT_ONCE)
+        self._uploads = Uploads()
 
     def look(self) -> None:
         """Let time pass, write down what is, and tell those who listen."""
@@ -279,10 +281,9 @@ class Console:
         async with self._busy:
             return switching.try_policy(self.world, call.body)
 
-    async def diagnose(self, call: Call) -> Diagnosis:
+    async def diagnose(self, call: Call) -> Packed:
         query: DiagnoseQuery = call.query
-        async with self._busy:
-            return await asyncio.to_thread(diagnosed, call.body, query.file, query.lang or call.lang)
+        return await self._uploads.diagnosis(call.request, query.file, query.lang or call.lang)
 
     async def simulations(self, _: Call) -> Simulations:
         return self.simulator.listed()
