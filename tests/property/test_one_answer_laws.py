@@ -12,6 +12,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from numaware.diagnose.explain.change import Change
 from numaware.schedule.answer import Answer
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
@@ -21,9 +22,10 @@ from numaware.schedule.preference_scores import neighbour_scores, node_affinity_
 from numaware.schedule.score import TOP
 from numaware.schedule.storm import StormGuard
 from numaware.schedule.stranding import Mix
-from numaware.schedule.trial_policies import TrialPolicies
+from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
+from numaware.schedule.tried_changes import explained_by
 from numaware.serve.cluster_cache import ClusterCache
-from numaware.serve.console.views.explain import explained
+from numaware.serve.console.views.explain import evidence_of, explained
 from numaware.serve.console.views.judging import Judge
 from numaware.serve.console.views.whatif import told
 from numaware.serve.extender import Extender
@@ -41,6 +43,7 @@ from numaware.workload.scheduling import (
     Selector,
 )
 from property.strategies_cluster import MINE, Made, Move, clusters, moves, templates
+from support.applied_changes import patched_pod
 from support.cache_world import live_pod
 from support.published_counts import published
 
@@ -177,8 +180,51 @@ def test_a_policy_that_is_tried_gives_what_kubelets_with_it_give(
                 config = tried.node.kubelet.config
                 assert policies.policy in (None, config.topology_policy)
                 assert policies.scope in (None, config.topology_scope)
-                told = explained(member.name, tried.node, pod, judgement)
+                told = explained(evidence_of(member.name, tried.node, pod), judgement)
                 assert told.explanation["admitted"] == (not judgement.reasons)
+
+
+@settings(max_examples=150)
+@given(scenes(), TRIED)
+def test_every_change_that_is_offered_is_admitted_when_it_is_tried(
+    scene: Scene, policies: TrialPolicies
+) -> None:
+    """In the console and in what-if; a smaller request was offered on nodes without GPUs to pods that want some."""
+    judge, trial = Judge(scene.cluster), Trial(scene.cluster)
+    for pod in scene.asking:
+        for member, judged in zip(scene.cluster, judge.judge(pod, policies=policies), strict=True):
+            asked = judge.engine.member(member.name, policies)
+            if asked is None:
+                continue
+            evidence = judge.tried(evidence_of(member.name, asked.node, pod), judged, policies)
+            for change in (
+                *((change, policies) for change in evidence.changes),
+                *((change, AS_THEY_ARE) for change in explained_by(trial.engine, member.name, pod).changes),
+            ):
+                event(change[0].kind)
+                assert is_admitted_after(scene.cluster, member.name, pod, *change), change
+
+
+def is_admitted_after(cluster: Cluster, name: str, pod: Pod, change: Change, policies: TrialPolicies) -> bool:
+    """Make the change by nothing but its patch, and let an engine that remembers nothing decide."""
+    patch = dict(change.patch)
+    if change.kind == "request":
+        pod = patched_pod(pod, patch)
+    leaving = [victim["uid"] for victim in patch["evict"]] if change.kind == "evict" else []
+    if change.kind in ("policy", "option"):
+        policies = TrialPolicies(
+            patch.get("topologyManagerPolicy", policies.policy),
+            patch.get("topologyManagerScope", policies.scope),
+            tuple(sorted(patch["topologyManagerPolicyOptions"].items()))
+            if "topologyManagerPolicyOptions" in patch
+            else None,
+            tuple(sorted(patch["cpuManagerPolicyOptions"].items()))
+            if "cpuManagerPolicyOptions" in patch
+            else None,
+        )
+    with cluster.without(*leaving):
+        (answer,) = Engine(cluster, cached=False).ask(pod, [name], policies)
+    return answer.admitted
 
 
 @settings(max_examples=200)

@@ -193,7 +193,9 @@ def explain_pod(
     check_nodes(chosen, known.by_name)
     # Seen without the pod itself: what would its kubelet say if it came now?
     cache.drop_pod(live.uid)
-    explanations = [explain(name, known.by_name[name].node, live.pod) for name in chosen]
+    from numaware.schedule.tried_changes import explained_by  # noqa: PLC0415 - needed only now
+
+    explanations = [explained_by(cache.engine, name, live.pod) for name in chosen]
     if as_json:
         write_json({"pods": [to_builtins(one, lang=lang) for one in explanations]})
     else:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from numaware.diagnose.explain.explanation import Explanation
+from numaware.diagnose.explain.explanation import UNSCHEDULABLE, Explanation
 from numaware.diagnose.finding import Message
 from numaware.diagnose.reason import Reason
 from numaware.diagnose.texts import Lang, label, say
@@ -98,9 +98,12 @@ def _verdict(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
         yield from paragraph(phrase("explain-admitted", lang, **facts), room, hang=2, style="bold")
     else:
         key = "explain-refused" if explanation.admitted_when_empty else "explain-never"
+        unsent = explanation.reason == UNSCHEDULABLE
+        key = "explain-unschedulable" if unsent else key
         yield from paragraph(phrase(key, lang, **facts), room, hang=2, style="warning")
-        said = phrase("explain-says", lang, message=explanation.message)
-        yield from paragraph(said, room, indent=2, style="quiet")
+        if not unsent:
+            said = phrase("explain-says", lang, message=explanation.message)
+            yield from paragraph(said, room, indent=2, style="quiet")
     yield from paragraph(_kubelet(explanation.node, lang), room, indent=2, style="quiet")
 
 

@@ -16,7 +16,7 @@ from numaware.cli.live_input import Language
 from numaware.cli.options import AsJson
 from numaware.cli.output import write_json
 from numaware.cli.profile_input import ProfileName, load_profile
-from numaware.diagnose.explain.explanation import explain, to_builtins
+from numaware.diagnose.explain.explanation import to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, say
 from numaware.errors import InputError
@@ -24,6 +24,7 @@ from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
 from numaware.machine.words import printable
 from numaware.schedule.ledger import Placement
+from numaware.schedule.tried_changes import explained_by
 from numaware.simulate.traces import renamed
 from numaware.simulate.whatif import Destiny, Trial, WhatIf
 from numaware.workload import manifest
@@ -124,7 +125,7 @@ def _write_json(
                 ],
                 "explanations": [
                     to_builtins(
-                        explain(name, trial.cluster.by_name[name].node, workload.pod),
+                        explained_by(trial.engine, name, workload.pod),
                         workload.spec_path,
                         lang,
                     )
@@ -159,7 +160,7 @@ def _write_text(
             *grouped(by_reasons((one.node, one.reasons) for one in answer.answers), room, lang),
         ]
         for name in names:
-            page += [(), *lines(explain(name, trial.cluster.by_name[name].node, workload.pod), room, lang)]
+            page += [(), *lines(explained_by(trial.engine, name, workload.pod), room, lang)]
     if trial.waiting:
         first = f"{trial.waiting[0].namespace}/{trial.waiting[0].name}"
         waiting = Message("whatif-waiting", {"count": len(trial.waiting), "first": first})

@@ -253,13 +253,15 @@ class Cluster:
         return concerned
 
     @contextmanager
-    def without(self, uid: str) -> Iterator[None]:
-        """For as long as the context lasts the pod has never come, if it is here."""
-        if uid not in self.where:
+    def without(self, *uids: str) -> Iterator[None]:
+        """For as long as the context lasts those of the pods that are here have never come."""
+        here = [uid for uid in uids if uid in self.where]
+        if not here:
             yield
             return
         journal, self._journal = self._journal, []
-        self.release(uid)
+        for uid in here:
+            self.release(uid)
         yield
         self.undo(0)
         self._journal = journal

@@ -80,7 +80,7 @@ def owner_of(pod: Pod) -> str:
 
 
 def _fix(pod: Pod, member: Member) -> tuple[str, ...]:
-    explanation = explain(member.name, member.node, pod)
+    explanation = explain(member.name, member.node, pod, totals=False)
     if explanation.admitted:
         return (f"compare what is known of {member.name} with its kubelet's own state: by it the pod fits",)
     return tuple(say(change.text) for change in explanation.changes[:_MOST_FIXES])

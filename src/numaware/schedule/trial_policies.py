@@ -1,4 +1,4 @@
-"""Topology Manager policies to try: what nodes would say if their kubelets had others, under the load that they carry.
+"""Policies and options of the kubelet to try: what nodes would say if their kubelets had others, under the load that they carry.
 
 `Engine.ask` takes them beside the pod. Nodes in equal state are in equal state under other policies, too, so answers are kept
 by the classes that nodes are of as they are, and trying a policy costs no more than asking about one more kind of pod.
@@ -19,6 +19,7 @@ from numaware.schedule.cluster import Member
 from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.evaluation_cache import EvaluationCache
 from numaware.schedule.partial_node import PartialNode
+from numaware.twin.config import Options
 from numaware.twin.errors import StartError
 from numaware.twin.kubelet import Kubelet, start
 from numaware.twin.node import Node
@@ -28,10 +29,12 @@ NO_START = refused(Reason("kubelet-start"))
 
 
 class TrialPolicies(msgspec.Struct, frozen=True):
-    """Policy and scope that every kubelet would have; None leaves each what it has."""
+    """Topology policy and scope, and options, that every kubelet would have; None leaves each what it has."""
 
     policy: str | None = None
     scope: str | None = None
+    topology_options: Options | None = None
+    cpu_options: Options | None = None
 
 
 AS_THEY_ARE = TrialPolicies()
@@ -68,11 +71,13 @@ def _with_kubelet(node: Node, started: Callable[[Kubelet], Kubelet | None]) -> N
 
 
 def _started(kubelet: Kubelet, policies: TrialPolicies) -> Kubelet | None:
-    config = replace(
-        kubelet.config,
-        topology_policy=policies.policy or kubelet.config.topology_policy,
-        topology_scope=policies.scope or kubelet.config.topology_scope,
-    )
+    tried = {
+        "topology_policy": policies.policy,
+        "topology_scope": policies.scope,
+        "topology_options": policies.topology_options,
+        "cpu_options": policies.cpu_options,
+    }
+    config = replace(kubelet.config, **{name: value for name, value in tried.items() if value is not None})
     try:
         return start(kubelet.hardware, config)
     except (StartError, ValueError):

@@ -10,7 +10,7 @@ from numaware.machine.quantity import Quantity
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.cost import combinations, kubelet_seconds
 from numaware.workload.pod import Container, Pod, Resources
-from support.in_words import warnings_of
+from support.in_words import causes_of, warnings_of
 from support.twin_nodes import GI, GPU, NIC, admitted, config, machine, pod, pod_of
 
 
@@ -84,13 +84,30 @@ def test_where_no_manager_pins_anything_nothing_is_said_of_pinning() -> None:
     assert warnings(Node.fresh(machine(), idle), pod_of("new", Container("app"))) == []
 
 
-def test_a_device_that_nobody_offers_is_told() -> None:
-    assert warnings(STATIC, pod("new", 2, gpu=1)) == [
+def test_a_device_that_nobody_offers_is_a_reason() -> None:
+    found = explain("n1", STATIC, pod("new", 2, gpu=1))
+    assert (found.admitted, found.admitted_when_empty, found.reason) == (False, False, "Unschedulable")
+    (cause,) = causes_of(found)
+    assert (cause.resource, cause.text) == (
+        GPU,
         (
             f"no device plugin here offers {GPU}, so the kubelet passes over it; "
             "a scheduler would not send the pod here"
-        )
-    ]
+        ),
+    )
+    assert (found.warnings, found.changes) == ((), ())
+
+
+def test_where_the_kubelet_refuses_a_device_that_nobody_offers_is_a_reason_as_well() -> None:
+    """Changes were proposed that ended in: needs 1 more GPU than the machine has."""
+    strict = Node.fresh(machine(), config("single-numa-node"))
+    found = explain("n1", strict, pod("new", 9, gpu=1))
+    assert [cause.resource for cause in found.why] == ["cpu", GPU]
+    assert (found.reason, found.changes) == ("TopologyAffinityError", ())
+
+
+def test_a_scheduler_that_has_bound_the_pod_has_seen_the_device() -> None:
+    assert explain("n1", STATIC, pod("new", 2, gpu=1), totals=False).admitted
 
 
 def test_a_shared_request_beyond_the_node_is_told() -> None:

@@ -20,19 +20,29 @@ def caveats(node: Node, pod: Pod, merges: list[Merge], *, admitted: bool) -> Ite
     if pod.uid in node.state.pods:
         yield Message("caveat-here")
     if admitted:
-        yield from beyond_the_node(node, pod)
+        yield from _beyond_amounts(node, pod)
     yield from _not_pinned(node, pod)
     yield from _slow_merges(node, merges)
 
 
 def beyond_the_node(node: Node, pod: Pod) -> Iterator[Message]:
-    """What other parts of Kubernetes would stop: the resource managers do not count what is shared."""
+    """What other parts of Kubernetes would stop: the resource managers do not count what is shared, or nobody offers."""
+    yield from _beyond_amounts(node, pod)
+    yield from unoffered_devices(node, pod)
+
+
+def _beyond_amounts(node: Node, pod: Pod) -> Iterator[Message]:
     offered = dict(_allocatable(node))
     for resource, nano in sorted(requested_in_all(pod, sidecars=node.kubelet.rules.sidecars).items()):
         if resource in offered and nano > offered[resource]:
             asked, most = (resource, units(nano)), (resource, offered[resource] // 10**9)
             yield Message("beyond-amount", {"asked": asked, "most": most, "resource": resource})
-        elif nano and is_extended(resource) and resource not in node.kubelet.devices.inventories:
+
+
+def unoffered_devices(node: Node, pod: Pod) -> Iterator[Message]:
+    """Devices that the pod wants and no plugin of the node has: no scheduler sends the pod there."""
+    for resource, nano in sorted(requested_in_all(pod, sidecars=node.kubelet.rules.sidecars).items()):
+        if nano and is_extended(resource) and resource not in node.kubelet.devices.inventories:
             yield Message("beyond-device", {"resource": resource})
 
 

@@ -17,11 +17,15 @@ _FEWEST_TRIES, _MOST_TRIES, _MOST_STEPS = 16, 2048, 1 << 20
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What to change. `patch` is what to apply: to the pod spec, to the kubelet's configuration, or the pods to remove."""
+    """What to change. `patch` is what to apply: to the pod spec, to the kubelet's configuration, or the pods to remove.
+
+    `pod` is the pod that would be admitted then: for a change of its requests the changed one, else the pod itself.
+    """
 
     kind: Kind
     text: Message
     patch: Any
+    pod: Pod
 
 
 def admits(node: Node, pod: Pod) -> bool:

@@ -48,17 +48,17 @@ def _policies(node: Node, pod: Pod) -> Iterator[Change]:
     if config.topology_policy in _POLICIES:
         for policy in _POLICIES[_POLICIES.index(config.topology_policy) + 1 :]:
             if _admits_with(node, pod, topology_policy=policy):
-                yield _setting("topologyManagerPolicy", policy, config.topology_policy)
+                yield _setting(pod, "topologyManagerPolicy", policy, config.topology_policy)
                 break
     if config.topology_policy != "none":
         scope = "pod" if config.topology_scope == "container" else "container"
         if _admits_with(node, pod, topology_scope=scope):
-            yield _setting("topologyManagerScope", scope, config.topology_scope)
+            yield _setting(pod, "topologyManagerScope", scope, config.topology_scope)
 
 
-def _setting(field: str, value: str, current: str) -> Change:
+def _setting(pod: Pod, field: str, value: str, current: str) -> Change:
     text = Message("change-setting", {"field": field, "value": value, "current": current})
-    return Change("policy", text, {field: value})
+    return Change("policy", text, {field: value}, pod)
 
 
 def _options(node: Node, pod: Pod) -> Iterator[Change]:
@@ -78,7 +78,7 @@ def _options(node: Node, pod: Pod) -> Iterator[Change]:
             options = others if on else tuple(sorted((*others, (name, "true"))))
             if _admits_with(node, pod, **{field: options}):
                 text = Message("change-remove" if on else "change-add", {"option": name})
-                yield Change("option", text, {key: dict(options)})
+                yield Change("option", text, {key: dict(options)}, pod)
 
 
 def _admits_with(node: Node, pod: Pod, **changed: Any) -> bool:
@@ -101,7 +101,7 @@ def _evictions(node: Node, pod: Pod) -> Iterator[Change]:
     if victims:
         names = [pod_name(node, uid) for uid in victims]
         leaving = [_reference(node, uid) for uid in victims]
-        yield Change("evict", Message("change-evict", {"pods": names}), {"evict": leaving})
+        yield Change("evict", Message("change-evict", {"pods": names}), {"evict": leaving}, pod)
 
 
 def _smallest_eviction(node: Node, pod: Pod) -> tuple[str, ...]:

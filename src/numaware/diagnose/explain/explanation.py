@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from numaware.diagnose.explain.causes import Cause, causes
-from numaware.diagnose.explain.caveats import caveats
+from numaware.diagnose.explain.caveats import caveats, unoffered_devices
 from numaware.diagnose.explain.change import Change, admits
 from numaware.diagnose.explain.counterfactual import changes
 from numaware.diagnose.finding import Message
@@ -20,6 +20,9 @@ from numaware.twin.errors import EndlessLoop, KubeletPanic
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
+
+# What the API server has as the reason of a pod that no kubelet is asked about.
+UNSCHEDULABLE = "Unschedulable"
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -43,8 +46,12 @@ class Explanation(msgspec.Struct, frozen=True):
     warnings: tuple[Message, ...]
 
 
-def explain(name: str, node: Node, pod: Pod) -> Explanation:
-    """Ask the twin about a pod on the node called `name`: the answer and all that there is to say about it."""
+def explain(name: str, node: Node, pod: Pod, *, totals: bool = True) -> Explanation:
+    """Ask the twin about a pod on the node called `name`: the answer and all that there is to say about it.
+
+    A device that no plugin of the node offers is a reason, too, unless somebody else looks after `totals`: an engine, or the
+    scheduler that bound the pod.
+    """
     merges: list[Merge] = []
     crashed = None
     try:
@@ -54,23 +61,31 @@ def explain(name: str, node: Node, pod: Pod) -> Explanation:
         verdict = Verdict(False, "KubeletPanic", str(crash), node, node.state, resource=dealt)
         crashed = Message("crash", {"panic": verdict.message})
     refused = not verdict.admitted
+    unoffered = tuple(unoffered_devices(node, pod)) if totals else ()
+    fresh = Node.fresh(node.kubelet.hardware, node.kubelet.config)
     return Explanation(
         name=name,
         pod=pod,
         node=node,
-        after=verdict.node,
-        admitted=verdict.admitted,
-        admitted_when_empty=admits(Node.fresh(node.kubelet.hardware, node.kubelet.config), pod),
-        reason=verdict.reason,
-        message=crashed or verdict.message,
+        after=node if unoffered else verdict.node,
+        admitted=not (refused or unoffered),
+        admitted_when_empty=not unoffered and admits(fresh, pod),
+        reason=verdict.reason or (UNSCHEDULABLE if unoffered else ""),
+        message=crashed or verdict.message or next(iter(unoffered), ""),
         merges=tuple(merges),
         placements=tuple(
-            container_placement(node.kubelet, verdict.held, pod.uid, container.name)
+            container_placement(
+                node.kubelet, node.state if unoffered else verdict.held, pod.uid, container.name
+            )
             for container in pod.in_order
         ),
-        why=causes(node, pod, verdict, merges) if refused else (),
-        changes=changes(node, pod, verdict) if refused else (),
-        warnings=tuple(caveats(node, pod, merges, admitted=verdict.admitted)),
+        why=(
+            *(causes(node, pod, verdict, merges) if refused else ()),
+            *(Cause(lack.facts["resource"], (), (), lack) for lack in unoffered),
+        ),
+        # No smaller request, other policy or leaving pod brings a device that is not there.
+        changes=changes(node, pod, verdict) if refused and not unoffered else (),
+        warnings=tuple(caveats(node, pod, merges, admitted=verdict.admitted and not unoffered)),
     )
 
 

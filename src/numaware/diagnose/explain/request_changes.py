@@ -138,6 +138,9 @@ def _with(pod: Pod, knob: _Knob, count: int) -> Pod:
 
 def _change(pod: Pod, counts: dict[_Knob, int]) -> Change:
     """The change, and as a strategic merge patch of the pod spec."""
+    changed = pod
+    for knob, count in counts.items():
+        changed = _with(changed, knob, count)
     asking = []
     patch: dict[str, list[dict[str, Any]]] = {}
     for place, knobs in groupby(sorted(counts), key=lambda knob: knob.place):
@@ -155,4 +158,4 @@ def _change(pod: Pod, counts: dict[_Knob, int]) -> Change:
         asking.append({"container": container.name, "init": init, "amounts": amounts})
         listed = patch.setdefault("initContainers" if init else "containers", [])
         listed.append({"name": container.name, "resources": parts})
-    return Change("request", Message("change-request", {"parts": asking}), patch)
+    return Change("request", Message("change-request", {"parts": asking}), patch, changed)

@@ -74,7 +74,7 @@ def _refusal(workload: Workload, kind: NodeKind) -> _Refusal | None:
     beyond = tuple(beyond_the_node(kind.node, workload.pod))
     if beyond:
         return _Refusal(kind, "beyond the node", beyond, ())
-    explained: Explanation = explain(kind.name, kind.node, workload.pod)
+    explained: Explanation = explain(kind.name, kind.node, workload.pod, totals=False)
     if explained.admitted:
         return None
     why: tuple[Words, ...] = tuple(cause.text for cause in explained.why) or (explained.message,)

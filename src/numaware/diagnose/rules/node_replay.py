@@ -91,7 +91,7 @@ def _ask(bundle: Bundle, node: str, workload: Workload) -> Explanation | None:
         resources = registered_resources(whole, devices[0])[0] if devices else None
         kubelet = start(hardware_of(whole, resources), configuration(settings.content))
         state = load_state(kubelet, files)
-        return explain(node, Node(kubelet, state), workload.pod)
+        return explain(node, Node(kubelet, state), workload.pod, totals=False)
     except (StartError, KubeletPanic, InputError, ValueError):
         return None
 

@@ -13,6 +13,7 @@ LABELS: Mapping[str, str] = {
     "explain-admitted": "✓ {node} 会准入 {pod}",
     "explain-refused": "✗ {node} 会拒绝 {pod}：{reason}",
     "explain-never": "✗ {node} 会拒绝 {pod}，即使节点全空也一样：{reason}",
+    "explain-unschedulable": "✗ {pod} 不会被送到 {node}：{reason}",
     "explain-says": "kubelet 会说：{message}",
     "explain-topology": "拓扑 {policy}[[，作用域 {scope}]]",
     "explain-cpus": "CPU 管理器 {policy}",

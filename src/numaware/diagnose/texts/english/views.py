@@ -13,6 +13,7 @@ LABELS: Mapping[str, str] = {
     "explain-admitted": "✓ {pod} would be admitted by {node}",
     "explain-refused": "✗ {pod} would be refused by {node}: {reason}",
     "explain-never": "✗ {pod} would be refused by {node}, even if nothing else ran there: {reason}",
+    "explain-unschedulable": "✗ {pod} would not be sent to {node}: {reason}",
     "explain-says": "the kubelet says: {message}",
     "explain-topology": "topology {policy}[[, {scope} scope]]",
     "explain-cpus": "CPU manager {policy}",

@@ -43,7 +43,7 @@ from numaware.serve.console.api.stream import Changed, Stream, TooManyReadersErr
 from numaware.serve.console.api.uploads import Uploads
 from numaware.serve.console.history.api import History, Kept, not_kept
 from numaware.serve.console.views import node, pods
-from numaware.serve.console.views.explain import Explained, explained
+from numaware.serve.console.views.explain import Explained, evidence_of, explained
 from numaware.serve.console.views.node import NodeView
 from numaware.serve.console.views.pod_shape import Shape, pod_of, workload_of
 from numaware.serve.console.views.pods import PodView
@@ -171,7 +171,10 @@ class Console:
             )
         (judged,) = judge.judge(pod, [member.name], policies)
         async with self._busy:
-            return await asyncio.to_thread(explained, member.name, asked_member.node, pod, judged, path, lang)
+            evidence = await asyncio.to_thread(evidence_of, member.name, asked_member.node, pod)
+            # The engine is asked where nothing else changes the cluster meanwhile.
+            tried = judge.tried(evidence, judged, policies)
+            return await asyncio.to_thread(explained, tried, judged, path, lang)
 
     async def whatif(self, call: Call) -> WhatIf:
         question: Question = call.body

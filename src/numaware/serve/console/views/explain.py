@@ -18,7 +18,8 @@ import msgspec
 from numaware.diagnose.explain.causes import requested_by
 from numaware.diagnose.explain.change import Change
 from numaware.diagnose.explain.change import Kind as ChangeKind
-from numaware.diagnose.explain.explanation import explain, to_builtins
+from numaware.diagnose.explain.explanation import UNSCHEDULABLE, explain, to_builtins
+from numaware.diagnose.explain.explanation import Explanation as Evidence
 from numaware.diagnose.texts import Lang
 from numaware.machine.cpuset import iter_bits, list_form
 from numaware.machine.quantity import Quantity
@@ -36,8 +37,6 @@ Outcome = Literal["chosen", "agreed", "beaten", "dropped", "empty"]
 
 # Sets of NUMA nodes that a picture can show side by side.
 _MOST_MASKS = 5
-# What the API server has as the reason of a pod that no kubelet is asked about.
-UNSCHEDULABLE = "Unschedulable"
 # Answers kept for those who look at the same: a node is a value, so what it says does not change.
 _MOST_ANSWERS = 128
 
@@ -143,12 +142,17 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @lru_cache(maxsize=_MOST_ANSWERS)
-def explained(
-    name: str, node: Node, pod: Pod, judged: Judgement, spec_path: str = "spec", lang: Lang = "en"
-) -> Explained:
-    """The node's answer with its evidence; a pod that is on the node already is asked about as if it came anew."""
+def evidence_of(name: str, node: Node, pod: Pod) -> Evidence:
+    """What the node's kubelet says; a pod that is on the node already is asked about as if it came anew."""
     node = node.release(pod.uid) if pod.uid in node.state.pods else node
-    explanation = explain(name, node, pod)
+    return explain(name, node, pod, totals=False)
+
+
+def explained(
+    explanation: Evidence, judged: Judgement, spec_path: str = "spec", lang: Lang = "en"
+) -> Explained:
+    """The node's answer with its evidence, whose changes the engine was asked about."""
+    name, node, pod = explanation.name, explanation.node, explanation.pod
     document = to_builtins(explanation, spec_path, lang)
     why = reasons_in_words(reasons_of(judged, lang), lang)
     if judged.reasons and explanation.admitted:
@@ -177,6 +181,9 @@ def explained(
 
 
 def _attempt(change: Change) -> Attempt | None:
+    """The question with the change made; None where the amounts are those of one of several containers."""
+    if len(change.pod.in_order) > 1 and change.kind == "request":
+        return None
     policy = change.patch.get("topologyManagerPolicy")
     scope = change.patch.get("topologyManagerScope")
     amounts: dict[str, int] = {}

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from numaware.diagnose.explain.causes import requested_by
 from numaware.diagnose.explain.change import admits
+from numaware.diagnose.explain.explanation import Explanation
 from numaware.diagnose.reason import Code as ReasonCode
 from numaware.diagnose.reason import Reason as NodeReason
 from numaware.schedule.answer import Answer
@@ -25,6 +27,7 @@ from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room, site
 from numaware.schedule.shares import choices
 from numaware.schedule.stranding import Need, need_of
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
+from numaware.schedule.tried_changes import tried_changes
 from numaware.twin.account import account, free_in_all, is_aligned, resources
 from numaware.twin.node import Node
 from numaware.workload.demand import Amounts, demand
@@ -36,6 +39,8 @@ Code = Literal["only-on", "short-on-every", "short-on-node", "too-small", "polic
 
 # Judgements kept before everything is forgotten.
 _MOST = 1 << 16
+# Explanations whose changes were tried.
+_MOST_TRIED = 128
 # What other pods on the node, or near it, keep the pod from; it may be had when they are gone.
 _TAKEN: frozenset[ReasonCode] = frozenset(
     {
@@ -86,6 +91,8 @@ class Judge:
         self.engine = Engine(cluster)
         # By the engine's answer, which is kept with it, so that no other answer comes to have its identity.
         self._known: dict[int, tuple[Answer, Judgement]] = {}
+        # By the explanation, which is kept for the same cause: to try what it proposes moves pods, and that is news to all.
+        self._tried: dict[tuple[int, Judgement, TrialPolicies], tuple[Explanation, Explanation]] = {}
 
     def judge(
         self, pod: Pod, names: Sequence[str] | None = None, policies: TrialPolicies = AS_THEY_ARE
@@ -102,6 +109,16 @@ class Judge:
                 if id(answer) not in known:
                     known[id(answer)] = answer, _judged(self.engine.member(name, policies), pod, answer)
         return [known[id(answer)][1] for answer in answers]
+
+    def tried(self, explanation: Explanation, judged: Judgement, policies: TrialPolicies) -> Explanation:
+        """The explanation of a node's kubelet with those of its changes that the engine agrees to."""
+        if len(self._tried) >= _MOST_TRIED:
+            self._tried.clear()
+        key = id(explanation), judged, policies
+        if key not in self._tried:
+            kept = replace(explanation, changes=tried_changes(self.engine, explanation, policies))
+            self._tried[key] = explanation, kept
+        return self._tried[key][1]
 
 
 def _judged(member: Member | None, pod: Pod, answer: Answer) -> Judgement:
