@@ -13,9 +13,11 @@ from msgspec.structs import replace
 
 from kube.fake_api_server import FakeApiServer, Refusal
 from numaware.cli import main
-from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS
+from numaware.diagnose.doctor.volcano import VOLCANO
+from numaware.kube.resources import CONFIG_MAPS, NODE_RESOURCE_TOPOLOGIES, PODS
 from numaware.schedule import ledger, miss
 from numaware.schedule.ledger import OBSERVED, PREDICTED, Observation
+from numaware.workload.scheduling import VOLCANO_POLICY
 from support.live_cluster import ServerThread, add_node, add_pod, kubeconfig
 from support.small_clusters import gpu_node
 from support.twin_nodes import GPU, pod
@@ -290,6 +292,41 @@ def test_a_pod_that_waits_is_told_of_in_chinese_too(scene: Scene) -> None:
     assert scene.type("why-pending", "p", "--lang", "zh").out.startswith(
         "1 个节点可以接收 default/p，最好的是 b。它在等待自己的调度器 somebody。"
     )
+
+
+def test_a_pod_of_volcanos_is_told_what_is_wrong_with_volcano(scene: Scene) -> None:
+    add_pod(scene.server, "p", 10, schedulerName="volcano")
+    assert (
+        "[component-missing] parts of Volcano are missing: volcano-scheduler"
+        in scene.type("why-pending", "p").out
+    )
+    for name in VOLCANO:
+        scene.server.put(
+            PODS,
+            f"{name}-x",
+            "volcano-system",
+            metadata={"name": f"{name}-x", "namespace": "volcano-system"},
+            spec={"nodeName": "a", "containers": [{"name": "c", "image": "x"}]},
+            status={"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        )
+    conf = "actions: allocate\ntiers:\n- plugins:\n  - name: predicates\n"
+    keys = {"volcano-scheduler.conf": conf}
+    scene.server.put(CONFIG_MAPS, "volcano-scheduler-configmap", "volcano-system", data=keys)
+    answer = scene.type("why-pending", "p")
+    assert "[numa-aware-off] Volcano's numa-aware plugin is off\n" in answer.out
+    assert "kubectl -n volcano-system edit configmap volcano-scheduler-configmap" in answer.out
+    document = scene.type("why-pending", "p", "--json", "--lang", "zh").json
+    assert [one["code"] for one in document["findings"]] == ["numa-aware-off"]
+    keys["volcano-scheduler.conf"] = conf + "  - name: numa-aware\n"
+    scene.server.put(CONFIG_MAPS, "volcano-scheduler-configmap", "volcano-system", data=keys)
+    assert scene.type("why-pending", "p", "--json").json["findings"] == []
+
+
+def test_an_annotation_of_volcanos_on_a_pod_of_kube_scheduler_is_told(scene: Scene) -> None:
+    add_pod(scene.server, "p", 40, schedulerName="default-scheduler")
+    scene.annotate("p", **{VOLCANO_POLICY: "single-numa-node"})
+    answer = scene.type("why-pending", "p")
+    assert "[numa-policy-unheeded] kube-scheduler does not heed volcano.sh/numa-topology-policy" in answer.out
 
 
 def test_a_pod_that_has_a_node_does_not_wait(scene: Scene) -> None:

@@ -11,8 +11,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from numaware import __version__
-from numaware.diagnose.doctor.cluster import ClusterNode, ClusterView, Component, NodeTopology, pool_of
+from numaware.diagnose.doctor import volcano
+from numaware.diagnose.doctor.cluster import ClusterNode, ClusterView, NodeTopology, pool_of
+from numaware.diagnose.doctor.component import Component
+from numaware.diagnose.doctor.volcano import NumaAware
+from numaware.diagnose.finding import Finding
 from numaware.errors import InputError
+from numaware.kube import config_maps
 from numaware.kube import nodes as node_codec
 from numaware.kube import pods as pod_codec
 from numaware.kube.client import Client
@@ -26,6 +31,7 @@ from numaware.kube.topology import nrt
 from numaware.kube.topology.fingerprint import fingerprint
 from numaware.kube.topology.report import Report
 from numaware.schedule.pod_kinds import owns_something
+from numaware.serve.console.openfuyao import volcano_conf
 
 # Kubelets that are asked for their configuration; a cluster of many has few kinds.
 _MOST_ASKED = 64
@@ -57,22 +63,50 @@ async def view_of(connection: Connection) -> ClusterView:
             raise InputError("the cluster", f"cannot be read: {error}") from None
         reports = await _reports(client)
         configs = await _configs(client, nodes)
+        numa_aware = await _numa_aware(client)
     pods = _readable(pod_codec.decode, raw_pods)
     return ClusterView(
         name=connection.base,
         version=version,
         nodes=tuple(
-            ClusterNode(node.name, pool_of(node.labels), node.ready, node.kubelet_version) for node in nodes
+            ClusterNode(node.name, pool_of(node.labels), node.ready, node.kubelet_version, node.runtime)
+            for node in nodes
         ),
         topologies=None if reports is None else tuple(topologies(reports, pods)),
         components=tuple(components(raw_pods)),
         configs=configs,
         own_version=__version__,
+        numa_aware=numa_aware,
     )
 
 
-async def _all(client: Client, resource: Resource) -> list[msgspec.Raw]:
-    return [raw async for page in client.list(resource) for raw in page.items]
+def look_at_volcano(kubeconfig: str | None, context: str | None) -> list[Finding]:
+    """What keeps Volcano from placing pods by NUMA nodes, for `why-pending`; nothing where its pods may not be listed."""
+
+    async def findings() -> list[Finding]:
+        async with Client(await connect(kubeconfig, context)) as client:
+            try:
+                parts = components(await _all(client, PODS, volcano.NAMESPACE))
+            except ApiError:
+                return []
+            return list(volcano.findings(parts, await _numa_aware(client)))
+
+    return asyncio.run(findings())
+
+
+async def _numa_aware(client: Client) -> NumaAware:
+    """Whether Volcano's configuration has the plugin, as the console's switch reads it."""
+    try:
+        found = await config_maps.read(client, volcano_conf.MAP, volcano_conf.NAMESPACE)
+        return "on" if volcano_conf.status_of(found.data.get(volcano_conf.KEY, "")) == "open" else "off"
+    except ApiError as error:
+        return "no-volcano" if error.not_found else "unknown"
+    except InputError:
+        return "unknown"
+
+
+async def _all(client: Client, resource: Resource, namespace: str = "") -> list[msgspec.Raw]:
+    return [raw async for page in client.list(resource, namespace) for raw in page.items]
 
 
 def _readable(decode: Callable[[Any], T], objects: Iterable[bytes | msgspec.Raw]) -> list[T]:
@@ -161,7 +195,9 @@ _POD = Reader("pod", _ComponentPod)
 
 
 def components(raw_pods: Iterable[bytes | msgspec.Raw]) -> list[Component]:
-    """Pods sorted into components: our own by their label, device plugins by what their images are called."""
+    """Pods sorted into components: our own by their label, Volcano's and openFuyao's by their names, device plugins by what
+    their images are called.
+    """
     pods_of: dict[str, list[_ComponentPod]] = {}
     for pod in _readable(_POD.read, raw_pods):
         name = _component(pod)
@@ -183,6 +219,9 @@ def _component(pod: _ComponentPod) -> str:
     labels: Mapping[str, str] = pod.metadata.labels or {}
     if labels.get(_NAME) in _OURS:
         return labels[_NAME]
+    part = volcano.component_of(pod.metadata.namespace, pod.metadata.name)
+    if part:
+        return part
     images = [container.image for container in pod.spec.containers]
     plugin = next((image for image in images if "device-plugin" in image), "")
     return plugin.rpartition("/")[2].partition("@")[0].partition(":")[0]

@@ -12,11 +12,13 @@ from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, Language, fin
 from numaware.cli.options import AsJson
 from numaware.cli.output import write_json
 from numaware.diagnose.evidence import fit_error
-from numaware.diagnose.finding import Message
+from numaware.diagnose.finding import Finding, Message, Subject, finding
 from numaware.diagnose.reason import Reason
-from numaware.diagnose.texts import Lang, Words, say
+from numaware.diagnose.render.json import to_builtins
+from numaware.diagnose.texts import Lang, Words, finding_text, say
 from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
+from numaware.workload.scheduling import VOLCANO_POLICY
 
 if TYPE_CHECKING:
     from numaware.kube.pods import LivePod
@@ -37,7 +39,9 @@ def why_pending(
 
     The cluster is read once and every node's twin is asked; whoever schedules
     the pod, the answer is what the kubelets would say. A pod that some node
-    would take waits for its scheduler, not for room.
+    would take waits for its scheduler, not for room. Of a pod of Volcano's it
+    is also told what is wrong there: parts that are missing, or the numa-aware
+    plugin that is off.
 
     Exit code: 0 it has a node or some node would take it, 1 no node would,
     2 bad input.
@@ -78,6 +82,7 @@ def why_pending(
         if decision.node is not None
         else refusal(decision, len(engine.cluster), nearest_miss(engine, live.pod))
     )
+    of_volcano = _volcano(live, cluster)
     if as_json:
         write_json(
             {
@@ -86,6 +91,7 @@ def why_pending(
                 "wouldGoTo": decision.node,
                 "message": say(message, lang),
                 "said": live.scheduled.message if live.scheduled else "",
+                "findings": [to_builtins(one, lang) for one in of_volcano],
                 "nodes": [
                     {"reasons": [say(reason, lang) for reason in reasons], "nodes": names}
                     for reasons, names in sorted(groups.items())
@@ -93,12 +99,30 @@ def why_pending(
             }
         )
     else:
-        terminal.write(_page(live, message, groups, lang), sys.stdout)
+        terminal.write(_page(live, message, groups, of_volcano, lang), sys.stdout)
     return int(decision.node is None)
 
 
+def _volcano(live: LivePod, cluster: ClusterOptions) -> list[Finding]:
+    """What is wrong with Volcano, where the pod is Volcano's; or that kube-scheduler does not know Volcano's annotation."""
+    if live.scheduler == "volcano":
+        from numaware.cli.cluster_view import look_at_volcano  # noqa: PLC0415 - few pods pay for it
+
+        return look_at_volcano(cluster.kubeconfig, cluster.context)
+    policy = live.pod.scheduling.annotation(VOLCANO_POLICY)
+    if policy and live.scheduler == "default-scheduler":
+        return [
+            finding("numa-policy-unheeded", Subject("Pod", live.namespace, live.name), {"policy": policy})
+        ]
+    return []
+
+
 def _page(
-    live: LivePod, message: Words, groups: dict[tuple[Reason, ...], list[str]], lang: Lang
+    live: LivePod,
+    message: Words,
+    groups: dict[tuple[Reason, ...], list[str]],
+    of_volcano: list[Finding],
+    lang: Lang,
 ) -> list[Line]:
     room = terminal.reading_width(sys.stdout)
     page: list[Line] = [*paragraph(say(message, lang), room, style="bold")]
@@ -106,6 +130,10 @@ def _page(
     if said and said != say(message):
         quote = said if lang == "en" else fit_error.read(said) or said
         page += paragraph(phrase("pending-said", lang, message=quote), room, hang=2, style="quiet")
+    for one in of_volcano:
+        words = finding_text(one, lang)
+        page += paragraph(f"[{one.code}] {words.title}", room, hang=2, style="warning")
+        page += paragraph(f"  {words.fix[0]}", room, hang=4) if words.fix else []
     page += [(), *grouped(groups, room, lang), ()]
     page += paragraph(phrase("pending-see", lang, pod=live.full_name), room, style="quiet")
     return page

@@ -91,6 +91,9 @@ CODES: dict[str, Severity] = {
     # evidence that could not be read, or not to its end
     "evidence-incomplete": "warning",
     "nothing-recognised": "warning",
+    "numa-aware-off": "warning",
+    "numa-policy-unheeded": "warning",
+    "runtime-without-nri": "warning",
     # what is fine
     "aligned": "info",
     "healthy": "info",

@@ -35,6 +35,7 @@ class LiveNode(msgspec.Struct, frozen=True):
     capacity: Amounts
     kubelet_version: str
     ready: bool
+    runtime: str = ""
 
 
 def decode(raw: bytes | msgspec.Raw) -> LiveNode:
@@ -55,6 +56,7 @@ def decode(raw: bytes | msgspec.Raw) -> LiveNode:
         capacity=capacity,
         kubelet_version=status.node_info.kubelet_version,
         ready=condition(status.conditions, "Ready").status == "True",
+        runtime=status.node_info.container_runtime_version,
     )
 
 
@@ -69,6 +71,7 @@ class _Spec(Wire):
 
 class _Info(Wire):
     kubelet_version: str = ""
+    container_runtime_version: str = ""
 
 
 class _Status(Wire):

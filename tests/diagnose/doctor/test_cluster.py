@@ -9,11 +9,12 @@ from numaware.diagnose.doctor.check import Check
 from numaware.diagnose.doctor.cluster import (
     ClusterNode,
     ClusterView,
-    Component,
     NodeTopology,
     examine_cluster,
     pool_of,
 )
+from numaware.diagnose.doctor.component import Component
+from numaware.diagnose.doctor.volcano import OPENFUYAO, VOLCANO, component_of
 from numaware.diagnose.render import checkup
 from numaware.diagnose.texts import LANGUAGES, Lang
 from numaware.machine.drawing.lines import line_width
@@ -154,3 +155,69 @@ def test_the_screen_tells_all_of_it_in_every_language(lang: Lang) -> None:
     checks = examine_cluster(view)
     assert all(line_width(line) <= 90 for line in checkup.page("c", checks, 90, lang))
     assert len(json.loads(checkup.as_json("c", checks, lang))["checks"]) == len(checks)
+
+
+# What openFuyao's guide asks to look at
+
+
+def parts(*names: str, ready: int = 1) -> tuple[Component, ...]:
+    return (*good().components, *(Component(name, 1, ready, ("v1",)) for name in names))
+
+
+def test_of_volcano_nothing_is_said_where_there_is_none() -> None:
+    assert "volcano" not in {check.name for check in examine_cluster(good())}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"components": parts(*VOLCANO), "numa_aware": "on"}, []),
+        ({"components": parts(*VOLCANO, *OPENFUYAO), "numa_aware": "on"}, []),
+        ({"components": parts(*VOLCANO), "numa_aware": "off"}, ["numa-aware-off"]),
+        ({"components": parts(*VOLCANO), "numa_aware": "unknown"}, []),
+        ({"components": parts("volcano-scheduler"), "numa_aware": "on"}, ["component-missing"]),
+        ({"numa_aware": "off"}, ["component-missing", "numa-aware-off"]),
+        ({"components": parts(*VOLCANO, "numaadj"), "numa_aware": "on"}, ["component-missing"]),
+        ({"components": parts(*VOLCANO, ready=0), "numa_aware": "on"}, ["component-not-ready"] * 3),
+    ],
+)
+def test_missing_parts_of_volcano_and_a_plugin_that_is_off_are_found(
+    changes: dict[str, Any], expected: list[str]
+) -> None:
+    assert [one.code for one in of(good(**changes), "volcano").findings] == expected
+
+
+def test_parts_are_known_by_the_names_that_their_pods_have_in_the_guide() -> None:
+    listed = (
+        "volcano-admission-6c9d-x volcano-admission-init-x volcano-controllers-7-x volcano-schedulers-7-x "
+        "volcano-exporter-daemonset-x volcano-config-website-7-x volcano-config-7-x numa-exporter-x other-x"
+    )
+    assert [component_of("volcano-system", name) for name in listed.split()] == [
+        *("volcano-admission", "", "volcano-controllers", "volcano-scheduler", "volcano-exporter"),
+        *("volcano-config-website", "volcano-config", "numa-exporter", ""),
+    ]
+    assert component_of("default", "numaadj-x") == "numaadj"
+    assert component_of("default", "volcano-scheduler-x") == ""
+
+
+@pytest.mark.parametrize(
+    ("runtime", "old"),
+    [
+        ("containerd://1.6.33", True),
+        ("containerd://1.7.0-rc.1", False),
+        ("containerd://v2.0.2", False),
+        ("cri-o://1.25.4", True),
+        ("cri-o://1.31.0", False),
+        ("docker://20.10", False),
+        ("containerd://?", False),
+        ("", False),
+    ],
+)
+def test_a_runtime_that_is_too_old_for_nri_is_found_on_the_node_object(runtime: str, old: bool) -> None:
+    nodes = (ClusterNode("a", "", True, "v1.35.1", runtime), *good().nodes[1:])
+    assert codes(good(nodes=nodes)) == ["runtime-without-nri"] * old
+    # It matters to who needs it.
+    with_numaadj = good(nodes=nodes, components=parts(*VOLCANO, *OPENFUYAO), numa_aware="on")
+    assert [check.status for check in examine_cluster(with_numaadj) if check.name == "runtimes"] == (
+        ["warning" if old else "ok"] if runtime else []
+    )

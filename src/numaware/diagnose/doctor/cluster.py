@@ -6,12 +6,15 @@ The view is a plain value that somebody else fetched, so that the checks are the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from numaware.diagnose.doctor.check import Check, checked, trouble, unknown, worst_first
+from numaware.diagnose.doctor import volcano
+from numaware.diagnose.doctor.check import Check, checked, unknown, worst_first
+from numaware.diagnose.doctor.component import MOST, Component, about, node_facts, unready
+from numaware.diagnose.doctor.volcano import NumaAware
 from numaware.diagnose.finding import Evidence, Finding, Message, Severity, Subject
 from numaware.diagnose.rules.lint import World, lint
 from numaware.errors import InputError
@@ -19,7 +22,6 @@ from numaware.machine.words import printable
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.twin.rules import rules_for
 
-_MOST = 12
 _ROLE = "node-role.kubernetes.io/"
 _POOL_LABELS = (
     "numaware.io/pool",
@@ -30,17 +32,22 @@ _POOL_LABELS = (
     "doks.digitalocean.com/node-pool",
     "node.kubernetes.io/instance-type",
 )
+# The first releases with NRI.
+_NRI_SINCE = {"containerd": (1, 7), "cri-o": (1, 26)}
 # How many minor versions a kubelet may be behind the API server.
 _SKEW = 3
 
 
 class ClusterNode(NamedTuple):
-    """One node as the API server has it; `pool` is what its provider calls the group it belongs to."""
+    """One node as the API server has it; `pool` is what its provider calls the group it belongs to, `runtime` what the Node
+    says of its containers: containerd://1.7.2.
+    """
 
     name: str
     pool: str
     ready: bool
     kubelet: str
+    runtime: str = ""
 
 
 class NodeTopology(NamedTuple):
@@ -54,16 +61,6 @@ class NodeTopology(NamedTuple):
     problem: str = ""
 
 
-class Component(NamedTuple):
-    """The pods of one component: how many there are, how many are ready, and which versions run."""
-
-    name: str
-    pods: int
-    ready: int
-    versions: tuple[str, ...]
-    nodes: frozenset[str] = frozenset()
-
-
 class ClusterView(NamedTuple):
     """All that is looked at. `topologies` is None where the cluster does not know such objects."""
 
@@ -74,6 +71,7 @@ class ClusterView(NamedTuple):
     components: tuple[Component, ...]
     configs: tuple[tuple[str, bytes], ...] | None
     own_version: str
+    numa_aware: NumaAware = "no-volcano"
 
 
 def examine_cluster(view: ClusterView) -> tuple[Check, ...]:
@@ -84,7 +82,9 @@ def examine_cluster(view: ClusterView) -> tuple[Check, ...]:
                 _kubelets(view),
                 _agent(view),
                 _scheduler(view),
+                *_runtimes(view),
                 *_plugins(view),
+                *volcano.examine(view.components, view.numa_aware),
                 *_topologies(view),
                 *_pools(view),
                 _configs(view),
@@ -108,7 +108,7 @@ def _kubelets(view: ClusterView) -> Check:
 def _kubelet_findings(view: ClusterView) -> Iterator[Finding]:
     down = [node.name for node in view.nodes if not node.ready]
     if down:
-        yield _about("nodes-not-ready", _nodes(down))
+        yield about("nodes-not-ready", node_facts(down))
     server = _minor(view.version)
     old = [
         node.name
@@ -116,8 +116,8 @@ def _kubelet_findings(view: ClusterView) -> Iterator[Finding]:
         if server is not None and (minor := _minor(node.kubelet)) is not None and minor < server - _SKEW
     ]
     if old:
-        facts = {"component": "kubelet", **_nodes(old), "wanted": f"v1.{(server or 0) - _SKEW}"}
-        yield _about("component-old", facts, "kubelet")
+        facts = {"component": "kubelet", **node_facts(old), "wanted": f"v1.{(server or 0) - _SKEW}"}
+        yield about("component-old", facts, "kubelet")
 
 
 def _minor(version: str) -> int | None:
@@ -134,15 +134,15 @@ def _agent(view: ClusterView) -> Check:
         seen = Message("doctor-no-agent", {"others": others} if others else {})
         if others:
             return unknown("agent", seen)
-        return checked("agent", seen, [_about("component-missing", {"component": "numaware-agent"}, "agent")])
+        return checked("agent", seen, [about("component-missing", {"component": "numaware-agent"}, "agent")])
     return checked("agent", _state(agent), _agent_findings(view, agent))
 
 
 def _agent_findings(view: ClusterView, agent: Component) -> Iterator[Finding]:
     without = [node.name for node in view.nodes if node.ready and node.name not in agent.nodes]
     if without:
-        yield _about("component-missing", _nodes(without, component=agent.name), "on-nodes")
-    yield from _unready(agent)
+        yield about("component-missing", node_facts(without, component=agent.name), "on-nodes")
+    yield from unready(agent)
     yield from _old(agent, view.own_version)
 
 
@@ -150,14 +150,37 @@ def _scheduler(view: ClusterView) -> Check:
     scheduler = _component(view, "numaware-scheduler") or _component(view, "numaware-extender")
     if scheduler is None:
         return unknown("scheduler", Message("doctor-no-scheduler"))
-    return checked("scheduler", _state(scheduler), [*_unready(scheduler), *_old(scheduler, view.own_version)])
+    return checked("scheduler", _state(scheduler), [*unready(scheduler), *_old(scheduler, view.own_version)])
+
+
+def _runtimes(view: ClusterView) -> Iterator[Check]:
+    """Which run-time runs containers, and whether it has NRI at all; that it is on, only the node's own files tell."""
+    runtimes = Counter(node.runtime for node in view.nodes if node.runtime)
+    if not runtimes:
+        return
+    old = [node for node in view.nodes if not _may_have_nri(node.runtime)]
+    facts = node_facts(
+        [node.name for node in old], runtime=", ".join(sorted({printable(node.runtime, 60) for node in old}))
+    )
+    # Who adjusts containers while they run cannot do without.
+    severity: Severity = "warning" if _component(view, "numaadj") else "info"
+    seen = Message(
+        "doctor-runtimes", {"versions": [f"{count}x {name}" for name, count in sorted(runtimes.items())]}
+    )
+    yield checked("runtimes", seen, [about("runtime-without-nri", facts, severity=severity)] if old else [])
+
+
+def _may_have_nri(runtime: str) -> bool:
+    """`containerd://1.6.8` is too old; of a run-time that nobody knows, nothing is said."""
+    name, _, version = runtime.partition("://")
+    return name not in _NRI_SINCE or not _numbers(version) or _numbers(version) >= _NRI_SINCE[name]
 
 
 def _plugins(view: ClusterView) -> Iterator[Check]:
     plugins = [one for one in view.components if "device-plugin" in one.name]
     if plugins:
-        shown = [f"{printable(one.name, 80)} {one.ready}/{one.pods}" for one in plugins[:_MOST]]
-        findings = [unready for one in plugins[:_MOST] for unready in _unready(one)]
+        shown = [f"{printable(one.name, 80)} {one.ready}/{one.pods}" for one in plugins[:MOST]]
+        findings = [finding for one in plugins[:MOST] for finding in unready(one)]
         yield checked("device-plugins", Message("doctor-cluster-plugins", {"plugins": shown}), findings)
 
 
@@ -165,18 +188,11 @@ def _component(view: ClusterView, name: str) -> Component | None:
     return next((one for one in view.components if one.name == name), None)
 
 
-def _unready(component: Component) -> Iterator[Finding]:
-    if component.ready < component.pods:
-        facts = {"component": printable(component.name, 80), "ready": component.ready, "pods": component.pods}
-        severity: Severity = "warning" if component.ready else "error"
-        yield _about("component-not-ready", facts, severity=severity)
-
-
 def _old(component: Component, wanted: str) -> Iterator[Finding]:
     behind = [one for one in component.versions if _numbers(one) and _numbers(one) < _numbers(wanted)]
     if behind:
-        facts = {"component": component.name, "versions": behind[:_MOST], "wanted": wanted}
-        yield _about("component-old", facts)
+        facts = {"component": component.name, "versions": behind[:MOST], "wanted": wanted}
+        yield about("component-old", facts)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -197,7 +213,7 @@ def _topologies(view: ClusterView) -> Iterator[Check]:
         yield checked(
             "topology-objects",
             Message("doctor-no-topology-kind"),
-            [_about("component-missing", {"component": "NodeResourceTopology"}, "kind")],
+            [about("component-missing", {"component": "NodeResourceTopology"}, "kind")],
         )
         return
     publishers = Counter(one.publisher for one in view.topologies)
@@ -206,11 +222,11 @@ def _topologies(view: ClusterView) -> Iterator[Check]:
     findings = []
     without = [node.name for node in view.nodes if node.name not in known]
     if without:
-        findings.append(_about("nodes-without-topology", _nodes(without)))
+        findings.append(about("nodes-without-topology", node_facts(without)))
     broken = [one for one in view.topologies if one.problem]
     findings += [
-        _about("topology-unusable", {"node": one.node, "publisher": one.publisher, "message": one.problem})
-        for one in broken[:_MOST]
+        about("topology-unusable", {"node": one.node, "publisher": one.publisher, "message": one.problem})
+        for one in broken[:MOST]
     ]
     yield checked("topology-objects", Message("doctor-topologies", {"publishers": shown}), findings)
     yield _freshness(view)
@@ -223,9 +239,9 @@ def _freshness(view: ClusterView) -> Check:
     gone = sorted({one.node for one in view.topologies or () if one.node not in names})
     findings = []
     if stale:
-        findings.append(_about("topology-stale", _nodes(stale)))
+        findings.append(about("topology-stale", node_facts(stale)))
     if gone:
-        findings.append(_about("topology-stale", _nodes(gone), "gone", "info"))
+        findings.append(about("topology-stale", node_facts(gone), "gone", "info"))
     current = sum(one.current is True for one in published)
     seen = Message("doctor-fresh", {"current": current, "count": len(published)})
     if published and not findings and not current:
@@ -246,10 +262,10 @@ def _pools(view: ClusterView) -> Iterator[Check]:
         pools.setdefault(node.pool, Counter())[policy] += 1
     lines = [
         f"{printable(pool, 60) or '-'}: {', '.join(f'{count}x {policy}' for policy, count in sorted(seen.items()))}"
-        for pool, seen in sorted(pools.items())[:_MOST]
+        for pool, seen in sorted(pools.items())[:MOST]
     ]
     findings = [
-        _about("policies-differ", {"pool": printable(pool, 60), "policies": known})
+        about("policies-differ", {"pool": printable(pool, 60), "policies": known})
         for pool, seen in sorted(pools.items())
         if pool and len(known := sorted(policy for policy in seen if policy != "?")) > 1
     ]
@@ -272,7 +288,7 @@ def _configs(view: ClusterView) -> Check:
         msgspec.structs.replace(
             one,
             subject=Subject("Kubelet", name=nodes[0], node=nodes[0]),
-            facts={**one.facts, "nodes": nodes[:_MOST]},
+            facts={**one.facts, "nodes": nodes[:MOST]},
             evidence=(Evidence(f"configz of {nodes[0]}"),),
         )
         for one, nodes in nodes_by_finding.values()
@@ -287,17 +303,6 @@ def _config_findings(node: str, data: bytes, version: str) -> list[Finding]:
         return lint(data, f"configz of {node}", World(version=known)).findings
     except InputError:
         return []
-
-
-def _about(
-    code: str, facts: Mapping[str, Any], variant: str = "", severity: Severity | None = None
-) -> Finding:
-    return trouble(code, "cluster", facts, kind="Cluster", variant=variant, severity=severity)
-
-
-def _nodes(names: Sequence[str], **more: str) -> dict[str, Any]:
-    """The first of them by name, and how many there are."""
-    return {**more, "nodes": list(names[:_MOST]), "count": len(names)}
 
 
 def _state(component: Component) -> Message:

@@ -93,6 +93,34 @@ TEXTS: Mapping[str, Text] = {
         "代理发布这种对象，调度器读取它；它的定义没有安装。",
         "安装 CRD topology.node.k8s.io/v1alpha2, noderesourcetopologies",
     ),
+    "component-missing/volcano": text(
+        "缺少 Volcano 的部件：{parts:and}",
+        "命名空间 volcano-system 中没有它们的 Pod。没有调度器，就没有人放置以 Volcano 为调度器的 Pod；没有其余部件，它的作业不会生成 Pod。",
+        "kubectl -n volcano-system get deployments,pods   # 为什么没有",
+    ),
+    "component-missing/openfuyao": text(
+        "缺少 openFuyao NUMA 软件包的部件：{parts:and}",
+        "软件包包含所有这些部件，而其中一些正在运行：exporter 上报 NUMA 节点，volcano-config 及其网站切换策略，"
+        "numaadj 在运行时把 Pod 移到一起。",
+        "helm upgrade numa-affinity-package ./numa-affinity-package",
+    ),
+    "numa-aware-off": text(
+        "Volcano 的 numa-aware 插件未开启",
+        "它的配置（ConfigMap volcano-system/volcano-scheduler-configmap）的任何一层中都没有 `- name: numa-aware`，因此 Volcano 不理会 "
+        "volcano.sh/numa-topology-policy，放置 Pod 时如同机器只有一个 NUMA 节点。",
+        "kubectl -n volcano-system edit configmap volcano-scheduler-configmap   # 加入 - name: numa-aware，然后重启 volcano-scheduler",
+        "或在控制台开启：策略，集群 NUMA 亲和",
+    ),
+    "numa-policy-unheeded": text(
+        "kube-scheduler 自身不理会 volcano.sh/numa-topology-policy",
+        "{who} 用 Volcano 的注解要求 {policy}，而它的调度器是 default-scheduler。",
+        "schedulerName: volcano   # 或 numaware；或给 kube-scheduler 配上 `numaware extender`",
+    ),
+    "runtime-without-nri": text(
+        "{count} 个节点上的 {runtime} 太旧，没有 NRI：{nodes:and}",
+        "containerd 从 1.7 起、CRI-O 从 1.26 起才有 NRI。只有在运行时调整容器的程序才需要它，例如 openFuyao 的 Pod 亲和。",
+        "升级这些节点的容器运行时",
+    ),
     "component-not-ready": text(
         "{component}：{pods} 个 Pod 中 {ready} 个就绪",
         "其余的正在启动，或者自身有问题。",
@@ -180,6 +208,12 @@ LABELS: Mapping[str, str] = {
     "doctor-component": "{pods} 个 Pod 中 {ready} 个就绪，版本 {versions:and}",
     "doctor-no-agent": "未安装[[；拓扑信息来自 {others:and}]]",
     "doctor-no-scheduler": "未安装；由别的调度器放置 Pod",
+    "doctor-runtimes": "{versions:and}",
+    "doctor-volcano": "{parts:and}；{plugin}",
+    "numa-aware-on": "numa-aware 已开启",
+    "numa-aware-off": "numa-aware 未开启",
+    "numa-aware-unknown": "无权读取 numa-aware 是否开启（ConfigMap volcano-system/volcano-scheduler-configmap）",
+    "numa-aware-no-volcano": "没有它的调度器的配置",
     "doctor-cluster-plugins": "{plugins:and}",
     "doctor-no-topology-kind": "这里不认识 NodeResourceTopology",
     "doctor-topologies": "{publishers:and}",
@@ -192,6 +226,8 @@ LABELS: Mapping[str, str] = {
     "check-kubelets": "kubelet",
     "check-agent": "代理",
     "check-scheduler": "调度器",
+    "check-runtimes": "容器运行时",
+    "check-volcano": "Volcano",
     "check-topology-objects": "拓扑对象",
     "check-topology-fresh": "拓扑是否最新",
     "check-policies": "策略",

@@ -96,6 +96,36 @@ TEXTS: Mapping[str, Text] = {
         "Agents publish such objects, and schedulers read them; their definition is not installed.",
         "install the CRD topology.node.k8s.io/v1alpha2, noderesourcetopologies",
     ),
+    "component-missing/volcano": text(
+        "parts of Volcano are missing: {parts:and}",
+        "No pod of theirs is in the namespace volcano-system. Without its scheduler nobody places pods that name Volcano as theirs; "
+        "without the others its jobs make no pods.",
+        "kubectl -n volcano-system get deployments,pods   # why they are not there",
+    ),
+    "component-missing/openfuyao": text(
+        "parts of openFuyao's NUMA package are missing: {parts:and}",
+        "The package has them all, and others of them run: the exporters tell of NUMA nodes, volcano-config and its website switch "
+        "policies, numaadj moves pods together while they run.",
+        "helm upgrade numa-affinity-package ./numa-affinity-package",
+    ),
+    "numa-aware-off": text(
+        "Volcano's numa-aware plugin is off",
+        "Its configuration (ConfigMap volcano-system/volcano-scheduler-configmap) has no entry `- name: numa-aware` in any tier, so "
+        "Volcano passes over volcano.sh/numa-topology-policy and places pods as if machines had one NUMA node.",
+        "kubectl -n volcano-system edit configmap volcano-scheduler-configmap   # add - name: numa-aware, then restart volcano-scheduler",
+        "or switch it on in the console: Policies, cluster NUMA affinity",
+    ),
+    "numa-policy-unheeded": text(
+        "kube-scheduler does not heed volcano.sh/numa-topology-policy by itself",
+        "{who} asks for {policy} by an annotation of Volcano's, and its scheduler is default-scheduler.",
+        "schedulerName: volcano   # or numaware; or give kube-scheduler `numaware extender`",
+    ),
+    "runtime-without-nri": text(
+        "{runtime} on {count} nodes is too old for NRI: {nodes:and}",
+        "containerd has NRI from 1.7 on and CRI-O from 1.26 on. Only programs that adjust containers while they run need it, such as "
+        "openFuyao's pod affinity.",
+        "update the container run-time of these nodes",
+    ),
     "component-not-ready": text(
         "{component}: {ready} of {pods} pods are ready",
         "The others are starting, or have a problem of their own.",
@@ -187,6 +217,12 @@ LABELS: Mapping[str, str] = {
     "doctor-component": "{ready} of {pods} pods ready, version {versions:and}",
     "doctor-no-agent": "not installed[[; topology comes from {others:and}]]",
     "doctor-no-scheduler": "not installed; another scheduler places pods",
+    "doctor-runtimes": "{versions:and}",
+    "doctor-volcano": "{parts:and}; {plugin}",
+    "numa-aware-on": "numa-aware is on",
+    "numa-aware-off": "numa-aware is off",
+    "numa-aware-unknown": "whether numa-aware is on may not be read (ConfigMap volcano-system/volcano-scheduler-configmap)",
+    "numa-aware-no-volcano": "there is no configuration of its scheduler",
     "doctor-cluster-plugins": "{plugins:and}",
     "doctor-no-topology-kind": "NodeResourceTopology is not known here",
     "doctor-topologies": "{publishers:and}",
@@ -199,6 +235,8 @@ LABELS: Mapping[str, str] = {
     "check-kubelets": "kubelets",
     "check-agent": "agent",
     "check-scheduler": "scheduler",
+    "check-runtimes": "container run-times",
+    "check-volcano": "Volcano",
     "check-topology-objects": "topology objects",
     "check-topology-fresh": "topology is current",
     "check-policies": "policies",
