@@ -88,12 +88,12 @@ CODES: dict[str, Severity] = {
     "topology-unusable": "warning",
     "topology-stale": "warning",
     "policies-differ": "warning",
-    # evidence that could not be read, or not to its end
-    "evidence-incomplete": "warning",
-    "nothing-recognised": "warning",
     "numa-aware-off": "warning",
     "numa-policy-unheeded": "warning",
     "runtime-without-nri": "warning",
+    # evidence that could not be read, or not to its end
+    "evidence-incomplete": "warning",
+    "nothing-recognised": "warning",
     # what is fine
     "aligned": "info",
     "healthy": "info",
