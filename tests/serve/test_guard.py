@@ -229,3 +229,11 @@ def test_the_rate_remembers_no_more_clients_than_it_can() -> None:
     for number in range(10_000):
         rate.wait(str(number))
     assert len(rate._left) <= 4096
+
+
+def test_who_looks_after_the_process_is_answered_whoever_else_calls_too_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Rate, "wait", lambda *_: 1.0)
+    assert client().get("/api/v1/simulate").status_code == 429
+    assert client().get("/healthz").status_code == 200

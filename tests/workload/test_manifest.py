@@ -5,7 +5,7 @@ import json
 import pytest
 
 from numaware.errors import InputError
-from numaware.workload.manifest import Workload, read, scan
+from numaware.workload.manifest import Workload, first, read, scan
 from numaware.workload.pod import NANO, amount
 from numaware.workload.qos import qos_class
 
@@ -137,8 +137,18 @@ def test_lists_of_aliased_lists_are_bounded() -> None:
     text += "".join(
         f"l{n}: &l{n} {{kind: List, items: [{', '.join([f'*l{n - 1}'] * 10)}]}}\n" for n in range(1, 12)
     )
-    with pytest.raises(InputError, match="more than 100000 objects"):
+    with pytest.raises(InputError, match="aliases repeat more than 50000 values"):
         read((text + "kind: List\nitems: [*l11]\n").encode(), "f")
+    with pytest.raises(InputError, match="more than 100000 objects"):
+        read(f"kind: List\nitems: [{'{}, ' * 100_001}]\n".encode(), "f")
+
+
+def test_the_first_pod_is_read_and_nothing_after_it() -> None:
+    assert first((pod_with("{}") + "---\n" + pod_with("{limits: {cpu: x}}")).encode(), "f").pod.name
+    with pytest.raises(InputError, match="f:"):
+        first((pod_with("{limits: {cpu: x}}") + "---\n" + pod_with("{}")).encode(), "f")
+    with pytest.raises(InputError, match=r"holds no pod and no pod template \(found Service\)"):
+        first(b"kind: Service\n---\nkind: Service", "f")
 
 
 def test_documents_are_numbered_and_others_skipped() -> None:

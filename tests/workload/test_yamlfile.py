@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from numaware.errors import InputError
-from numaware.workload.yamlfile import MAX_BYTES, MAX_DEPTH, MAX_VALUES, Node, documents, resolve
+from numaware.workload.yamlfile import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_REPEATED,
+    MAX_VALUES,
+    Node,
+    documents,
+    resolve,
+)
 
 
 def plain(node: Node) -> Any:
@@ -132,20 +140,23 @@ def test_deep_nesting_is_refused_early(text: str) -> None:
     assert f"nested more than {MAX_DEPTH} levels deep" in refusal(text)
 
 
-def test_aliases_of_aliases_cost_nothing() -> None:
+def test_what_aliases_repeat_is_counted_as_if_it_were_written_out_and_bounded() -> None:
     levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 60)]
-    node = documents("\n".join(levels).encode(), "f")[0]
-    deep = node.get("a59")
-    for _ in range(59):
-        assert len(deep.items) == 9
-        deep = deep.items[-1]
-    assert deep.items[0].value == "x"
+    assert f"f.yaml:5: aliases repeat more than {MAX_REPEATED} values" in refusal("\n".join(levels))
+    node = documents("\n".join(levels[:4]).encode(), "f")[0]
+    assert node.get("a3").items[8].items[8].items[8].items[8].value == "x"
+
+
+def test_one_alias_many_times_is_bounded_by_what_it_stands_for() -> None:
+    pod = "pod: &p {kind: Pod, spec: {containers: [{name: c}]}}\n"
+    assert "f.yaml:2: aliases repeat more than" in refusal(f"{pod}items: [{'*p, ' * 60_000}]")
+    assert len(documents(f"{pod}items: [{'*p, ' * 1000}]".encode(), "f")[0].get("items").items) == 1000
 
 
 def test_merges_of_merges_are_bounded() -> None:
     base = "base: &b {" + ", ".join(f"k{n}: 1" for n in range(1000)) + "}\n"
-    assert "merge keys copy more than" in refusal(base + "\n".join(f"m{n}: {{<<: *b}}" for n in range(200)))
+    assert "aliases repeat more than" in refusal(base + "\n".join(f"m{n}: {{<<: *b}}" for n in range(200)))
 
 
 def test_a_flood_of_tiny_values_is_refused() -> None:

@@ -159,7 +159,8 @@ class Guard:
         if not host or (self.names and host not in self.names):
             strange = Sentence("this console does not answer to that Host")
             raise ProblemError(421, strange, Sentence("open it by its own address"))
-        wait = self.rate.wait(_address(request))
+        # Whoever looks after the process may come from the address of somebody who calls too often.
+        wait = 0.0 if request.scope["path"] == "/healthz" else self.rate.wait(_address(request))
         if wait:
             raise ProblemError(429, Sentence("too many calls"), headers={"retry-after": str(int(wait) + 1)})
         length = request.headers.get("content-length", "0")

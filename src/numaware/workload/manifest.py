@@ -72,7 +72,20 @@ class Manifest(msgspec.Struct, frozen=True):
 
 def read(data: bytes, source: str) -> Manifest:
     """The workloads of a file; `InputError` for what cannot be read or run, or if there is nothing to run at all."""
-    manifest = scan(data, source)
+    return _runnable(scan(data, source), source)
+
+
+def first(data: bytes, source: str) -> Workload:
+    """The first workload of a file for whoever uses no other: what comes after it is not read. `InputError` as from `read`."""
+    skipped: list[Skipped] = []
+    for part in _parts(documents(data, source), source):
+        skipped.extend(part.skipped)
+        if part.workloads or part.problems:
+            return _runnable(part, source).workloads[0]
+    return _runnable(Manifest((), tuple(skipped), ()), source).workloads[0]
+
+
+def _runnable(manifest: Manifest, source: str) -> Manifest:
     errors = [problem for problem in manifest.problems if problem.severity == "error"]
     if errors:
         more = Sentence("and {count} more", count=len(errors) - 1) if len(errors) > 1 else ""
@@ -94,21 +107,28 @@ def scan_documents(given: list[Node], source: str) -> Manifest:
     workloads: list[Workload] = []
     skipped: list[Skipped] = []
     problems: list[Problem] = []
+    for part in _parts(given, source):
+        workloads.extend(part.workloads)
+        skipped.extend(part.skipped)
+        problems.extend(part.problems)
+    return Manifest(tuple(workloads), tuple(skipped), tuple(problems))
+
+
+def _parts(given: list[Node], source: str) -> Iterator[Manifest]:
+    """Template by template, or object by object where one has none: what each holds, read when it is its turn."""
     for index, kind, node in objects(given, source):
-        described = list(templates(node))
-        for template in described:
+        has_pods = False
+        for template in templates(node):
+            has_pods = True
             reading = PodReading()
             workload = _workload(node, kind, template, index, reading)
-            problems.extend(reading.problems)
-            if not reading.refused:
-                workloads.append(workload)
+            yield Manifest(() if reading.refused else (workload,), (), tuple(reading.problems))
         wanted = required_spec(node)
-        if not described and wanted:
-            problems.append(Problem("error", f"{wanted}.containers", "Required value", node.line))
-        elif not described:
+        if not has_pods and wanted:
+            yield Manifest((), (), (Problem("error", f"{wanted}.containers", "Required value", node.line),))
+        elif not has_pods:
             name = node.get("metadata", "name").text or ""
-            skipped.append(Skipped(printable(kind, 80), printable(name, 80), index, node.line))
-    return Manifest(tuple(workloads), tuple(skipped), tuple(problems))
+            yield Manifest((), (Skipped(printable(kind, 80), printable(name, 80), index, node.line),), ())
 
 
 def objects(given: list[Node], source: str) -> Iterator[tuple[int, str, Node]]:

@@ -21,8 +21,9 @@ MAX_BYTES = 16 << 20
 MAX_DEPTH = 100
 # A value costs some 250 bytes of memory, however few it has in the file.
 MAX_VALUES = 500_000
-# Entries that merge keys (`<<: *base`) may copy in one file; real files have a few dozen.
-MAX_MERGED = 100_000
+# Values that aliases (`*base`, `<<: *base`) may repeat in one file, counted as if each had been written out: whoever walks
+# the file walks them as often. Real files repeat some hundreds.
+MAX_REPEATED = 50_000
 
 Scalar = str | int | float | bool | None
 
@@ -139,11 +140,13 @@ def _joined(match: re.Match[str]) -> str:
 class _Open:
     """A mapping or list whose end has not come yet; in a mapping `key` waits for its value."""
 
-    __slots__ = ("anchor", "key", "merges", "node")
+    __slots__ = ("anchor", "begin", "key", "merges", "node")
 
-    def __init__(self, node: Node, anchor: str | None) -> None:
+    def __init__(self, node: Node, anchor: str | None, begin: int) -> None:
         self.node = node
         self.anchor = anchor
+        # How many values there were before it, written out.
+        self.begin = begin
         self.key: Node | None = None
         self.merges: list[Node] = []
 
@@ -154,9 +157,10 @@ class _Builder:
     def __init__(self, text: str, source: str) -> None:
         self.text = text
         self.source = source
-        self.anchors: dict[str, Node] = {}
+        # Each with the number of values it stands for.
+        self.anchors: dict[str, tuple[Node, int]] = {}
         self.values = 0
-        self.merged = 0
+        self.repeated = 0
 
     def documents(self) -> Iterator[Node]:
         stack: list[_Open] = []
@@ -164,20 +168,20 @@ class _Builder:
         for event in self._events():
             line = event.start_mark.line + 1
             if isinstance(event, yaml.ScalarEvent):
-                node, anchor = Node(_scalar(event), line), event.anchor
+                node, anchor, begin = Node(_scalar(event), line), event.anchor, self._written_out()
             elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
                 if len(stack) == MAX_DEPTH:
                     raise self.error(line, Sentence("nested more than {most} levels deep", most=MAX_DEPTH))
                 empty: dict[str, Node] | list[Node] = {} if isinstance(event, yaml.MappingStartEvent) else []
-                stack.append(_Open(Node(empty, line), event.anchor))
+                stack.append(_Open(Node(empty, line), event.anchor, self._written_out()))
                 continue
             elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
                 ended = stack.pop()
-                node, anchor = ended.node, ended.anchor
+                node, anchor, begin = ended.node, ended.anchor, ended.begin
                 for merge in ended.merges:
                     self._merge(node, merge)
             elif isinstance(event, yaml.AliasEvent):
-                node, anchor = self._aliased(event.anchor or "", line), None
+                node, anchor, begin = self._aliased(event.anchor or "", line), None, 0
             elif isinstance(event, yaml.DocumentStartEvent):
                 self.anchors = {}
                 root = Node(None, line)
@@ -192,7 +196,7 @@ class _Builder:
                 problem = Sentence("holds more than {most} values", most=MAX_VALUES)
                 raise self.error(line, problem, hint=Sentence("split the file"))
             if anchor:
-                self.anchors[anchor] = node
+                self.anchors[anchor] = node, self._written_out() - begin
             if not stack:
                 root = node
             else:
@@ -215,11 +219,19 @@ class _Builder:
             raise self.error(1, Sentence("not YAML: {problem}", problem=str(error))) from None
 
     def _aliased(self, name: str, line: int) -> Node:
-        try:
-            return self.anchors[name]
-        except KeyError:
+        if name not in self.anchors:
             problem = Sentence("*{name} refers to no anchor before it", name=printable(name, 40))
-            raise self.error(line, problem) from None
+            raise self.error(line, problem)
+        node, values = self.anchors[name]
+        self.repeated += values - 1
+        if self.repeated > MAX_REPEATED:
+            problem = Sentence("aliases repeat more than {most} values", most=MAX_REPEATED)
+            raise self.error(line, problem, hint=Sentence("write them out, or split the file"))
+        return node
+
+    def _written_out(self) -> int:
+        """Values so far, as many as there would be without aliases."""
+        return self.values + self.repeated
 
     def _add(self, parent: _Open, node: Node, *, is_merge: bool) -> None:
         """Put a finished value where it belongs: into the list, or in a mapping as key and value in turn."""
@@ -247,11 +259,6 @@ class _Builder:
         for source in given.items if isinstance(given.value, list) else [given]:
             if not isinstance(source.value, dict):
                 raise self.error(given.line, Sentence("<< merges something that is not a mapping"))
-            self.merged += len(source.value)
-            if self.merged > MAX_MERGED:
-                raise self.error(
-                    given.line, Sentence("merge keys copy more than {most} entries", most=MAX_MERGED)
-                )
             for key, value in source.value.items():
                 node.mapping.setdefault(key, value)
 

@@ -173,11 +173,16 @@ def difference(before: str, after: str) -> tuple[DiffLine, ...]:
     return tuple(lines)
 
 
-def try_policy(world: World, wish: PolicyWish) -> PolicyAnswer:
-    """Restart the kubelets of a pool, in thought, with empty state files and another policy."""
-    members = [member for member in world.cluster if pool_of(member) == wish.pool]
+def pool_members(world: World, pool: str) -> list[Member]:
+    """The nodes of a pool, as they are now; `InputError` for a pool without any."""
+    members = [member for member in world.cluster if pool_of(member) == pool]
     if not members:
-        raise InputError("pool", Sentence("there is no pool {name!r}", name=printable(wish.pool, 80)))
+        raise InputError("pool", Sentence("there is no pool {name!r}", name=printable(pool, 80)))
+    return members
+
+
+def try_policy(members: Sequence[Member], wish: PolicyWish) -> PolicyAnswer:
+    """Restart the kubelets of a pool, in thought, with empty state files and another policy."""
     found = tuple(_restarted(member, wish) for member in members)
     return PolicyAnswer(
         wish.pool, found, sum(one.pods for one in found), sum(len(one.refused) for one in found)

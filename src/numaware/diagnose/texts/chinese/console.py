@@ -48,6 +48,7 @@ SENTENCES: Mapping[str, str] = {
     "the upload cannot be kept: {problem}": "无法保存上传的内容：{problem}",
     "takes more time or memory to read than there is for an upload": "读取所需的时间或内存超过了上传所允许的",
     "numaware diagnose has no such bound": "numaware diagnose 没有这样的限制",
+    "that takes longer than {seconds} s": "所需时间超过 {seconds} 秒",
     # the past
     "nothing is kept of that time": "没有保存那个时刻的数据",
     "nothing is kept of that time; kept {spans}": "没有保存那个时刻的数据；保存的是 {spans}",

@@ -30,7 +30,8 @@ SENTENCES: Mapping[str, str] = {
     "a mapping key is {kind}; Kubernetes takes only text": "映射的键是 {kind}，Kubernetes 只接受文本",
     "key {key!r} is set twice in one mapping": "键 {key!r} 在同一个映射中出现两次",
     "<< merges something that is not a mapping": "<< 合并的不是映射",
-    "merge keys copy more than {most} entries": "合并键复制的条目超过 {most} 个",
+    "aliases repeat more than {most} values": "别名重复的值超过 {most} 个",
+    "write them out, or split the file": "请把它们写出来，或拆分文件",
     # packed files
     "holds more than {most} MiB when unpacked": "解压后超过 {most} MiB",
     "takes longer than {seconds} seconds to read": "读取时间超过 {seconds} 秒",

@@ -14,7 +14,7 @@ from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
-from numaware.schedule.trial_policies import TrialPolicies
+from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
 from numaware.sentence import Sentence
 from numaware.serve.console import policies as switching
 from numaware.serve.console.api.diagnose import Diagnosis
@@ -42,8 +42,10 @@ from numaware.serve.console.api.simulation import Simulation, Simulations, Simul
 from numaware.serve.console.api.stream import Changed, Stream, TooManyReadersError
 from numaware.serve.console.api.uploads import Uploads
 from numaware.serve.console.history.api import History, Kept, not_kept
+from numaware.serve.console.turns import Slots, judge_in_turns
 from numaware.serve.console.views import node, pods
 from numaware.serve.console.views.explain import Explained, evidence_of, explained
+from numaware.serve.console.views.judging import Judgement
 from numaware.serve.console.views.node import NodeView
 from numaware.serve.console.views.pod_shape import Shape, pod_of, workload_of
 from numaware.serve.console.views.pods import PodView
@@ -66,8 +68,9 @@ from numaware.serve.guard import caller_of
 from numaware.serve.problems import ProblemError
 from numaware.workload.pod import Pod
 
-# Explanations worked out at the same time, on threads of their own.
+# Explanations worked out at the same time, on threads of their own, and how long whoever asked for one waits.
 _AT_ONCE = 4
+_SECONDS = 20.0
 _V1 = "/api/v1"
 
 
@@ -83,7 +86,8 @@ class Console:
         self.recorder = Recorder(self.wall_model)
         self.stream = Stream(self.wall_model)
         self.simulator = Simulator(world.cluster)
-        self._busy = asyncio.Semaphore(_AT_ONCE)
+        self._slots = Slots(_AT_ONCE, _SECONDS)
+        self._judging = asyncio.Lock()
         self._uploads = Uploads()
 
     def look(self) -> None:
@@ -106,6 +110,21 @@ class Console:
             raise not_kept()
         return await self.history.snapshot(at)
 
+    async def _judged(
+        self, snapshot: SnapshotView, pod: Pod, policies: TrialPolicies = AS_THEY_ARE
+    ) -> list[Judgement]:
+        """What every node says to the pod, worked out in turns with other calls."""
+        judge = snapshot.wall_model.judge
+        async with self._judging:
+            await judge_in_turns(judge, pod, list(snapshot.world.cluster.by_name), policies)
+            return judge.judge(pod, policies=policies)
+
+    async def _shape(self, snapshot: SnapshotView, query: Shape) -> Shape:
+        """The shape that is asked about, every node's judgement of it at hand."""
+        shape = _shape(query)
+        await self._judged(snapshot, pod_of(shape))
+        return shape
+
     # Lists
 
     async def healthz(self, _: Call) -> Health:
@@ -113,11 +132,11 @@ class Console:
 
     async def cluster(self, call: Call) -> Numbers:
         snapshot = await self._snapshot(call.query.at)
-        return snapshot.wall_model.numbers(_shape(call.query))
+        return snapshot.wall_model.numbers(await self._shape(snapshot, call.query))
 
     async def wall(self, call: Call) -> Packed:
         snapshot = await self._snapshot(call.query.at)
-        return snapshot.wall(_shape(call.query))
+        return snapshot.wall(await self._shape(snapshot, call.query))
 
     async def nodes(self, call: Call) -> NodePage:
         query: NodeQuery = call.query
@@ -160,7 +179,7 @@ class Console:
         return await self._explain(call.body, await self._snapshot(call.query.at), call.lang)
 
     async def _explain(self, question: Question, snapshot: SnapshotView, lang: Lang) -> Explained:
-        pod, _, path = _asked(question, snapshot)
+        pod, path = await self._asked(question, snapshot)
         member = snapshot.member(question.node)
         policies = TrialPolicies(question.policy, question.scope)
         judge = snapshot.wall_model.judge
@@ -170,20 +189,29 @@ class Console:
                 "policy", Sentence("the kubelet of {node} would not start with it", node=member.name)
             )
         (judged,) = judge.judge(pod, [member.name], policies)
-        async with self._busy:
-            evidence = await asyncio.to_thread(evidence_of, member.name, asked_member.node, pod)
-            # The engine is asked where nothing else changes the cluster meanwhile.
-            tried = judge.tried(evidence, judged, policies)
-            return await asyncio.to_thread(explained, tried, judged, path, lang)
+        evidence = await self._slots.run(evidence_of, member.name, asked_member.node, pod)
+        # The engine is asked where nothing else changes the cluster meanwhile.
+        tried = judge.tried(evidence, judged, policies)
+        return await self._slots.run(explained, tried, judged, path, lang)
+
+    async def _asked(self, question: Question, snapshot: SnapshotView) -> tuple[Pod, str]:
+        """The pod in question, and where its spec stands in the manifest."""
+        if question.pod:
+            namespace, _, name = question.pod.partition("/")
+            return snapshot.pod(namespace, name)[0], "spec"
+        if question.manifest:
+            workload = await self._slots.run(workload_of, question.manifest)
+            return workload.pod, workload.spec_path
+        return pod_of(question.shape or Shape()), "spec"
 
     async def whatif(self, call: Call) -> WhatIf:
         question: Question = call.body
         lang = call.lang
         snapshot = await self._snapshot(call.query.at)
-        pod, _, _ = _asked(question, snapshot)
+        pod, _ = await self._asked(question, snapshot)
         policies = TrialPolicies(question.policy, question.scope)
+        judged = await self._judged(snapshot, pod, policies)
         snapshot.wall_model.refresh()
-        judged = snapshot.wall_model.judge.judge(pod, policies=policies)
         answers = []
         for member, found in zip(snapshot.world.cluster, judged, strict=True):
             config = member.node.kubelet.config
@@ -211,12 +239,11 @@ class Console:
 
     async def headroom(self, call: Call) -> Room:
         snapshot = await self._snapshot(call.query.at)
-        shape = _shape(call.query)
+        shape = await self._shape(snapshot, call.query)
         wall_model = snapshot.wall_model
         numbers = wall_model.numbers(shape)
         found_rooms = rooms(wall_model.judge.engine, wall_model.judged(shape))
-        async with self._busy:
-            found = await asyncio.to_thread(headroom, found_rooms, pod_of(shape))
+        found = await self._slots.run(headroom, found_rooms, pod_of(shape))
         return Room(found, numbers.largest)
 
     # Live, past and policies
@@ -281,8 +308,8 @@ class Console:
             raise ProblemError(409, error.sentence) from None
 
     async def try_policy(self, call: Call) -> switching.PolicyAnswer:
-        async with self._busy:
-            return switching.try_policy(self.world, call.body)
+        members = switching.pool_members(self.world, call.body.pool)
+        return await self._slots.run(switching.try_policy, members, call.body)
 
     async def diagnose(self, call: Call) -> Packed:
         query: DiagnoseQuery = call.query
@@ -358,17 +385,6 @@ class Console:
             post("simulate", compare, self.simulate, Simulation, body=SimulationWish),
             get("simulate/{id}", "One comparison", self.simulation, Simulation, Nothing),
         )
-
-
-def _asked(question: Question, snapshot: SnapshotView) -> tuple[Pod, Member | None, str]:
-    """The pod in question, the node it is on already, and where its spec stands in the manifest."""
-    if question.pod:
-        namespace, _, name = question.pod.partition("/")
-        return *snapshot.pod(namespace, name), "spec"
-    if question.manifest:
-        workload = workload_of(question.manifest)
-        return workload.pod, None, workload.spec_path
-    return pod_of(question.shape or Shape()), None, "spec"
 
 
 def _shape(query: Shape) -> Shape:

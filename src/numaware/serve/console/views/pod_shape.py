@@ -54,4 +54,4 @@ def _amount(name: str, text: str) -> int:
 
 def workload_of(text: str) -> Workload:
     """The first pod, or pod template, of a manifest."""
-    return manifest.read(text.encode(errors="replace"), "manifest").workloads[0]
+    return manifest.first(text.encode(errors="replace"), "manifest")
