@@ -27,6 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from numaware.errors import InputError
 
 _SECONDS_TO_FINISH = 5
+_MOST_TOKEN = 4096
 # Connections beyond this are turned away, so that slow clients cannot take all there is.
 _MOST_CONNECTIONS = 512
 # How long the head of a request may take to come, and how much of an answer has to be read within what time.
@@ -133,6 +134,7 @@ async def serving(app: Starlette, address: str, tls: Tls | None = None) -> Async
         log_level="warning",
         access_log=False,
         server_header=False,
+        headers=[("strict-transport-security", "max-age=31536000")] if tls else [],
         # Nobody sets the clock on (`main_loop`).
         date_header=False,
         limit_concurrency=_MOST_CONNECTIONS,
@@ -166,6 +168,15 @@ def host_and_port(address: str) -> tuple[str, int]:
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise InputError(address, "is no address to listen on", hint="such as 127.0.0.1:9443")
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)  # noqa: S104 - asked for by leaving it out
+
+
+def read_token(path: Path) -> str:
+    """The token in a file, for whoever asks its callers for one; `InputError` for one that could be guessed, or is none."""
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        token = stream.read(_MOST_TOKEN + 1).strip()
+    if not 16 <= len(token) <= _MOST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise InputError(str(path), "holds no token", hint="one line of 16 to 4096 letters, digits and signs")
+    return token
 
 
 def _listen(host: str, port: int, address: str) -> socket.socket:

@@ -22,7 +22,7 @@ from e2e import load
 from e2e.control_plane import ControlPlane
 from e2e.fake_kubelet import FakeKubelet
 from e2e.fake_nodes import FakeNodes
-from e2e.ours import Daemon
+from e2e.ours import TOKEN, Daemon
 from e2e.program import Program, eventually
 from numaware.kube import pods
 from numaware.serve.extender_config import for_kube_scheduler
@@ -154,7 +154,8 @@ def extended(plane: ControlPlane, nodes: int) -> Started:
         "the extender knows all nodes",
         alive=extender,
     )
-    text = for_kube_scheduler(f"http://{extender.address}", fail="closed", weight=10, node_cache=True)
+    url = f"http://numaware:{TOKEN}@{extender.address}"
+    text = for_kube_scheduler(url, fail="closed", weight=10, node_cache=True)
     return [plane.start_scheduler(yaml.safe_load(text)), extender]
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import urllib.request
+import uuid
 from typing import Any
 
 import yaml
@@ -15,6 +16,7 @@ import yaml
 from e2e.control_plane import ControlPlane, free_port
 from e2e.program import Program, eventually
 
+TOKEN = uuid.uuid4().hex
 _SAMPLE = re.compile(r"^([a-zA-Z_:][^\s{]*(?:\{.*\})?)\s+(\S+)$", re.MULTILINE)
 
 
@@ -33,6 +35,11 @@ class Daemon(Program):
         """`url` where it is to reach the API server through a proxy; `name` for one of several."""
         name = name or f"numaware-{verb}"
         self.address = f"127.0.0.1:{free_port()}"
+        # Whoever binds for others asks them for it.
+        self.token = plane.folder / "extender-token"
+        if verb == "extender":
+            self.token.write_text(TOKEN, encoding="ascii")
+            flags = ("--token-file", str(self.token), *flags)
         kubeconfig = plane.kubeconfig(user or f"numaware-{verb}", url)
         super().__init__(
             name,
@@ -61,7 +68,8 @@ class Daemon(Program):
         """What it answers to a question of another scheduler."""
         connection = http.client.HTTPConnection(self.address, timeout=30)
         try:
-            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+            headers = {"Content-Type": "application/json", "Authorization": f"Bearer {TOKEN}"}
+            connection.request("POST", path, json.dumps(body), headers)
             return json.load(connection.getresponse())
         finally:
             connection.close()
@@ -86,6 +94,7 @@ def numaware(plane: ControlPlane, *arguments: str, user: str, status: int = 0) -
 def extender_config(extender: Daemon, *flags: str) -> dict[str, Any]:
     """What kube-scheduler needs to ask this extender, as our own command prints it."""
     command = (sys.executable, "-m", "numaware", "extender", "config", "--url", f"http://{extender.address}")
-    done = subprocess.run([*command, *flags], capture_output=True, text=True, check=True)
+    told = (*command, "--token-file", str(extender.token), *flags)
+    done = subprocess.run(told, capture_output=True, text=True, check=True)
     found: dict[str, Any] = yaml.safe_load(done.stdout)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -41,6 +42,9 @@ OPTIONS = SchedulerOptions(
     clean_up=False,
     log="json",
 )
+
+
+TOKEN = str(uuid.UUID(int=18))
 
 
 def node_of(server: FakeApiServer, name: str) -> str:
@@ -222,7 +226,14 @@ def test_a_follower_binds_nothing_while_there_is_a_leader(tmp_path: Path) -> Non
 
 
 def test_an_extender_beyond_loopback_insists_on_knowing_its_clients(tmp_path: Path) -> None:
-    open_to_all = ExtenderOptions("0.0.0.0:0", None, "pass", "json")
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    open_to_all = ExtenderOptions("0.0.0.0:0", None, token, "pass", "json")
+    for address in ("127.0.0.1.evil.example:0", "localhost.evil.example:0", "127.evil:0"):
+        with pytest.raises(InputError, match="whoever reaches this address could bind pods"):
+            asyncio.run(run_extender(None, None, open_to_all._replace(listen=address)))
+    with pytest.raises(InputError, match="add --token-file on"):
+        asyncio.run(run_extender(None, None, open_to_all._replace(listen="127.0.0.1:0", token=None)))
     with pytest.raises(InputError, match="whoever reaches this address could bind pods"):
         asyncio.run(run_extender(None, None, open_to_all))
     without_clients = open_to_all._replace(tls=Tls(tmp_path / "c", tmp_path / "k"))
@@ -233,7 +244,9 @@ def test_an_extender_beyond_loopback_insists_on_knowing_its_clients(tmp_path: Pa
 def test_the_extender_answers_and_tells_its_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def story(server: FakeApiServer) -> None:
         add_node(server, "n0", gpu_node("single-numa-node"))
-        options = ExtenderOptions("127.0.0.1:0", None, "pass", "json")
+        token = tmp_path / "token"
+        token.write_text(TOKEN)
+        options = ExtenderOptions("127.0.0.1:0", None, token, "pass", "json")
         task = asyncio.create_task(run_extender(kubeconfig(server, tmp_path), None, options))
         address = ""
 
@@ -255,7 +268,10 @@ def test_the_extender_answers_and_tells_its_state(tmp_path: Path, capsys: pytest
                 },
                 "NodeNames": ["n0"],
             }
-            told = await (await session.post("/extender/filter", json=asked)).json()
+            assert (await session.post("/extender/filter", json=asked)).status == 401
+            # As Go's HTTP client sends what stands in a URL.
+            basic = {"authorization": aiohttp.encode_basic_auth("numaware", TOKEN)}
+            told = await (await session.post("/extender/filter", json=asked, headers=basic)).json()
             assert told["NodeNames"] == []
             text = await (await session.get("/metrics")).text()
         assert 'numaware_nodes{knowledge="complete"} 1.0' in text

@@ -1,21 +1,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from starlette.applications import Starlette
+from starlette.testclient import TestClient
+from structlog.contextvars import merge_contextvars
+from structlog.testing import capture_logs
 
 from numaware.kube.pods import LivePod
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.ledger import PREDICTED
+from numaware.serve.authentication import TokenAuthentication
 from numaware.serve.cluster_cache import ClusterCache
-from numaware.serve.extender import Extender, Unknown
+from numaware.serve.extender import MOST_BYTES, MOST_WITH_NODES, Extender, Unknown, application
+from numaware.serve.guard import LOOPBACK
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Bound
 from numaware.twin.node import Node
@@ -38,7 +44,11 @@ class FakeBinder:
         return self.outcome
 
 
-Ask = Callable[[str, object], Awaitable[tuple[int, Any]]]
+class Ask(Protocol):
+    def __call__(self, path: str, body: object, **headers: str) -> Awaitable[tuple[int, Any]]: ...
+
+
+TOKEN = str(uuid.UUID(int=18))
 
 
 class Scene:
@@ -56,13 +66,16 @@ class Scene:
 
     def play(self, story: Callable[[Ask], Awaitable[None]]) -> None:
         async def run() -> None:
-            app = Starlette(routes=self.extender.routes())
+            gate = TokenAuthentication(TOKEN)
+            app = application(self.extender.routes(), (), names=LOOPBACK, gate=gate)
             async with serving(app, "127.0.0.1:0") as address, aiohttp.ClientSession(address) as session:
 
-                async def ask(path: str, body: object) -> tuple[int, Any]:
-                    data = {"data": body} if isinstance(body, bytes) else {"json": body}
-                    async with session.post(path, **data) as answer:
-                        return answer.status, await answer.json()
+                async def ask(path: str, body: object, **headers: str) -> tuple[int, Any]:
+                    sent = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+                    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+                    data = body if isinstance(body, bytes) else json.dumps(body)
+                    async with session.post(path, data=data, headers=sent) as answer:
+                        return answer.status, await answer.json(content_type=None)
 
                 await story(ask)
 
@@ -245,6 +258,7 @@ def test_a_pod_that_was_bound_stays_where_it_is_before_the_watch_shows_it() -> N
 
 def test_a_pod_that_the_watch_brings_a_moment_later_is_bound() -> None:
     scene = Scene(gpu_node())
+    scene.cache.put_pod(live(pod("a", 7)))
 
     async def story(ask: Ask) -> None:
         asyncio.get_running_loop().call_later(0.2, lambda: scene.cache.put_pod(live(pod("a", 4))))
@@ -306,6 +320,7 @@ def test_volcano_gets_a_score_for_every_node() -> None:
 
 def test_what_volcano_allocates_is_taken_and_what_it_takes_back_is_free() -> None:
     scene = Scene(gpu_node("single-numa-node"))
+    scene.cache.put_pod(live(pod("a", 7)))
 
     async def story(ask: Ask) -> None:
         question = {"task": task("b", 9), "node": {"Name": "n0"}}
@@ -319,6 +334,7 @@ def test_what_volcano_allocates_is_taken_and_what_it_takes_back_is_free() -> Non
 
 def test_an_allocation_that_is_never_bound_is_forgotten() -> None:
     scene = Scene(gpu_node())
+    scene.cache.put_pod(live(pod("a", 7)))
 
     async def story(ask: Ask) -> None:
         await ask("/volcano/allocate", {"task": task("a", 7, "n0")})
@@ -343,6 +359,94 @@ def test_an_allocation_that_was_bound_stays() -> None:
 
     scene.play(story)
     assert list(scene.cache.engine.cluster.where) == ["a"]
+
+
+def test_a_pod_that_nobody_has_heard_of_is_not_put_on_the_books() -> None:
+    scene = Scene(gpu_node())
+
+    async def story(ask: Ask) -> None:
+        _, told = await ask("/volcano/allocate", {"task": task("made-up", 7, "n0")})
+        assert "has not heard of" in told["errorMessage"]
+
+    scene.play(story)
+    assert scene.cache.engine.cluster.where == {}
+
+
+# Who may ask
+
+BIND = {"PodName": "a", "PodNamespace": "default", "PodUID": "a", "Node": "n0"}
+STRANGERS = {
+    "a name that was bound to loopback": ({"host": "evil.example"}, 421),
+    "a name that begins like ours": ({"host": "localhost.evil.example"}, 421),
+    "another site's page": ({"origin": "http://evil.example"}, 403),
+    "another site's page, told by the browser": ({"sec_fetch_site": "cross-site"}, 403),
+    "a form": ({"content_type": "text/plain"}, 415),
+    "something compressed": ({"content_encoding": "gzip"}, 415),
+    "no token": ({"authorization": ""}, 401),
+    "another token": ({"authorization": "Bearer another-extender-f"}, 401),
+    "a token that is no password": ({"authorization": "Basic !"}, 401),
+}
+
+
+@pytest.mark.parametrize(("headers", "status"), STRANGERS.values(), ids=STRANGERS)
+@pytest.mark.parametrize("path", ["/extender/bind", "/extender/filter", "/volcano/allocate"])
+def test_strangers_are_turned_away_and_bind_nothing(path: str, headers: dict[str, str], status: int) -> None:
+    scene = Scene(gpu_node())
+    scene.cache.put_pod(live(pod("a", 4)))
+
+    async def story(ask: Ask) -> None:
+        body = {**BIND, "task": task("a", 4, "n0"), "Pod": wire("a", 4), "NodeNames": ["n0"]}
+        assert (await ask(path, body, **headers))[0] == status
+
+    scene.play(story)
+    assert scene.binder.bound == []
+    assert scene.cache.engine.cluster.where == {}
+
+
+def test_every_bind_is_logged_with_who_asked_for_it() -> None:
+    scene = Scene(gpu_node())
+    scene.cache.put_pod(live(pod("a", 4)))
+    scene.cache.put_pod(live(pod("b", 4)))
+
+    async def story(ask: Ask) -> None:
+        await ask("/extender/bind", BIND)
+        await ask("/extender/bind", {**BIND, "Node": "n9"})
+        await ask("/volcano/allocate", {"task": task("b", 4, "n0")})
+
+    with capture_logs([merge_contextvars]) as logs:
+        scene.play(story)
+    assert [(line["event"], line["pod"], line["by"], line["log_level"]) for line in logs] == [
+        ("bind", "default/a", "127.0.0.1", "info"),
+        ("bind", "default/a", "127.0.0.1", "warning"),
+        ("allocate", "default/b", "127.0.0.1", "info"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        ("/extender/bind", MOST_BYTES),
+        ("/volcano/allocate", MOST_BYTES),
+        ("/extender/filter", MOST_WITH_NODES),
+    ],
+)
+def test_a_body_is_bounded_by_what_its_question_needs(path: str, most: int) -> None:
+    app = application(Scene(gpu_node()).extender.routes(), (), names=LOOPBACK, gate=None)
+    caller = TestClient(app, base_url="http://127.0.0.1")
+
+    def status(length: int) -> int:
+        headers = {"content-type": "application/json", "content-length": str(length)}
+        return caller.post(path, content=b"{}", headers=headers).status_code
+
+    assert (status(most), status(most + 1)) == (400, 413)
+
+
+def test_a_question_about_5000_nodes_is_answered() -> None:
+    async def story(ask: Ask) -> None:
+        names = [f"{'n' * 120}{number}" for number in range(5000)]
+        assert (await ask("/extender/filter", {"Pod": wire("a", 4), "NodeNames": names}))[0] == 200
+
+    Scene(gpu_node()).play(story)
 
 
 # Other programs' input

@@ -19,6 +19,7 @@ from numaware.errors import InputError
 from numaware.serve.authentication import TokenAuthentication
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access, serving_console
+from numaware.web import read_token
 
 
 @Parameter(name="*")
@@ -53,20 +54,11 @@ class ConsoleOptions:
     def access(self, where: Listening) -> Access:
         """Where to listen and who may call; `InputError` for what makes no sense."""
         address = where.address()
-        gate = None if self.token_file is None else TokenAuthentication(_token(self.token_file))
+        gate = None if self.token_file is None else TokenAuthentication(read_token(self.token_file))
         return Access(address, gate, self.prometheus, self.tls.for_server())
 
 
 USUAL_PLACE, USUAL_CONSOLE = Listening(), ConsoleOptions()
-
-
-def _token(path: Path) -> str:
-    """The token in a file; one line that is not empty."""
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        token = stream.read(4097).strip()
-    if not 16 <= len(token) <= 4096 or not token.isascii() or not token.isprintable() or " " in token:
-        raise InputError(str(path), "holds no token", hint="one line of 16 to 4096 letters, digits and signs")
-    return token
 
 
 async def serve_until_cancelled(console: Console, access: Access, options: ConsoleOptions) -> None:

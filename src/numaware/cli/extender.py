@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
@@ -33,6 +34,10 @@ def extender(
         Path | None,
         optional("Answer only clients with a certificate of this authority; needed beyond this machine."),
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        optional("File with the token that the scheduler has to send; needed without --client-ca."),
+    ] = None,
     unknown: Annotated[
         Literal["pass", "refuse"], option("What to say of nodes that nobody publishes the NUMA nodes of.")
     ] = "pass",
@@ -47,13 +52,13 @@ def extender(
 
     For example:
 
-      numaware extender
+      numaware extender --token-file token
       numaware extender --listen :9443 --tls-cert tls.crt --tls-key tls.key --client-ca ca.crt
       numaware extender config
     """
     from numaware.serve.daemons import ExtenderOptions, run_extender  # noqa: PLC0415 - only now is a server needed
 
-    options = ExtenderOptions(listen, tls.for_server(client_ca), unknown, log)
+    options = ExtenderOptions(listen, tls.for_server(client_ca), token_file, unknown, log)
     return run_until_signal(run_extender(cluster.kubeconfig, cluster.context, options), busy=True) or 0
 
 
@@ -64,6 +69,9 @@ def config(
         Literal["kube-scheduler", "volcano"], Parameter(name="--for", help="Whose configuration.")
     ] = "kube-scheduler",
     url: Annotated[str, option("Where the extender is, seen from there.")] = "http://127.0.0.1:9443",
+    token_file: Annotated[
+        Path | None, optional("The extender's token, to be sent as part of the URL.")
+    ] = None,
     fail: Annotated[
         Literal["open", "closed"],
         option("Without the extender: place pods as if it had never been there, or place none."),
@@ -79,7 +87,7 @@ def config(
 
     For example:
 
-      numaware extender config
+      numaware extender config --token-file token
       numaware extender config --for volcano --url http://numaware-extender.numaware:9443
       numaware extender config --fail closed --managed nvidia.com/gpu
     """
@@ -90,6 +98,11 @@ def config(
     if not 1 <= weight <= _MOST_WEIGHT:
         raise InputError("--weight", f"{weight} is not from 1 to {_MOST_WEIGHT}")
     address = url.rstrip("/")
+    if token_file is not None:
+        from numaware.web import read_token  # noqa: PLC0415 - brings the HTTP server along
+
+        scheme, slashes, rest = address.partition("://")
+        address = f"{scheme}{slashes}numaware:{quote(read_token(token_file), safe='')}@{rest}"
     if scheduler == "volcano":
         text = extender_config.for_volcano(address, fail=fail, managed=managed)
     else:

@@ -19,11 +19,9 @@ from numaware.node.podresources import PodResources
 from numaware.node.publisher import Options, Publisher
 from numaware.node.troubles import Troubles
 from numaware.twin.config import DEFAULT_VERSION, KubeletConfig
-from numaware.web import Tls, serving, status_routes
+from numaware.web import Tls, read_token, serving, status_routes
 
 log = structlog.get_logger("numaware.agent")
-
-_MOST_TOKEN = 4096
 
 
 class AgentOptions(msgspec.Struct, frozen=True):
@@ -65,7 +63,10 @@ async def run_agent(options: AgentOptions) -> None:
             )
             unready = publisher.unready if publisher else str
             routes = status_routes(
-                exporter.text, unready, prepare=exporter.prepare, token=_token(options.token)
+                exporter.text,
+                unready,
+                prepare=exporter.prepare,
+                token=read_token(options.token) if options.token else "",
             )
             address = await stack.enter_async_context(
                 serving(Starlette(routes=[*routes]), options.listen, options.tls)
@@ -92,13 +93,3 @@ def _config(files: KubeletFiles, troubles: Troubles) -> KubeletConfig | None:
         return None
     troubles.cleared("configuration")
     return config
-
-
-def _token(path: Path | None) -> str:
-    if path is None:
-        return ""
-    with path.open("rb") as stream:
-        text = stream.read(_MOST_TOKEN).decode("ascii", "replace").strip()
-    if not text or not text.isprintable() or " " in text:
-        raise InputError(str(path), "holds no token", hint="one line of visible ASCII characters")
-    return text

@@ -31,8 +31,10 @@ from numaware.schedule.profile import Profile
 from numaware.schedule.storm import StormGuard
 from numaware.serve import logs
 from numaware.serve.actions import KubeActions
+from numaware.serve.authentication import TokenAuthentication
 from numaware.serve.cluster_cache import ClusterCache
-from numaware.serve.extender import Extender, Unknown
+from numaware.serve.extender import Extender, Unknown, application
+from numaware.serve.guard import names_of
 from numaware.serve.metrics import Metrics
 from numaware.serve.node_estimate import Level
 from numaware.serve.outcome_actions import OutcomeActions
@@ -40,7 +42,7 @@ from numaware.serve.prediction_audit import PredictionAudit
 from numaware.serve.queue import State
 from numaware.serve.scheduler import Scheduler
 from numaware.serve.watches import ClusterWatch
-from numaware.web import Tls, host_and_port, serving, status_routes
+from numaware.web import Tls, host_and_port, read_token, serving, status_routes
 
 _log = structlog.get_logger(__name__)
 
@@ -48,7 +50,6 @@ _SECONDS_BETWEEN_EXPIRIES = 5.0
 # In a long burst events go out one at a time and the rest waits, a few kilobytes each.
 _EVENT_WRITERS = 1
 _MOST_EVENTS = 10_000
-_LOOPBACK = ("127.", "::1", "localhost")
 _LEVELS: tuple[Level, ...] = get_args(Level)
 _STATES: tuple[State, ...] = get_args(State)
 
@@ -72,6 +73,7 @@ class ExtenderOptions(NamedTuple):
 
     listen: str
     tls: Tls | None
+    token: Path | None
     unknown: Unknown
     log: logs.Format
 
@@ -146,12 +148,15 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
     """Answer until cancelled."""
     logs.set_up(options.log)
     host, _ = host_and_port(options.listen)
-    if not host.startswith(_LOOPBACK) and (options.tls is None or options.tls.clients is None):
+    names = names_of(host)
+    known_clients = options.tls is not None and options.tls.clients is not None
+    if not known_clients and (not names or options.token is None):
         raise InputError(
             options.listen,
             "whoever reaches this address could bind pods",
-            hint="add --tls-cert, --tls-key and --client-ca, or listen on 127.0.0.1",
+            hint="add --token-file on 127.0.0.1, elsewhere --tls-cert, --tls-key and --client-ca",
         )
+    gate = None if options.token is None else TokenAuthentication(read_token(options.token))
     async with _connected(kubeconfig, context) as client:
         metrics = Metrics()
         guard = StormGuard()
@@ -166,7 +171,8 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
             )
             watch = ClusterWatch(client, cache, (outcome_actions,), time.monotonic)
             metrics.add(_State(cache, watch, None))
-            app = Starlette(routes=[*status_routes(metrics.registry, watch.unready), *extender.routes()])
+            public = status_routes(metrics.registry, watch.unready)
+            app = application(extender.routes(), public, names=names, gate=gate)
 
             async def expire() -> None:
                 await watch.synced()

@@ -5,17 +5,21 @@ and of devices (DRA) are left to the scheduler that asks, because it judges them
 may pass. kube-scheduler hands the bind over too, because only then is a pod on the books before the next one is asked
 about; Volcano tells when it has given a pod a node and when it takes that back.
 
-A request is another program's input: bounded in size, keys in any case (releases differ), and never a traceback.
+A request is another program's input: bounded in size, keys in any case (releases differ), and never a traceback. Who may
+send one is the business of the guard before it (`application`). Whatever changes something is logged, with who asked for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
+import structlog
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -25,18 +29,24 @@ from numaware.diagnose.texts import say
 from numaware.kube import pods
 from numaware.kube.decoding import DecodeError
 from numaware.kube.pods import LivePod
+from numaware.machine.words import printable
 from numaware.schedule.answer import Answer
 from numaware.schedule.engine import Decision
+from numaware.sentence import Sentence
 from numaware.serve.bind_queue import BindQueue
 from numaware.serve.cluster_cache import ClusterCache
+from numaware.serve.guard import Authentication, Guard, caller_of
 from numaware.serve.metrics import Metrics
+from numaware.serve.problems import ProblemError
 from numaware.serve.scheduler import Binder, prediction
 
 # What is to become of nodes whose answer nobody can know: let the other scheduler decide, or keep pods off.
 Unknown = Literal["pass", "refuse"]
 
-# 5,000 whole Node objects are about 100 MB.
-_MOST_BYTES = 256 << 20
+# 5,000 whole Node objects are about 100 MB; no other question holds more than a pod.
+MOST_BYTES = 4 << 20
+MOST_WITH_NODES = 128 << 20
+_WITH_NODES = ("/filter", "/prioritize")
 _BEST = 10
 _BEST_FOR_VOLCANO = 100
 _UNSCHEDULABLE = 2
@@ -48,6 +58,7 @@ _SECONDS_BETWEEN_LOOKS = 0.05
 # Pods in mind so that each is counted once; who is asked about again after so many others counts anew.
 _MOST_MET = 10_000
 
+_log = structlog.get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
 _Fields = Mapping[str, msgspec.Raw]
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -157,6 +168,7 @@ class Extender:
         if pod is None:
             return {"Error": f"numaware has not heard of pod {namespace}/{name} yet"}
         problem = await self._carry_out(pod, node)
+        _tell("bind", pod, node, problem)
         return {"Error": problem}
 
     async def _heard_of(self, uid: str) -> LivePod | None:
@@ -224,8 +236,12 @@ class Extender:
         return {"nodeScore": {name: float(score) for name, score in scores.items()}, "errorMessage": ""}
 
     async def _allocate(self, fields: _Fields) -> Any:
-        pod, node = _task(fields)
+        sent, node = _task(fields)
+        pod = await self._heard_of(sent.uid)
+        if pod is None:
+            return {"errorMessage": f"numaware has not heard of pod {sent.full_name} yet"}
         _, problem = self._assume(pod, node)
+        _tell("allocate", pod, node, problem)
         if problem:
             return {"errorMessage": problem}
         self._promised[pod.uid] = self._clock() + _SECONDS_TO_BIND
@@ -235,6 +251,7 @@ class Extender:
         pod, _ = _task(fields)
         if self._promised.pop(pod.uid, None) is not None:
             self._cache.forget(pod.uid)
+            _log.info("deallocate", pod=pod.full_name)
         return {"errorMessage": ""}
 
     # What they share
@@ -274,7 +291,8 @@ class Extender:
             began = self._clock()
             status, body = 200, b""
             try:
-                body = _encode(await verb(await _fields(request)))
+                with structlog.contextvars.bound_contextvars(by=caller_of(request)):
+                    body = _encode(await verb(await _fields(request)))
             except (BadRequestError, DecodeError) as error:
                 status, body = 400, _encode({"Error": str(error)})
             self._metrics.extender.labels(path[1:], "ok" if status == 200 else "bad request").observe(
@@ -285,18 +303,43 @@ class Extender:
         return Route(path, answer, methods=["POST"])
 
 
+def application(
+    routes: Sequence[BaseRoute],
+    public: Sequence[BaseRoute],
+    *,
+    names: frozenset[str],
+    gate: Authentication | None,
+) -> Starlette:
+    """The routes behind the guard; `public` ones need no token, `names` are the hosts it answers to, empty for any."""
+    return Starlette(
+        routes=[*public, *routes],
+        middleware=[
+            Middleware(Guard, names=names, gate=gate, public=public, limit=_most_bytes, in_urls=True)
+        ],
+    )
+
+
+def _most_bytes(path: str) -> int:
+    return MOST_WITH_NODES if path.endswith(_WITH_NODES) else MOST_BYTES
+
+
+def _tell(what: str, pod: LivePod, node: str, problem: str) -> None:
+    """One line in the log for whatever another scheduler had done."""
+    if problem:
+        _log.warning(what, pod=pod.full_name, node=printable(node, 253), problem=problem)
+    else:
+        _log.info(what, pod=pod.full_name, node=node)
+
+
 def _listed(answer: Answer) -> str:
     return ", ".join(map(say, answer.reasons))
 
 
 async def _fields(request: Request) -> _Fields:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MOST_BYTES:
-            raise BadRequestError(f"larger than {_MOST_BYTES >> 20} MiB")
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise ProblemError(415, Sentence("the body has to be application/json"))
     try:
-        return _lowered(_FIELDS.decode(body))
+        return _lowered(_FIELDS.decode(await request.body()))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadRequestError(f"not a JSON object: {error}") from None
 

@@ -1,6 +1,7 @@
 """Who may come in, and with how much: addresses, tokens, sizes, rates, and the headers that every answer carries.
 
-A page on another site must not be able to use a console that only listens on loopback. So the Host has to be one of ours
+Stands before the console and the extender. A page on another site must not be able to use a server that only listens on
+loopback. So the Host has to be one of ours
 (a name that was bound to 127.0.0.1 by somebody else is not), and what changes something must not come from another origin.
 There are no cookies: a token travels in a header, which no other site can make a browser send. Whose token it has to be is
 the business of the gate (`authentication.py`); where there is one, all is closed but what is named as open.
@@ -9,13 +10,16 @@ the business of the gate (`authentication.py`); where there is one, all is close
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import ipaddress
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,9 +42,6 @@ SECURITY_HEADERS = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-MOST_BYTES = 1 << 20
-# Logs and bundles for diagnosis.
-MOST_UPLOAD = 64 << 20
 # How long a body may take, and how much of it buys a second more: who sends byte by byte is not waited for.
 _SECONDS_FOR_BODY = 30
 _BYTES_A_SECOND = 16 << 10
@@ -96,6 +97,8 @@ class Guard:
     """Stands before the whole application.
 
     `names` are the hosts it answers to, empty for any (a gate guards it then); `public` are the routes that need no token.
+    `limit` says how many bytes a path takes. With `in_urls` a token may also come as a password, which is how programs send
+    it that can only be given an address.
     """
 
     def __init__(
@@ -105,13 +108,17 @@ class Guard:
         names: frozenset[str],
         gate: Authentication | None,
         public: Sequence[BaseRoute],
-        rate: Rate,
+        limit: Callable[[str], int],
+        rate: Rate | None = None,
+        in_urls: bool = False,
     ) -> None:
         self.app = app
         self.names = names
         self.gate = gate
         self.public = public
+        self.limit = limit
         self.rate = rate
+        self.in_urls = in_urls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -130,7 +137,7 @@ class Guard:
                 message["headers"] = [*message["headers"], *SECURITY_HEADERS]
             elif gate is not None and message.get("more_body") and time.monotonic() > trusted_until:
                 try:
-                    await gate.admit(_ask(request))
+                    await gate.admit(self._ask(request))
                 except ProblemError:
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
                     raise _NoLongerAdmittedError from None
@@ -140,37 +147,60 @@ class Guard:
         try:
             self._check(request)
             if gate is not None:
-                scope.setdefault("state", {})["caller"] = await gate.admit(_ask(request))
+                scope.setdefault("state", {})["caller"] = await gate.admit(self._ask(request))
         except ProblemError as error:
             await answer(error)(scope, receive, guarded_send)
             return
-        bounded = _Bounded(receive, _limit(scope))
+        bounded = _Bounded(receive, self.limit(scope["path"]))
         try:
             await self.app(scope, bounded, guarded_send)
         except ProblemError as error:
             # In the middle of an answer nothing can be said any more but that it ends here.
             if not begun:
                 await answer(error)(scope, receive, guarded_send)
-        except _NoLongerAdmittedError:
+        except (_NoLongerAdmittedError, ClientDisconnect):
             return
 
     def _check(self, request: Request) -> None:
         host = _host(request.headers.get("host", ""))
         if not host or (self.names and host not in self.names):
-            strange = Sentence("this console does not answer to that Host")
+            strange = Sentence("this server does not answer to that Host")
             raise ProblemError(421, strange, Sentence("open it by its own address"))
         # Whoever looks after the process may come from the address of somebody who calls too often.
-        wait = 0.0 if request.scope["path"] == "/healthz" else self.rate.wait(_address(request))
+        counted = self.rate if request.scope["path"] != "/healthz" else None
+        wait = counted.wait(_address(request)) if counted else 0.0
         if wait:
             raise ProblemError(429, Sentence("too many calls"), headers={"retry-after": str(int(wait) + 1)})
         length = request.headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit() and len(length) < _MOST_DIGITS):
             raise ProblemError(400, Sentence("Content-Length is not a number"))
-        limit = _limit(request.scope)
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            plain = {"accept-encoding": "identity"}
+            raise ProblemError(415, Sentence("the body has to come as it is, not compressed"), headers=plain)
+        limit = self.limit(request.scope["path"])
         if int(length) > limit:
             raise ProblemError(413, Sentence("the body is larger than {most} MiB", most=limit >> 20))
         if request.method not in _SAFE:
             _check_origin(request)
+
+    def _ask(self, request: Request) -> Ask:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        # Who may read may also ask whether there is something to read.
+        verb = "get" if request.method == "HEAD" else request.method.lower()
+        if kind.lower() == "basic" and self.in_urls:
+            token = _password(token)
+        elif kind.lower() != "bearer":
+            token = ""
+        return Ask(token.strip(), verb, request.scope["path"], _address(request))
+
+
+def names_of(host: str) -> frozenset[str]:
+    """The names that a server listening there answers to; none in particular beyond loopback."""
+    try:
+        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    return LOOPBACK | {host} if local else frozenset()
 
 
 def caller_of(request: Request) -> str:
@@ -182,17 +212,11 @@ def _address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def _ask(request: Request) -> Ask:
-    kind, _, token = request.headers.get("authorization", "").partition(" ")
-    # Who may read may also ask whether there is something to read.
-    verb = "get" if request.method == "HEAD" else request.method.lower()
-    return Ask(
-        token.strip() if kind.lower() == "bearer" else "", verb, request.scope["path"], _address(request)
-    )
-
-
-def _limit(scope: Scope) -> int:
-    return MOST_UPLOAD if scope["path"].startswith("/api/v1/diagnose") else MOST_BYTES
+def _password(encoded: str) -> str:
+    try:
+        return base64.b64decode(encoded, validate=True).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
 
 
 class _Bounded:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from numaware.kube.reviews import Caller
 from numaware.serve import guard
 from numaware.serve.authentication import PATHS, ClusterAuthentication, TokenAuthentication
-from numaware.serve.console import site
+from numaware.serve.console import app, site
 from numaware.serve.console.api import stream
 from numaware.serve.console.app import application
 from numaware.serve.guard import Ask
@@ -108,7 +108,7 @@ def test_with_the_right_one_it_opens(method: str, path: str) -> None:
 
 @pytest.mark.parametrize(("method", "path"), [door for door in GUARDED if door[0] != "GET"])
 def test_no_door_takes_more_than_it_can_carry(method: str, path: str) -> None:
-    length = guard.MOST_UPLOAD if "diagnose" in path else guard.MOST_BYTES
+    length = app.MOST_UPLOAD if "diagnose" in path else app.MOST_BYTES
     answer = client().request(method, path, content=b"{}", headers={"content-length": str(length + 1)})
     assert answer.status_code == 413
 

@@ -21,13 +21,16 @@ from numaware.serve.console import site
 from numaware.serve.console.api.operations import Call, Operation, openapi, packed, route
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.openfuyao import endpoints, prometheus
-from numaware.serve.guard import LOOPBACK, Authentication, Guard, Rate
+from numaware.serve.guard import LOOPBACK, Authentication, Guard, Rate, names_of
 from numaware.serve.problems import ProblemError, answer
 from numaware.web import Tls, host_and_port, serving
 
 _log = structlog.get_logger(__name__)
 
 LOOK_EVERY = 0.25
+MOST_BYTES = 1 << 20
+# Logs and bundles for diagnosis.
+MOST_UPLOAD = 64 << 20
 
 
 class Access(NamedTuple):
@@ -76,7 +79,16 @@ def application(
             route(Operation("GET", "/openapi.json", "This document", described, dict)),
             *page,
         ],
-        middleware=[Middleware(Guard, names=names, gate=gate, public=[*health, *page], rate=Rate(500, 2000))],
+        middleware=[
+            Middleware(
+                Guard,
+                names=names,
+                gate=gate,
+                public=[*health, *page],
+                limit=lambda path: MOST_UPLOAD if path.startswith("/api/v1/diagnose") else MOST_BYTES,
+                rate=Rate(500, 2000),
+            )
+        ],
         exception_handlers={ProblemError: problem, HTTPException: problem, 500: problem},
     )
 
@@ -96,17 +108,16 @@ def _methods(request: Request) -> list[str]:
 async def serving_console(console: Console, access: Access) -> AsyncIterator[str]:
     """Serve the console while the block runs, its world alive; gives the address."""
     host, _ = host_and_port(access.address)
-    local = host in LOOPBACK
-    if not local and access.gate is None:
+    names = names_of(host)
+    if not names and access.gate is None:
         raise InputError(
             access.address,
             "can be reached by others",
             hint="give --token-file (or, on a cluster, --auth kubernetes), or stay on 127.0.0.1",
         )
-    if not local and access.tls is None:
+    if not names and access.tls is None:
         _log.warning("tokens and answers go over the network unencrypted: give --tls-cert and --tls-key")
     url = prometheus.checked(access.prometheus) if access.prometheus else None
-    names = LOOPBACK if local else frozenset[str]()
     app = application(console, names=names, gate=access.gate, metrics=url)
     async with contextlib.AsyncExitStack() as ending:
         if console.history is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 SENTENCES: Mapping[str, str] = {
     # the door
-    "this console does not answer to that Host": "此控制台不应答这个 Host",
+    "this server does not answer to that Host": "此服务器不应答这个 Host",
     "open it by its own address": "请用它自己的地址打开",
     "too many calls": "请求过于频繁",
     "too many tokens": "尝试的令牌过多",
@@ -48,6 +48,7 @@ SENTENCES: Mapping[str, str] = {
     "the upload cannot be kept: {problem}": "无法保存上传的内容：{problem}",
     "takes more time or memory to read than there is for an upload": "读取所需的时间或内存超过了上传所允许的",
     "numaware diagnose has no such bound": "numaware diagnose 没有这样的限制",
+    "the body has to come as it is, not compressed": "请求体必须原样发送，不得压缩",
     "that takes longer than {seconds} s": "所需时间超过 {seconds} 秒",
     # the past
     "nothing is kept of that time": "没有保存那个时刻的数据",
