@@ -14,6 +14,7 @@ from defusedxml.ElementTree import fromstring
 
 from numaware.cli import main
 from numaware.machine import codec, synthetic
+from numaware.machine.closeness import with_links
 from numaware.machine.topology import Machine
 from support.invented_machines import with_node
 
@@ -71,7 +72,14 @@ def test_a_saved_topology_is_shown_as_the_same_json(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert main(["topology", "show", "--root", saved(tmp_path), "--format", "json"]) == 0
-    assert capfdbinary.readouterr().out == codec.encode(SERVER)
+    shown = capfdbinary.readouterr().out
+    # How close devices are follows from the rest, and is told.
+    assert shown == codec.encode(with_links(SERVER))
+    again = tmp_path / "again.json"
+    again.write_bytes(shown)
+    assert main(["topology", "show", "--root", str(again), "--format", "json"]) == 0
+    assert capfdbinary.readouterr().out == shown
+    assert main(["topology", "diff", saved(tmp_path), str(again)]) == 0
 
 
 def test_a_folder_is_shown_as_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

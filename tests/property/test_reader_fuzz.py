@@ -177,6 +177,18 @@ def test_cadvisor_is_read_back(machine: Machine) -> None:
     assert (found.caches, found.memory_bytes) == (machine.caches, machine.memory_bytes)
 
 
+@settings(max_examples=40)
+@given(machines())
+def test_lspci_is_read_back(machine: Machine) -> None:
+    found = read_source("lspci", OUTPUTS["lspci"](machine), "f")
+    assert found.pci[:-1] == tuple(
+        msgspec.structs.replace(function, local_cpus=None) for function in machine.pci
+    )
+    assert [(gpu.name, gpu.pci) for gpu in found.devices] == [
+        (gpu.name, gpu.pci) for gpu in machine.devices if gpu.kind == "gpu"
+    ]
+
+
 @settings(max_examples=100)
 @given(
     st.text(max_size=60) | st.from_regex(r"\d{1,3}[snctx ]{1,3}\d{1,3}[snct](x \d[ct])?( \+gpu@\d(,\d)*)?")

@@ -194,6 +194,28 @@ def _cadvisor_caches(machine: Machine, cpus: CpuSet) -> list[dict[str, object]]:
     ]
 
 
+def lspci(machine: Machine) -> bytes:
+    """As `lspci -Dvnn`; the bus below a bridge is the one that its functions are on."""
+    lines = ["ffff:ff:1f.7 Host bridge [0600]: Somebody Something [8086:2020]", ""]
+    below = {function.parent: function.address.split(":")[-2] for function in machine.pci if function.parent}
+    for function in machine.pci:
+        made = f"[{function.vendor or '0000'}:{function.device or '0000'}]"
+        lines.append(
+            f"{function.address} Some kind [{function.class_code[:4]}]: Somebody Something {made} (rev a1)"
+        )
+        lines.append(
+            "\tFlags: fast devsel" + (f", NUMA node {function.numa}" if function.numa is not None else "")
+        )
+        if function.address in below:
+            lines.append(
+                f"\tBus: primary=00, secondary={below[function.address]}, subordinate=ff, sec-latency=0"
+            )
+        if function.driver:
+            lines.append(f"\tKernel driver in use: {function.driver}")
+        lines.append("")
+    return "\n".join(lines).encode()
+
+
 OUTPUTS: dict[str, Callable[[Machine], bytes]] = {
     "numactl": numactl,
     "lscpu": lscpu,
@@ -201,4 +223,5 @@ OUTPUTS: dict[str, Callable[[Machine], bytes]] = {
     "hwloc": hwloc,
     "nccl": nccl,
     "cadvisor": cadvisor,
+    "lspci": lspci,
 }

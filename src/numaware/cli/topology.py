@@ -20,6 +20,7 @@ from numaware.cli.output import deliver, replacing, write_json
 from numaware.cli.progress import progress_bar
 from numaware.errors import InputError
 from numaware.machine import codec
+from numaware.machine.closeness import with_links
 from numaware.machine.sources import read_source
 from numaware.machine.textfile import MAX_TEXT_BYTES
 from numaware.machine.topology import Machine
@@ -27,7 +28,7 @@ from numaware.machine.tree import open_tree
 from numaware.machine.words import printable
 
 Format = Literal["text", "json", "svg"]
-Kind = Literal["numactl", "lscpu", "nvidia-smi", "hwloc", "nccl", "cadvisor"]
+Kind = Literal["numactl", "lscpu", "nvidia-smi", "hwloc", "nccl", "cadvisor", "lspci"]
 
 app = App(name="topology", help="See a machine: NUMA nodes, CPUs, caches, memory, devices, distances.")
 
@@ -57,8 +58,9 @@ def show(
     """Show a machine: this one, a captured one, or one saved as JSON.
 
     The picture nests packages, NUMA nodes, shared caches and cores, with
-    memory, huge pages and devices where they belong; then distances, then
-    whatever is odd. Equal parts are drawn once.
+    memory, huge pages and devices where they belong; then distances, how close
+    devices are to one another (PIX, PXB, PHB, NODE, SYS, as nvidia-smi says
+    it), then whatever is odd. Equal parts are drawn once.
 
     For example:
 
@@ -93,10 +95,11 @@ def read(
 
       numactl      numactl --hardware
       lscpu        lscpu, or lscpu -e, or lscpu -p
-      nvidia-smi   nvidia-smi topo -m
+      nvidia-smi   nvidia-smi topo -m, or nvidia-smi -L
       hwloc        lstopo --of xml
       nccl         the file that NCCL_TOPO_DUMP_FILE names
       cadvisor     MachineInfo, as the kubelet has it
+      lspci        lspci -v, or lspci -vnn
 
     For example:
 
@@ -123,7 +126,7 @@ def diff(a: AnyMachine, b: AnyMachine, /, *, as_json: AsJson = False) -> int:
     from numaware.machine.diff import compare  # noqa: PLC0415 - see above
     from numaware.machine.drawing import terminal  # noqa: PLC0415
 
-    differences = compare(load_machine(a), load_machine(b))
+    differences = compare(with_links(load_machine(a)), with_links(load_machine(b)))
     names = {"a": printable(str(a), 1000), "b": printable(str(b), 1000)}
     if as_json:
         details = [{**msgspec.structs.asdict(one), "text": str(one)} for one in differences]
@@ -185,6 +188,7 @@ def _read_source(kind: str, file: str) -> Machine:
 
 
 def _present(machine: Machine, form: Format, output: Path | None) -> int:
+    machine = with_links(machine)
     if form == "json":
         deliver(codec.encode(machine), output)
     elif form == "svg":

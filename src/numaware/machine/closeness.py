@@ -16,9 +16,15 @@ node. SYS: between NUMA nodes, or nothing is known that would bring the two clos
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Literal
 
-from numaware.machine.topology import Machine, PciDevice
+import msgspec
+
+from numaware.machine.topology import Device, Link, Machine, PciDevice
+
+# A table of more devices is no use to anybody, and it grows with their square.
+MOST_DEVICES = 64
 
 Closeness = Literal["PIX", "PXB", "PHB", "NODE", "SYS"]
 
@@ -44,6 +50,12 @@ class PciTree:
         nodes = {self._node(self._functions[a]), self._node(self._functions[b])}
         return "NODE" if len(nodes) == 1 and None not in nodes else "SYS"
 
+    def certain(self, a: str, b: str) -> Closeness | None:
+        """The same, but nothing where SYS would only mean that a NUMA node is not known."""
+        word = self.closeness(a, b)
+        known = self._node(self._functions[a]) is not None and self._node(self._functions[b]) is not None
+        return word if known or word != "SYS" else None
+
     def _node(self, function: PciDevice) -> int | None:
         """The NUMA node of a function; firmware often says it only through the CPUs, or has nothing to choose."""
         if function.numa is not None:
@@ -53,6 +65,30 @@ class PciTree:
         local = function.local_cpus
         within = [node for node, cpus in self._nodes.items() if local and local <= cpus]
         return within[0] if len(within) == 1 else None
+
+
+def with_links(machine: Machine) -> Machine:
+    """The machine with a link for every two devices of which the PCI tree tells; what a source has told stays.
+
+    A card with several names goes by its first, and a virtual function is its card. For what is shown or written; readers
+    leave it out, as it follows from what they say.
+    """
+    functions = {function.address: function for function in machine.pci}
+    named: dict[str, Device] = {}
+    for device in machine.devices:
+        function = functions.get(device.pci or "")
+        if function and function.virtual_function_of is None:
+            named.setdefault(function.address, device)
+    if not 1 < len(named) <= MOST_DEVICES:
+        return machine
+    tree = PciTree(machine)
+    known = {frozenset((link.a, link.b)) for link in machine.links}
+    links = [
+        Link(named[a].name, named[b].name, word)
+        for a, b in combinations(named, 2)
+        if frozenset((named[a].name, named[b].name)) not in known and (word := tree.certain(a, b))
+    ]
+    return msgspec.structs.replace(machine, links=(*machine.links, *links))
 
 
 def way_up(function: PciDevice | None, functions: Mapping[str, PciDevice]) -> list[str]:

@@ -1,4 +1,5 @@
-"""Reads the table of `nvidia-smi topo -m` (or `-mp`): how GPUs and NICs are linked, and the CPUs each GPU is near.
+"""Reads the table of `nvidia-smi topo -m` (or `-mp`): how GPUs and NICs are linked, and the CPUs each GPU is near; and the
+list of `nvidia-smi -L`: the UUIDs of GPUs.
 
 The table is pasted with tabs or with any number of blanks, with or without its legends, so that columns are
 told by their words, never by their positions. Two things it does not say are not made up: a NIC row has no
@@ -27,6 +28,7 @@ _NAME = re.compile(r"[A-Za-z][\w.:-]{0,63}", re.ASCII)
 _CELL = re.compile(r"X|SYS|SOC|NODE|PHB|PXB|PSB|PIX|NV\d+", re.ASCII)
 _LINK = re.compile(r"[A-Z][A-Z0-9]{1,9}", re.ASCII)
 _ALIAS = re.compile(r"\s*(NIC\d{1,5})\s*:\s*([\w.:-]{1,64})\s*", re.ASCII)
+_LISTED = re.compile(r"GPU (\d{1,5}): .{0,200}\(UUID: (GPU-[0-9a-fA-F-]{8,64})\)\s*", re.ASCII)
 # What `topo -p2p` and its kin print into a table of the same look: states of a feature, not links.
 _PEER_STATES = frozenset({"OK", "CNS", "GNS", "TNS", "NS", "DR", "CHIPSET"})
 # A chassis has tens of devices; pairs grow with the square, and so would a table of junk.
@@ -52,6 +54,9 @@ class _Header(msgspec.Struct, frozen=True):
 def read(data: bytes, source: str = "nvidia-smi topo -m") -> Machine:
     """The devices and links of the table, and what the affinities say about NUMA nodes."""
     lines = [_QUOTE.sub("", line) for line in read_text(data, source).splitlines()]
+    listed = [match for line in lines if (match := _LISTED.fullmatch(line))]
+    if listed:
+        return Machine(devices=_listed(listed, source))
     header, rows = _table(lines, source)
     aliases = {match[1]: match[2] for line in lines if (match := _ALIAS.fullmatch(line))}
     warnings: list[str] = []
@@ -65,6 +70,14 @@ def read(data: bytes, source: str = "nvidia-smi topo -m") -> Machine:
     if missing:
         warnings.append(f"the table has no row for {', '.join(missing[:8])}; it looks cut off")
     return Machine(cpus=cpus, numa=numa, devices=devices, links=links, warnings=tuple(warnings))
+
+
+def _listed(lines: Sequence[re.Match[str]], source: str) -> tuple[Device, ...]:
+    """What `nvidia-smi -L` says: GPUs by number, each with the UUID by which plugins call it."""
+    if len(lines) > _MAX_DEVICES:
+        raise InputError(source, f"a list of {len(lines)} GPUs, which no machine has")
+    uuids = {int(match[1]): match[2] for match in reversed(lines)}
+    return tuple(Device(f"GPU{number}", "gpu", alias=uuids[number]) for number in sorted(uuids))
 
 
 def _table(lines: Sequence[str], source: str) -> tuple[_Header, dict[str, _Row]]:
@@ -86,7 +99,9 @@ def _table(lines: Sequence[str], source: str) -> tuple[_Header, dict[str, _Row]]
         if rows:
             _refuse_peer_table(rows.values(), source)
             return header, rows
-    raise InputError(source, "no table found", hint="expected the output of `nvidia-smi topo -m`")
+    raise InputError(
+        source, "no table found", hint="expected the output of `nvidia-smi topo -m` or `nvidia-smi -L`"
+    )
 
 
 def _header(line: str) -> _Header | None:

@@ -19,6 +19,7 @@ _MODULES = {
     "hwloc": "hwloc",
     "nccl": "nccl",
     "cadvisor": "cadvisor",
+    "lspci": "lspci",
 }
 
 KINDS = tuple(_MODULES)
