@@ -562,3 +562,22 @@ def one_line(answer: Answer, told: str) -> None:
     assert line.startswith("numaware: ")
     assert told in line
     assert len(line) < 700
+
+
+def test_the_text_of_numactl_is_enough_of_a_machine_and_what_is_assumed_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "numactl.txt").write_text(
+        "available: 2 nodes (0-1)\nnode 0 cpus: 0 1 2 3\nnode 0 size: 8000 MB\nnode 1 cpus: 4 5 6 7\nnode 1 size: 8000 MB\n"
+        "node distances:\nnode   0   1\n  0:  10  21\n  1:  21  10\n"
+    )
+    (tmp_path / "pod.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec:\n  containers:\n  - name: a\n"
+        '    resources: {requests: {cpu: "4", memory: 1Gi}, limits: {cpu: "4", memory: 1Gi}}\n'
+    )
+    flags = "--topology-manager-policy=single-numa-node --cpu-manager-policy=static --reserved-cpus=0"
+    for node in (tmp_path / "numactl.txt", tmp_path):
+        arguments = ["explain", str(tmp_path / "pod.yaml"), "--node", str(node), "--kubelet-flags", flags]
+        assert main(arguments) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "numactl tells no cores: each CPU is taken for a core of its own" in shown

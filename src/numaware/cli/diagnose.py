@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from cyclopts import App
 
-from numaware.cli.diagnose_input import collect, places
+from numaware.cli.diagnose_follow import Follower
+from numaware.cli.diagnose_input import Place, collect, places
 from numaware.cli.options import AsJson, dashed, option, optional
 from numaware.cli.output import complain, deliver
-from numaware.diagnose.finding import is_trouble
+from numaware.diagnose.finding import Finding, is_trouble
 from numaware.diagnose.render import html, json, text
+from numaware.diagnose.render.json import to_builtins
 from numaware.diagnose.rules.diagnosis import findings
 from numaware.diagnose.rules.unread import is_unread, unread_findings
 from numaware.diagnose.texts import Lang
@@ -32,6 +36,7 @@ def diagnose(
     *,
     out: Annotated[Path | None, optional("Write a report to attach to a ticket: one HTML file.")] = None,
     lang: Annotated[Lang, option("The language of the findings: en or zh.")] = "en",
+    follow: Annotated[bool, option("Go on with the logs as they grow, until Ctrl-C.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Find out what happened, why, and what to do, from whatever evidence there is.
@@ -64,12 +69,15 @@ def diagnose(
       numaware diagnose kubelet.log.gz pod.yaml /var/lib/kubelet/*_state
       numaware diagnose must-gather/ --out report.html
       kubectl get events -A -o json | numaware diagnose - --json
+      journalctl -fu kubelet | numaware diagnose --follow - pod.yaml
     """
     if not paths and sys.stdin.isatty():
         raise InputError(
             "diagnose", "no evidence is given", hint="name files or folders, or pipe a log into it"
         )
     files, complaints = places(paths or ["-"])
+    if follow:
+        return _follow(files, complaints, lang, as_json=as_json)
     bundle, unread = collect(files)
     diagnosis = [*unread_findings(bundle), *findings(bundle)]
     if out is not None:
@@ -82,3 +90,35 @@ def diagnose(
     for complaint in (*complaints, *unread):
         complain(complaint)
     return 2 if complaints or unread or is_unread(diagnosis) else int(is_trouble(diagnosis))
+
+
+def _follow(files: Sequence[Place], complaints: Sequence[str], lang: Lang, *, as_json: bool) -> int:
+    """Read what stands beside the logs, then the logs, and tell each finding as it comes."""
+    for complaint in complaints:
+        complain(complaint)
+    beside, _ = collect([place for place in files if not _is_log(place)])
+    room = terminal.reading_width(sys.stdout)
+
+    def tell(found: Iterable[Finding]) -> None:
+        for one in found:
+            if as_json:
+                sys.stdout.write(msgspec.json.encode(to_builtins(one, lang)).decode() + "\n")
+            elif one.severity != "info":
+                terminal.write([*text.lines(one, room, lang), ()], sys.stdout)
+        sys.stdout.flush()
+
+    followed = [place for place in files if _is_log(place)]
+    if not followed:
+        raise InputError(
+            "--follow", "there is no log to follow", hint="name one, or pipe journalctl -f into it"
+        )
+    told = Follower(beside, followed, tell).follow()
+    return 2 if complaints else int(is_trouble(told))
+
+
+def _is_log(place: Place) -> bool:
+    """Whether a file may grow by lines that tell something: a log, and what is still empty."""
+    if place.path is None or not place.size:
+        return True
+    bundle, _ = collect([place])
+    return all(kind in ("kubelet log", "unknown") for _, kind in bundle.files) and not bundle.cuts

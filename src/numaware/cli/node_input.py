@@ -5,6 +5,7 @@ The pieces lie together in one folder, on the live machine under their usual pat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from msgspec.structs import replace
 
 from numaware.cli.machine_input import existing, load_machine, named_machine
 from numaware.errors import InputError
+from numaware.machine import numactl
+from numaware.machine.assumed_cores import with_cores
 from numaware.machine.textfile import read_bounded
 from numaware.machine.topology import Machine
 from numaware.machine.words import printable
@@ -57,6 +60,9 @@ _FLAG_NAMES = (
 )
 _VERSION_NAME = "kubelet-version"
 _POD_NAMES = ("pods.json", "pods.yaml")
+# What `numactl --hardware` printed, where there is nothing better.
+_NUMACTL_NAMES = ("numactl", "numactl.txt", "numactl-H", "numactl-H.txt")
+_NUMACTL = re.compile(rb"(?m)^[># \t]{0,40}available: \d{1,9} nodes?\b")
 _MACHINE_NAMES = ("topology.json", "machine.json")
 
 
@@ -82,7 +88,7 @@ def load_node(text: str, options: Options) -> LoadedNode:
     """The node a person means by `text`: a path, or a machine in short form such as `2x14`."""
     path = existing(text)
     folder = path if path and path.is_dir() else None
-    machine = _machine(text, path)
+    machine, assumed = _machine(text, path)
     config, notes = _config(text, folder, options)
     files = _state_files(folder, options)
     name = _name(text, path)
@@ -101,7 +107,7 @@ def load_node(text: str, options: Options) -> LoadedNode:
         raise InputError(name, printable(str(error), 600)) from None
     known = _pods(folder)
     pods = {uid: known.get(uid, pod) for uid, pod in state.pods.items()}
-    return LoadedNode(name, Node(kubelet, replace(state, pods=pods)), (*notes, *more))
+    return LoadedNode(name, Node(kubelet, replace(state, pods=pods)), (*assumed, *notes, *more))
 
 
 def _name(text: str, path: Path | None) -> str:
@@ -113,9 +119,25 @@ def _name(text: str, path: Path | None) -> str:
     return printable(resolved.name.split(".tar")[0].removesuffix(".json")) or "this machine"
 
 
-def _machine(text: str, path: Path | None) -> Machine:
+def _machine(text: str, path: Path | None) -> tuple[Machine, tuple[Sentence, ...]]:
+    """The machine, and what had to be assumed of it."""
     if path is None:
-        return named_machine(text)
+        return named_machine(text), ()
+    listed = path if path.is_file() else next(_present(path, _NUMACTL_NAMES), None)
+    if listed is not None and _NUMACTL.search(_beginning(listed)):
+        note = Sentence(
+            "{source}: numactl tells no cores: each CPU is taken for a core of its own", source=str(listed)
+        )
+        return with_cores(numactl.read(_bytes(listed), str(listed))), (note,)
+    return _whole_machine(path), ()
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(1 << 14)
+
+
+def _whole_machine(path: Path) -> Machine:
     if path.is_dir():
         for name in _MACHINE_NAMES:
             if (path / name).is_file():

@@ -150,3 +150,11 @@ def test_a_quiet_log_of_any_unit_that_holds_a_kubelet_is_known(program: str) -> 
 
 def test_one_file_that_is_known_is_enough() -> None:
     assert list(unread_findings(bundled(log=NOISE, junk=b"\0", empty=b""))) == []
+
+
+def test_a_manifest_beside_a_log_that_is_empty_does_not_make_it_good_news() -> None:
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: [{name: a}]}\n"
+    assert [one.code for one in unread_findings(bundled(log=b"-- No entries --", pod=pod))] == [
+        "nothing-recognised"
+    ]
+    assert list(unread_findings(bundled(pod=pod))) == []

@@ -16,7 +16,7 @@ from numaware.diagnose.evidence.kubelet_facts import KubeletFacts, kubelet_facts
 from numaware.diagnose.evidence.logs.journal import Case, NodeLog
 from numaware.diagnose.finding import CODES, Finding, Subject, finding, worst_first
 from numaware.diagnose.rules.admission import case_findings
-from numaware.diagnose.rules.held_resources import with_held
+from numaware.diagnose.rules.held_resources import with_held, with_holders
 from numaware.diagnose.rules.kubelet_log import node_findings
 from numaware.diagnose.rules.loops import loop_findings
 from numaware.diagnose.rules.node_replay import with_twin
@@ -35,9 +35,10 @@ def findings(bundle: Bundle) -> list[Finding]:
     used: set[int] = set()
     for log in bundle.journal.nodes.values():
         kubelet = _known(bundle, log)
-        collected += node_findings(log)
+        machine = about(bundle.machines, log.node)
+        collected += node_findings(log, machine.content if machine else None)
         for case in log.cases.values():
-            collected += _case(bundle, case, kubelet, used)
+            collected += _case(bundle, log, case, kubelet, used)
     rest = [attempt for attempt in bundle.attempts if id(attempt) not in used]
     collected += [with_twin(bundle, one) for one in _attempt_findings(rest)]
     collected += loop_findings(bundle.journal.cases(), bundle.attempts, bundle.journal.nodes.values())
@@ -66,7 +67,9 @@ def _are_flags(bundle: Bundle, file: str) -> bool:
     return (file, "kubelet flags") in bundle.files
 
 
-def _case(bundle: Bundle, case: Case, kubelet: KubeletFacts, used: set[int]) -> Iterator[Finding]:
+def _case(
+    bundle: Bundle, log: NodeLog, case: Case, kubelet: KubeletFacts, used: set[int]
+) -> Iterator[Finding]:
     """A case of a log with what events and statuses say of the same refusal."""
     evidence = []
     verdict = case.first.verdict
@@ -80,7 +83,8 @@ def _case(bundle: Bundle, case: Case, kubelet: KubeletFacts, used: set[int]) -> 
             used.add(id(attempt))
             evidence.append(attempt.evidence)
     for one in case_findings(case, kubelet, tuple(evidence[:3])):
-        yield with_held(bundle, with_twin(bundle, one))
+        told = with_held(bundle, with_twin(bundle, one))
+        yield with_holders(bundle, log, kubelet, told)
 
 
 def _attempt_findings(attempts: Iterable[Attempt]) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from typing import Any
 from numaware.diagnose.evidence.start_messages import start_failure
 from numaware.diagnose.finding import Confidence, Finding, Severity
 from numaware.diagnose.rules.config_check import ConfigCheck
+from numaware.diagnose.rules.memory_sum import apart, split
 from numaware.diagnose.rules.policy_options import option_findings
 from numaware.machine.cpuset import list_form
 from numaware.machine.quantity import ZERO, Quantity
@@ -30,7 +31,6 @@ from numaware.workload.demand import is_memory
 CPU_POLICIES = ("none", "static")
 MEMORY_POLICIES = ("None", "Static")
 _MOST = 50
-_MEBI = 1 << 20
 
 
 def kubelet_findings(check: ConfigCheck) -> list[Finding]:
@@ -161,9 +161,7 @@ def _unequal(check: ConfigCheck, kind: str, reserved: Quantity, wanted: Quantity
         "found": str(reserved),
         "wanted": str(wanted),
         **{name: None if amount is None else str(amount) for name, amount in parts.items()},
-        "difference": str(
-            Quantity(abs(reserved.nano - wanted.nano), wanted.family if wanted.nano else reserved.family)
-        ),
+        **apart(reserved, wanted),
         "example": _split(check, kind, wanted) if wanted.nano > 0 else None,
         "message": None if reserved.nano or wanted.nano else "you should specify the system reserved memory",
     }
@@ -193,20 +191,11 @@ def _variant(kind: str, reserved: Quantity, wanted: Quantity) -> str:
 
 
 def _split(check: ConfigCheck, kind: str, wanted: Quantity) -> str:
-    """The amount over the nodes that are named already, or those of the machine, evenly, the first with the rest."""
+    """The amount over the nodes that are named already, or those of the machine."""
     nodes = sorted({entry.numa_node for entry in check.config.reserved_memory})
     if check.hardware is not None:
         nodes = [node.id for node in check.hardware.numa if node.memory_bytes]
-    nodes = nodes[:64] or [0]
-    step = _MEBI if wanted.value % _MEBI == 0 else 1
-    each = wanted.value // step // len(nodes) * step
-    lines = ["reservedMemory:"]
-    for place, node in enumerate(nodes):
-        amount = each + (wanted.value - each * len(nodes) if place == 0 else 0)
-        if amount:
-            size = f"{amount // _MEBI}Mi" if amount % _MEBI == 0 else str(amount)
-            lines += [f"- numaNode: {node}", "  limits:", f"    {kind}: {size}"]
-    return "\n".join(lines)
+    return split(kind, wanted, nodes)
 
 
 # What the kubelet passes over

@@ -9,19 +9,21 @@ from typing import Any
 from numaware.diagnose.evidence import log_evidence
 from numaware.diagnose.evidence.logs.journal import NodeLog
 from numaware.diagnose.finding import Finding, Message, Subject, finding
+from numaware.diagnose.rules.memory_sum import apart, split
 from numaware.machine.quantity import Quantity
+from numaware.machine.topology import Machine
 
 # Devices that sit on the bus of a NUMA node; of others (fuse, kvm, shares) nobody expects one.
 _NEAR_A_NODE = re.compile(r"gpu|npu|ascend|tpu|rdma|roce|hca|sriov|nic\b", re.IGNORECASE)
 
 
-def node_findings(log: NodeLog) -> Iterator[Finding]:
-    """What one kubelet's log says of it."""
+def node_findings(log: NodeLog, machine: Machine | None = None) -> Iterator[Finding]:
+    """What one kubelet's log says of it; with its machine, what to write into its configuration."""
     subject = Subject("Kubelet", name=log.node, node=log.node)
     for meaning, seen, count in log.failures.values():
         facts: dict[str, Any] = {**meaning.facts, "count": count if count > 1 else None}
         if meaning.code == "memory-manager-reserved-memory-mismatch":
-            facts["example"] = _split(facts)
+            facts |= _sum(facts, machine)
         if meaning.code == "too-many-numa-nodes":
             facts["policy"] = log.facts.get("policy")
         evidence = [log_evidence.line(seen, log_evidence.quoted(seen, meaning.quote), Message("stopped"))]
@@ -63,11 +65,11 @@ def _started(log: NodeLog, subject: Subject) -> Iterator[Finding]:
         yield finding("healthy", subject, facts, evidence, variant="started")
 
 
-def _split(facts: dict[str, Any]) -> str | None:
-    """A reservation of the right sum on NUMA node 0, to begin with."""
+def _sum(facts: dict[str, Any], machine: Machine | None) -> dict[str, Any]:
+    """How far reservedMemory is from what it should be, and a reservation of the right sum, on the machine where it is known."""
     try:
-        wanted = Quantity.parse(str(facts["wanted"]))
+        found, wanted = Quantity.parse(str(facts["found"])), Quantity.parse(str(facts["wanted"]))
     except (KeyError, ValueError):
-        return None
-    kind = facts.get("resource", "memory")
-    return f'reservedMemory:\n- numaNode: 0\n  limits:\n    {kind}: "{wanted}"'
+        return {}
+    nodes = [node.id for node in machine.numa if node.memory_bytes] if machine else []
+    return {**apart(found, wanted), "example": split(str(facts.get("resource", "memory")), wanted, nodes)}

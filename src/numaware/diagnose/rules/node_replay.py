@@ -12,13 +12,13 @@ from numaware.diagnose.evidence.topology_report import with_report
 from numaware.diagnose.explain.explanation import Explanation, explain
 from numaware.diagnose.finding import Evidence, Finding
 from numaware.errors import InputError
-from numaware.machine.topology import Machine
+from numaware.machine.assumed_cores import with_cores
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.files import load_state
 from numaware.twin.inventory import hardware_of, registered_resources
 from numaware.twin.kubelet import start
 from numaware.twin.node import Node
-from numaware.twin.settings import Settings, configuration
+from numaware.twin.settings import configuration
 from numaware.twin.state.device import DeviceCheckpoint
 from numaware.workload.demand import quantity_text
 from numaware.workload.manifest import Workload
@@ -87,26 +87,15 @@ def _ask(bundle: Bundle, node: str, workload: Workload) -> Explanation | None:
         if isinstance(piece.content.checkpoint, DeviceCheckpoint)
     ]
     try:
-        whole = _with_cores(machine.content, settings.content)
+        # Where it is whole cores that count, none are assumed.
+        counted = dict(settings.content.cpu_options or ()).get("full-pcpus-only") == "true"
+        whole = machine.content if counted else with_cores(machine.content)
         resources = registered_resources(whole, devices[0])[0] if devices else None
         kubelet = start(hardware_of(whole, resources), configuration(settings.content))
         state = load_state(kubelet, files)
         return explain(node, Node(kubelet, state), workload.pod, totals=False)
     except (StartError, KubeletPanic, InputError, ValueError):
         return None
-
-
-def _with_cores(machine: Machine, settings: Settings) -> Machine:
-    """A machine whose source tells no cores (numactl) with one CPU to each, unless it is whole cores that count."""
-    if dict(settings.cpu_options or ()).get("full-pcpus-only") == "true":
-        return machine
-    cpus = tuple(
-        cpu
-        if cpu.siblings or cpu.core is not None
-        else msgspec.structs.replace(cpu, core=cpu.id, package=cpu.numa)
-        for cpu in machine.cpus
-    )
-    return msgspec.structs.replace(machine, cpus=cpus)
 
 
 def _compared(said: Explanation, reason: str) -> dict[str, Any]:

@@ -10,8 +10,11 @@ from collections.abc import Iterable, Iterator
 from numaware.diagnose.evidence.bundle import Bundle
 from numaware.diagnose.evidence.intake import UNKNOWN
 from numaware.diagnose.finding import Evidence, Finding, Subject, finding
+from numaware.machine import sources
 
 _MOST = 20
+_SILENT = ("empty", "no-entries", "other-log")
+_BESIDE = {*sources.KINDS, "topology", "manifest"}
 _CODES = ("evidence-incomplete", "nothing-recognised")
 
 
@@ -27,7 +30,10 @@ def unread_findings(bundle: Bundle) -> Iterator[Finding]:
         variant = "member" if cut.member else "bytes" if cut.read else ""
         yield finding("evidence-incomplete", _about(file), facts, [Evidence(file)], variant=variant)
     unknown = [file for file, kind in bundle.files if kind == UNKNOWN and file not in bundle.cuts]
-    if all(kind in (UNKNOWN, "archive") for _, kind in bundle.files) and (unknown or not bundle.cuts):
+    kinds = {kind for _, kind in bundle.files} - {UNKNOWN, "archive"}
+    # A machine and a manifest say nothing about what happened; the log that should is not there.
+    silent = [file for file in unknown if bundle.unknown.get(file, {}).get("state") in _SILENT]
+    if (not kinds and (unknown or not bundle.cuts)) or (kinds <= _BESIDE and silent):
         unread = [{"file": file, **bundle.unknown.get(file, {"state": "text"})} for file in unknown[:_MOST]]
         subject = _about(unknown[0]) if len(unknown) == 1 else Subject("File")
         evidence = map(Evidence, unknown[:_MOST])

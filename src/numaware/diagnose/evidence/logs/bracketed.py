@@ -1,7 +1,7 @@
 """Messages of 1.20 and before: sentences that begin with the manager's name in brackets.
 
 `messages` hands every unstructured record here. A row says what a sentence tells, and the names of its groups say which
-field of `Seen` each part is for; policy, scope, reserved CPUs and the CPU topology are facts about the kubelet.
+field of `Seen` each part is for; policy, scope, version, reserved CPUs and the CPU topology are facts about the kubelet.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _seen(what: What, record: Record, groups: dict[str, str | None]) -> Seen | N
     values: dict[str, Any] = {}
     facts: dict[str, Any] = {}
     for name, text in groups.items():
-        if name in ("policy", "scope", "reserved"):
+        if name in ("policy", "scope", "reserved", "version"):
             facts[name] = text
         elif name == "topology":
             facts["numaOfCpus"] = numa_of_cpus(text)
@@ -113,6 +113,7 @@ _SENTENCES: dict[What, tuple[str, ...]] = {
         _CPU + r'reserved \d{1,9} CPUs \("(?P<reserved>[\d,-]{1,4000})"\)',
         rf'FLAG: --topology-manager-policy="{_POLICY}"',
         rf'FLAG: --topology-manager-scope="{_SCOPE}"',
+        r"Starting (?:k3s|rke2)(?: agent| server)? (?P<version>v\d\.\d{1,2}\.\d{1,3})",
     ),
     "started": (_CPU + rf"starting with {_POLICY} policy",),
     "plugin-lost": (

@@ -18,7 +18,7 @@ from numaware.diagnose.evidence.start_messages import start_failure
 _SHORTEST, _LONGEST = 20, 8_192
 # What may stand before a sentence that is quoted alone: names of programs, of errors, of managers.
 _BARE = re.compile(
-    r"[\W]{0,8}(?:err(?:or)?\b[:=\"' ]{1,4}|failed to run kubelet\b|failed to start containermanager\b|start (?:cpu|memory) "
+    r"[\W]{0,8}(?:err(?:or)?\b[:=\"' ]{1,4}|failed to run kubelet\b|failed to start containermanager\b|failed to initialize memory manager\b|kubelet exited\b|start (?:cpu|memory) "
     r"manager error\b|new (?:static|none) policy error\b|\[(?:cpu|memory)manager\] |could not restore state\b|configured policy "
     r"\"|not all reserved cpus\b|some of strictly reserved\b|current set of available cpus\b|the total amount \"|the reserved "
     r"memory configuration\b|unsupported on machines\b|unknown (?:cpu|topology) manager policy option\b|(?:cpu|topology) manager "
@@ -43,7 +43,11 @@ def seen_in(line: record.Record) -> Seen | None:
     """What a record says, or None; an error or fatal line may be a kubelet's last, as `start_failure` will tell."""
     seen = structured.read(line) if line.structured else bracketed.read(line)
     if seen is None and line.level in ("E", "F"):
-        return Seen("failed", line, message=f"{line.message} {line.fields.get('err', '')}")
+        message = f"{line.message} {line.fields.get('err', '')}"
+        if isinstance(line.rest, str) and start_failure(message) is None:
+            # Quoted by a person, whose quotes inside the error lost their backslashes.
+            message = f"{line.message} {line.rest}"
+        return Seen("failed", line, message=message)
     return seen
 
 

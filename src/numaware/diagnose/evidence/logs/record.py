@@ -26,6 +26,8 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)([.,]\d{1,9})?"
 _SYSLOG = re.compile(r"([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d)(\.\d{1,9})?")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)
+# The lines of k3s and RKE2 themselves, between those of the kubelet inside them.
+_LOGRUS = re.compile(r'time="([^"]{1,40})" level=(\w{1,10}) msg="(.{0,8000})"')
 # Where exporters put the line they carry.
 _CARRIERS = ("MESSAGE", "message", "log", "line", "textPayload")
 _MOST_WRAPPERS = 4
@@ -139,6 +141,11 @@ def _named(value: Any) -> Any:
 
 def _from_text(file: str, line: int, text: str, inner: str, node: str, time: str) -> Record:
     header = _KLOG.search(inner, 0, 400)
+    if header is None and (logrus := _LOGRUS.match(inner)):
+        seconds, stamp = seconds_of(logrus[1])
+        level = "E" if logrus[2] in ("error", "fatal", "panic") else "I"
+        said = logrus[3].replace('\\"', '"')
+        return Record(file, line, text, said, node=node, level=level, seconds=seconds, stamp=stamp)
     if header is None:
         seconds, stamp = seconds_of(time)
         # People cut off what stands before the message, too.

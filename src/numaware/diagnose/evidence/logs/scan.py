@@ -32,6 +32,10 @@ ANCHORS = (
     b"then recreated",
     b"ailed to run",
     b"ContainerManager",
+    b"emory manager",  # Failed to initialize memory manager
+    b"ubelet exited",  # k3s and RKE2, which run the kubelet inside
+    b"Starting k3s",
+    b"Starting rke2",
     b"evice plugin",
     b"ubeletVersion",
 )
@@ -49,9 +53,9 @@ class FoundLine(NamedTuple):
     text: bytes
 
 
-def lines(stream: IO[bytes]) -> Iterator[FoundLine]:
-    """The lines that hold an anchor, in order."""
-    number, rest = 1, b""
+def lines(stream: IO[bytes], number: int = 1) -> Iterator[FoundLine]:
+    """The lines that hold an anchor, in order; `number` is the first line's."""
+    rest = b""
     while True:
         piece = stream.read(PIECE)
         if not piece:

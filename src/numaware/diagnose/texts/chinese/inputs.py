@@ -101,6 +101,9 @@ SENTENCES: Mapping[str, str] = {
     "{source}: {version} is newer than {known}, whose rules are taken for it": (
         "{source}：{version} 比 {known} 新，按后者的规则处理"
     ),
+    "{source}: numactl tells no cores: each CPU is taken for a core of its own": (
+        "{source}：numactl 不说明核：每个 CPU 视为一个单独的核"
+    ),
     # devices of state files
     "{resource}: NUMA nodes of {count} free devices inferred from the machine's GPUs": (
         "{resource}：{count} 个空闲设备的 NUMA 节点由机器的 GPU 推断而来"

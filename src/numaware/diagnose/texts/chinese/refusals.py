@@ -14,6 +14,8 @@ _LOOK_CLOSER = (
     "一起交给 numaware diagnose"
 )
 _TRIED = "{bestChange}   # 已在该节点的孪生上试过"
+_AT_MOST = "最多请求 {mostCpus:cpus}，而不是 {askedCpus} 个：就现有证据看，NUMA 节点 {freestNode} 还剩这么多"
+_ROOM = "腾出空间：移走或删除 {holders:holders}"
 _REFUSED = "{who} 被[[ {node} ]]拒绝（TopologyAffinityError）"
 
 TEXTS: Mapping[str, Text] = {
@@ -38,6 +40,8 @@ TEXTS: Mapping[str, Text] = {
         "[[容器 {container}：]]{resource} 现在只能从 {masks:sets} 获得，这不是首选放置[[（策略 {policy}）]]："
         "空机器用更少的 NUMA 节点就够了。缺少的部分被其他 Pod 占着。[[{blame:blame}。]]",
         _TRIED,
+        _AT_MOST,
+        _ROOM,
         "减小请求，使 {resource} 放得进一个 NUMA 节点",
         "腾出空间：在剩余最多的 NUMA 节点上迁移或删除占用 {resource} 的 Pod",
         _NUMA_SCHEDULER,
@@ -47,6 +51,7 @@ TEXTS: Mapping[str, Text] = {
         "[[容器 {container}：]]请求的 {resource} 超过一个 NUMA 节点的总量，即使节点是空的。它只放得进 {masks:sets}，"
         "而 single-numa-node 只给一个节点。这台机器再空闲也没有用。[[{blame:blame}。]]",
         _TRIED,
+        _AT_MOST,
         "把请求减小到一个 NUMA 节点以内，或换用 NUMA 节点更大的机器",
         "或者允许大的 Pod 跨节点：\ntopologyManagerPolicy: restricted",
     ),
@@ -54,6 +59,8 @@ TEXTS: Mapping[str, Text] = {
         _REFUSED + "：没有任何 NUMA 节点组合有足够的 {resource}",
         "[[容器 {container}：]]请求的 {resource} 比所有 NUMA 节点空闲的总和还多，管理器给不出任何提示，合并无从谈起。",
         _TRIED,
+        _AT_MOST,
+        _ROOM,
         "减少请求的 {resource}，或在该节点上释放一些",
         _NUMA_SCHEDULER,
     ),
@@ -63,6 +70,8 @@ TEXTS: Mapping[str, Text] = {
         "[[合并后的提示是 {merged}，不是任何一方的首选，所以策略拒绝了 Pod。]][[策略：{policy}。]]"
         "控制器反复重建 Pod 没有用，因为什么都没有改变。",
         _TRIED,
+        _AT_MOST,
+        _ROOM,
         "减小请求，使 {resources:and} 放得进同一个 NUMA 节点",
         "或者腾出空间：释放 {room:room}，迁移或删除在那里占用它的 Pod",
         _NUMA_SCHEDULER,
@@ -87,6 +96,8 @@ TEXTS: Mapping[str, Text] = {
         "static CPU 管理器空闲的 CPU 少于容器的请求[[：请求 {requested}，可用 {available}]][[（总共请求 {wanted}）]]。"
         "调度器按千分之一核统计整个节点，kubelet 只分配整数个 CPU，而且从不分配预留的。这不是拓扑错误。",
         _TRIED,
+        _AT_MOST,
+        _ROOM,
         "减少请求的 CPU，或释放一些独占的 CPU：numaware checkpoint show /var/lib/kubelet/cpu_manager_state "
         "会显示谁占用着它们",
         "不需要绑核的 Pod 不要占用独占池：请求小数（如 1500m），或改为 Burstable",

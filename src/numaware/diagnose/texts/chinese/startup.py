@@ -50,10 +50,10 @@ TEXTS: Mapping[str, Text] = {
         _ANEW_CPU,
     ),
     "memory-manager-reserved-memory-mismatch": text(
-        "kubelet 无法启动：reservedMemory 合计 {found}，应为 {wanted}[[（{resource}）]]",
+        "kubelet 无法启动：reservedMemory 合计 {found}，应为 {wanted}[[，多了 {tooMuch}]][[，少了 {tooLittle}]][[（{resource}）]]",
         "memoryManagerPolicy Static 要求所有 NUMA 节点的 reservedMemory 之和恰好等于不给 Pod 使用的部分："
         "kubeReserved[[ ({kubeReserved})]] + systemReserved[[ ({systemReserved})]] + evictionHard[[ ({evictionHard})]] = {wanted}。"
-        "现在是 {found}[[，相差 {difference}]]。",
+        "现在是 {found}[[，多了 {tooMuch}]][[，少了 {tooLittle}]]。",
         "让各 NUMA 节点的 reservedMemory 合计为 {wanted}[[，例如：\n{example}]]",
         "或者放弃 NUMA 感知的内存：\nmemoryManagerPolicy: None",
     ),

@@ -68,6 +68,7 @@ SPECS: Specs = {
     "wants": Each("{resource} {nodes:only}从 {nodes:sets} 获得", "，"),
     "only": lambda sets: "只能" if len(sets) == 1 else "可以",
     "blame": Each(_BLAME, "；"),
+    "holders": Each("{pod}（{nodes:nodes} 上的 {cpus:cpus}）", " 或 "),
     "unread": Each(_UNREAD, "；"),
     "room": Each("{nodes:nodes} 上的 {resource}", " 或 "),
     "devices": _devices,

@@ -15,6 +15,8 @@ _LOOK_CLOSER = (
     "/var/lib/kubelet/*_manager_state, and give them all to numaware diagnose"
 )
 _TRIED = "{bestChange}   # tried on the twin of this node"
+_AT_MOST = "ask for at most {mostCpus:cpus} instead of {askedCpus}: NUMA node {freestNode} has so many left, as far as the evidence shows"
+_ROOM = "make room: move or delete {holders:holders}"
 _REFUSED = "{who} was refused with TopologyAffinityError[[ on {node}]]"
 
 TEXTS: Mapping[str, Text] = {
@@ -41,6 +43,8 @@ TEXTS: Mapping[str, Text] = {
         "placement[[ for policy {policy}]]: an empty machine could do with fewer NUMA nodes. Others hold what is missing "
         "on each node.[[ {blame:blame}.]]",
         _TRIED,
+        _AT_MOST,
+        _ROOM,
         "make the request smaller, so that {resource} fits on one NUMA node",
         "make room: move or delete a pod that holds {resource} on the NUMA node where most is left",
         _NUMA_SCHEDULER,
@@ -50,6 +54,7 @@ TEXTS: Mapping[str, Text] = {
         "[[Container {container}: ]]more {resource} is asked for than one NUMA node has, even empty. It fits only on "
         "{masks:sets}, and the policy single-numa-node gives one. No amount of free room on this machine helps.[[ {blame:blame}.]]",
         _TRIED,
+        _AT_MOST,
         "make the request smaller than one NUMA node, or use a machine with larger NUMA nodes",
         "or let large pods span nodes:\ntopologyManagerPolicy: restricted",
     ),
@@ -58,6 +63,8 @@ TEXTS: Mapping[str, Text] = {
         "[[Container {container}: ]]more {resource} is asked for than is free on all NUMA nodes together, so the manager "
         "offered no hint at all and the merge had nothing to work with.",
         _TRIED,
+        _AT_MOST,
+        _ROOM,
         "ask for less {resource}, or free some on this node",
         _NUMA_SCHEDULER,
     ),
@@ -67,6 +74,8 @@ TEXTS: Mapping[str, Text] = {
         "[[ The merged hint is {merged}: no nodes anybody prefers, so the policy refuses the "
         "pod.]][[ Policy: {policy}.]] A controller that makes the pod again does not help: nothing has changed.",
         _TRIED,
+        _AT_MOST,
+        _ROOM,
         "make the request smaller, so that {resources:and} fit on one NUMA node",
         "or make room: free {room:room}, by moving or deleting pods that hold it there",
         _NUMA_SCHEDULER,
@@ -95,6 +104,8 @@ TEXTS: Mapping[str, Text] = {
         "available]][[ ({wanted} asked for in all)]]. The scheduler counts CPUs of the whole node in thousandths; the "
         "kubelet gives away whole CPUs, and never the reserved ones. This is not a topology error.",
         _TRIED,
+        _AT_MOST,
+        _ROOM,
         "ask for fewer CPUs, or let some exclusive CPUs go: numaware checkpoint show "
         "/var/lib/kubelet/cpu_manager_state says who holds them",
         "keep pods that need no pinning out of the exclusive pool: ask for a fraction such as 1500m, or make "

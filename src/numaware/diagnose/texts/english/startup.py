@@ -54,10 +54,11 @@ TEXTS: Mapping[str, Text] = {
         f"drain the node and let the kubelet begin anew:\n{_RESTART_CPU}",
     ),
     "memory-manager-reserved-memory-mismatch": text(
-        "the kubelet does not start: reservedMemory adds up to {found}, not to {wanted}[[ ({resource})]]",
+        "the kubelet does not start: reservedMemory adds up to {found}, not to {wanted}[[: {tooMuch} too much]][[: {tooLittle} too "
+        "little]][[ ({resource})]]",
         "memoryManagerPolicy Static asks that reservedMemory, over all NUMA nodes, is exactly what is kept back from "
         "pods: kubeReserved[[ ({kubeReserved})]] + systemReserved[[ ({systemReserved})]] + evictionHard"
-        "[[ ({evictionHard})]] = {wanted}. It is {found}[[, {difference} apart]].",
+        "[[ ({evictionHard})]] = {wanted}. It is {found}[[, {tooMuch} too much]][[, {tooLittle} too little]].",
         "make reservedMemory add up to {wanted} over the NUMA nodes[[, for example:\n{example}]]",
         "or give up NUMA-aware memory:\nmemoryManagerPolicy: None",
     ),

@@ -75,6 +75,7 @@ SPECS: Specs = {
     "wants": Each("{resource} can be had {nodes:only}on {nodes:sets}", ", ", " and "),
     "only": lambda sets: "only " if len(sets) == 1 else "",
     "blame": Each(_BLAME, "; "),
+    "holders": Each("{pod} ({cpus:cpus} on {nodes:nodes})", ", ", " or "),
     "unread": Each(_UNREAD, "; "),
     "room": Each("{resource} on {nodes:nodes}", ", ", " or "),
     "managers": Each("the {manager} with policy {policy}", ", ", " and "),

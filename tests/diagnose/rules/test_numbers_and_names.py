@@ -1,0 +1,112 @@
+"""With the machine or the manifest beside a log, the fix has a number and names the pods; sums are told as differences."""
+
+from __future__ import annotations
+
+import pytest
+
+from numaware.diagnose.finding import Finding
+from numaware.diagnose.texts import finding_text
+from numaware.twin.topology.hints import Hint
+from support.diagnosed import diagnosed
+from support.kubelet_logs import ERAS, Era, Story, journald, noisy, written
+
+NUMACTL = """available: 2 nodes (0-1)
+node 0 cpus: 0 1 2 3 4 5 6 7
+node 0 size: 32000 MB
+node 1 cpus: 8 9 10 11 12 13 14 15
+node 1 size: 32000 MB
+node distances:
+node   0   1
+  0:  10  21
+  1:  21  10
+"""
+POD = """apiVersion: v1
+kind: Pod
+metadata: {name: web-0, namespace: shop}
+spec:
+  containers:
+  - name: app
+    resources: {requests: {cpu: "6", memory: 4Gi}, limits: {cpu: "6", memory: 4Gi}}
+"""
+HOLDER = Story(
+    name="db-0",
+    uid="1f8fad5b-d9cb-469f-a165-70867728950e",
+    hints={"cpu": [Hint(1, preferred=True)]},
+    merged=Hint(1, preferred=True),
+    admitted=True,
+    wanted=5,
+    given="3-7",
+)
+REFUSED = Story(
+    hints={"cpu": [Hint(2, preferred=True)], "memory": [Hint(1, preferred=True)]},
+    merged=Hint(None, preferred=False),
+    reason="TopologyAffinityError",
+    message="Resources cannot be allocated with Topology locality",
+)
+SUM = 'the total amount "{}" of type "memory" is not equal to the value "{}" determined by Node Allocatable feature'
+HEADER = "E1116 20:00:00.000000    1234 container_manager_linux.go:333] "
+
+
+def trouble(**files: str) -> Finding:
+    (one,) = [one for one in diagnosed(**files) if one.severity != "info"]
+    return one
+
+
+@pytest.mark.parametrize("era", ERAS[1:], ids=lambda era: era.name)
+def test_a_refusal_beside_numactl_and_the_manifest_has_numbers_and_names(era: Era) -> None:
+    log = noisy(written(era, HOLDER), journald) + noisy(written(era, REFUSED), journald)
+    fix = finding_text(trouble(log=log, pod__yaml=POD, numactl=NUMACTL)).fix
+    assert fix[0].startswith("ask for at most 3 CPUs instead of 6: NUMA node 0 has so many left")
+    assert fix[1] == "make room: move or delete shop/db-0 (5 CPUs on NUMA node 0)"
+
+
+def test_without_a_machine_nothing_is_counted() -> None:
+    log = noisy(written(ERAS[2], HOLDER), journald) + noisy(written(ERAS[2], REFUSED), journald)
+    one = trouble(log=log, pod__yaml=POD)
+    assert "mostCpus" not in one.facts
+    assert "holders" not in one.facts
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # As people quote it, quotes half gone.
+        'Failed to initialize memory manager" err="{}"',
+        HEADER + '"Failed to initialize memory manager" err="{}"',
+        HEADER + "Failed to initialize memory manager: {}",
+        'Nov 16 20:00:00 n1 k3s[7]: time="2026-11-16T20:00:00Z" level=fatal msg="kubelet exited: {}"',
+        'Nov 16 20:00:00 n1 rke2[7]: time="2026-11-16T20:00:00Z" level=error msg="kubelet exited: {}"',
+    ],
+)
+@pytest.mark.parametrize(
+    ("found", "wanted", "said"), [("3136Mi", "3Gi", "64Mi too much"), ("3Gi", "3136Mi", "64Mi too little")]
+)
+@pytest.mark.parametrize("escaped", [True, False])
+def test_reserved_memory_is_told_as_a_difference(
+    line: str, found: str, wanted: str, said: str, *, escaped: bool
+) -> None:
+    message = SUM.format(found, wanted)
+    one = trouble(log=line.format(message.replace('"', '\\"') if escaped else message) + "\n")
+    assert one.code == "memory-manager-reserved-memory-mismatch"
+    assert one.facts["difference"] == "64Mi"
+    assert said in finding_text(one).title
+    assert ("多了 64Mi" if "much" in said else "少了 64Mi") in finding_text(one, "zh").title
+
+
+def test_bytes_are_told_in_mebibytes_where_they_are_some() -> None:
+    one = trouble(log=SUM.format(3136 << 20, 3 << 30) + "\n")
+    assert "64Mi too much" in finding_text(one).title
+
+
+def test_the_example_is_for_the_machine_beside_it() -> None:
+    one = trouble(log=SUM.format("3136Mi", "3Gi") + "\n", numactl=NUMACTL)
+    assert one.facts["example"].count("memory: 1536Mi") == 2
+
+
+def test_k3s_says_which_kubelet_is_inside() -> None:
+    log = (
+        'Nov 16 20:00:00 n1 k3s[7]: time="2026-11-16T20:00:00Z" level=info msg="Starting k3s v1.28.5+k3s1 (5b2d)"\n'
+        'Nov 16 20:00:01 n1 k3s[7]: I1116 20:00:01.988280 7 cpu_manager.go:214] "Starting CPU manager" policy="static"\n'
+    )
+    (one,) = diagnosed(log=log)
+    assert (one.code, one.facts["version"]) == ("healthy", "v1.28.5")
