@@ -11,14 +11,16 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from numaware import web
 from numaware.errors import InputError
+from numaware.serve.guard import LOOPBACK, Guard
 from numaware.serve.metrics import Metrics
-from numaware.web import Tls, host_and_port, serving, status_routes
+from numaware.web import Tls, host_and_port, read_token, serving, status_routes
 
 
 def app(registry: CollectorRegistry, unready: Callable[[], str] = str) -> Starlette:
@@ -51,10 +53,16 @@ def test_health_readiness_and_metrics_are_served_on_a_port_of_the_systems_choice
     asyncio.run(run())
 
 
-def test_a_certificate_makes_it_https(tmp_path: Path) -> None:
-    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+def certified(folder: Path) -> tuple[Path, Path]:
+    """A certificate and its key."""
+    certificate, key = folder / "tls.crt", folder / "tls.key"
     made = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost"
     subprocess.run([*made.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    return certificate, key
+
+
+def test_a_certificate_makes_it_https(tmp_path: Path) -> None:
+    certificate, key = certified(tmp_path)
 
     async def run() -> None:
         async with (
@@ -183,6 +191,85 @@ def test_an_answer_that_nobody_reads_is_not_kept(more: str, monkeypatch: pytest.
             assert writer.is_closing()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "slow", [b"", b"GET /he", b"POST /take HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nx"]
+)
+def test_however_many_are_slow_the_next_one_is_answered(slow: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "_MOST_CONNECTIONS", 20)
+
+    async def take(request: Request) -> Response:
+        return Response(await request.body())
+
+    async def run() -> None:
+        routes = [*status_routes(CollectorRegistry(), str), Route("/take", take, methods=["POST"])]
+        guarded = [Middleware(Guard, names=LOOPBACK | {"x"}, gate=None, public=(), limit=lambda _: 99)]
+        async with serving(Starlette(routes=routes, middleware=guarded), "127.0.0.1:0") as url:
+            host, port = host_and_port(url.removeprefix("http://"))
+            opened = []
+            for _ in range(60):
+                opened.append(await asyncio.open_connection(host, port))
+                opened[-1][1].write(slow)
+            async with aiohttp.ClientSession(url) as session, session.get("/healthz") as answer:
+                assert answer.status == 200
+            with suppress(ConnectionError):
+                assert await opened[0][0].read() == b""
+            for _, writer in opened:
+                writer.transport.abort()
+
+    asyncio.run(run())
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    left = asyncio.Event()
+
+    async def take(request: Request) -> Response:
+        try:
+            return Response(await request.body())
+        finally:
+            left.set()
+
+    async def run() -> None:
+        guarded = [Middleware(Guard, names=LOOPBACK, gate=None, public=(), limit=lambda _: 99)]
+        app = Starlette(routes=[Route("/take", take, methods=["POST"])], middleware=guarded)
+        async with serving(app, "127.0.0.1:0") as url:
+            _, writer = await asyncio.open_connection(*host_and_port(url.removeprefix("http://")))
+            writer.write(b"POST /take HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\nx")
+            await asyncio.sleep(0.1)
+            writer.transport.abort()
+            async with asyncio.timeout(30):
+                await left.wait()
+
+    asyncio.run(run())
+    assert caplog.text == ""
+
+
+def test_what_is_served_with_a_certificate_is_never_asked_for_without(tmp_path: Path) -> None:
+    certificate, key = certified(tmp_path)
+
+    async def run() -> None:
+        for tls in (Tls(certificate, key), None):
+            async with (
+                serving(app(CollectorRegistry()), "127.0.0.1:0", tls) as url,
+                aiohttp.ClientSession() as session,
+                session.get(f"{url}/healthz", ssl=False) as answer,
+            ):
+                assert ("strict-transport-security" in answer.headers) == (tls is not None)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "fifteen letters", "0123456789abcde", "x" * 5000, "0123456789 abcdef", "é" * 20]
+)
+def test_a_token_that_could_be_guessed_is_none(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "token"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="holds no token"):
+        read_token(file)
 
 
 def test_a_slow_reader_who_reads_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:

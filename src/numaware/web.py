@@ -28,7 +28,8 @@ from numaware.errors import InputError
 
 _SECONDS_TO_FINISH = 5
 _MOST_TOKEN = 4096
-# Connections beyond this are turned away, so that slow clients cannot take all there is.
+# For a connection beyond this the one is given up that has waited longest for its client, so that slow clients take nothing
+# from quick ones. Where none waits, twice as many are let in, and the rest is turned away.
 _MOST_CONNECTIONS = 512
 # How long the head of a request may take to come, and how much of an answer has to be read within what time.
 _SECONDS_FOR_HEAD = 10.0
@@ -53,7 +54,10 @@ class _ImpatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         super().connection_made(transport)
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self.waits_since = self.loop.time()
         self._await("head", _SECONDS_FOR_HEAD, self.transport.abort)
+        if len(self.connections) > _MOST_CONNECTIONS:
+            self._make_room()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -71,6 +75,7 @@ class _ImpatientProtocol(H11Protocol):
         self._came("reader")
 
     def on_response_complete(self) -> None:
+        self.waits_since = self.loop.time()
         super().on_response_complete()
         # What little is left below the mark at which writing pauses would keep a connection from closing, too.
         if self.transport.get_write_buffer_size():
@@ -80,6 +85,17 @@ class _ImpatientProtocol(H11Protocol):
         self._came("head")
         self._came("reader")
         super().connection_lost(exc)
+
+    def _make_room(self) -> None:
+        """Give up the connection whose client has owed the rest of a request, or the next one, for longest."""
+        waiting = [
+            one
+            for one in self.connections
+            if isinstance(one, _ImpatientProtocol)
+            and one.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+            and not one.transport.is_closing()
+        ]
+        min(waiting, key=lambda one: one.waits_since).transport.abort()
 
     def _await(self, what: str, seconds: float, give_up: Callable[..., None], *facts: int) -> None:
         if what not in self._timers:
@@ -137,7 +153,7 @@ async def serving(app: Starlette, address: str, tls: Tls | None = None) -> Async
         headers=[("strict-transport-security", "max-age=31536000")] if tls else [],
         # Nobody sets the clock on (`main_loop`).
         date_header=False,
-        limit_concurrency=_MOST_CONNECTIONS,
+        limit_concurrency=2 * _MOST_CONNECTIONS,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
         ssl_certfile=str(tls.certificate) if tls else None,
         ssl_keyfile=str(tls.key) if tls else None,
