@@ -84,11 +84,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def run() -> None:
-    """The installed `numaware` program."""
-    sys.exit(main())
-
-
 def _fail(problem: str, hint: str = "") -> int:
     sys.stderr.write(f"numaware: {problem}{f' ({hint})' if hint else ''}\n")
     return 2

@@ -169,6 +169,26 @@ def test_a_file_that_becomes_another_is_not_written_to(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == "somebody else's"
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_file_that_is_taken_away_is_told_of_and_begun_anew(tmp_path: Path, moved: bool) -> None:
+    path = tmp_path / "file"
+    world = lab()
+    with capture_logs() as logs, recording(path, world) as recorded:
+        recorded.look()
+        if moved:
+            path.rename(tmp_path / "elsewhere")
+        else:
+            path.unlink()
+        recorded.look(world.now + EVERY)
+        assert str(recorded.history.writer.problem) == "the file was taken away"
+        recorded.look(world.now + EVERY)
+        assert not recorded.history.writer.problem
+        assert recorded.history.writer.archive is not None
+        assert len(recorded.history.writer.archive.spans()) == 1
+    check(path)
+    assert [line["event"] for line in logs] == ["not recording", "recording again"]
+
+
 def test_a_writer_that_lags_leaves_looks_out_but_no_change(tmp_path: Path) -> None:
     path = tmp_path / "file"
     going = threading.Event()

@@ -106,7 +106,11 @@ def test_a_prometheus_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    "given", ["", "127.0.0.1:9090", "ftp://x", "http://", "http://a?b=c", "http://u:p@a", "http://a#b"]
+    "given",
+    [
+        *("", "127.0.0.1:9090", "ftp://x", "http://", "http://a?b=c", "http://u:p@a", "http://a#b"),
+        *("http://[::1", "http://a:b", "http://a:99999", "http://a:0"),
+    ],
 )
 def test_other_addresses_are_refused(given: str) -> None:
     with pytest.raises(InputError):

@@ -63,6 +63,7 @@ SENTENCES: Mapping[str, str] = {
     "database or disk is full": "磁盘已满",
     "disk I/O error": "磁盘读写错误",
     "No space left on device": "磁盘已满",
+    "the file was taken away": "文件已被移走",
     "Permission denied": "没有权限",
     "Read-only file system": "文件系统只读",
     "attempt to write a readonly database": "文件只读",

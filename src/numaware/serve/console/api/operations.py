@@ -109,10 +109,9 @@ def route(operation: Operation) -> Route:
             raise ProblemError(422, detail, error.hint) from None
         if isinstance(found, Response):
             return found
-        # What was does not change, so whoever asked once need not ask again for a while.
-        kept = "private, max-age=3600" if getattr(call.query, "at", None) else "no-cache"
         answer = found if isinstance(found, Packed) else packed(found, call.lang)
-        return sent(request, answer, kept, "accept-encoding, accept-language")
+        # Asked for anew each time, the past too: whoever has given back the token may not see it any more.
+        return sent(request, answer, "no-cache", "accept-encoding, accept-language")
 
     return Route(operation.path, wrapped if operation.envelope else endpoint, methods=[operation.method])
 

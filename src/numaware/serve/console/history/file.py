@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import os
 import sqlite3
 import zlib
 from pathlib import Path
@@ -70,6 +71,10 @@ CREATE TABLE point (
     refusals INTEGER NOT NULL
 ) STRICT;
 """
+
+
+class TakenAwayError(Exception):
+    """Somebody has deleted, moved or replaced the file that is being written."""
 
 
 class Row(NamedTuple):
@@ -133,6 +138,16 @@ class HistoryFile:
         with contextlib.suppress(sqlite3.Error):
             self._database.close()
         self._lock.close()
+
+    def check_in_place(self) -> None:
+        """`TakenAwayError` if the file is not there any more, or another has its name: nobody would find what is written."""
+        opened = os.fstat(self._lock.fileno())
+        try:
+            here = os.path.samestat(self.path.stat(), opened)
+        except FileNotFoundError:
+            here = False
+        if not here:
+            raise TakenAwayError(Sentence("the file was taken away"))
 
     # Writing
 
@@ -305,6 +320,9 @@ def _create(path: Path) -> None:
             database.executescript(
                 f"BEGIN; PRAGMA application_id = {_OURS}; PRAGMA user_version = {_VERSION}; {_SCHEMA} COMMIT;"
             )
+        # Left by a file that somebody took away, and SQLite would read it into this one.
+        for left in ("-wal", "-shm"):
+            path.with_name(path.name + left).unlink(missing_ok=True)
         made.replace(path)
     finally:
         made.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from numaware.errors import InputError
 from numaware.schedule.cluster import Cluster, Load
 from numaware.schedule.node_facts import NodeFacts
 from numaware.sentence import Sentence, sentence_of
-from numaware.serve.console.history.file import HOUR, RENEWED_EVERY, HistoryFile, Row
+from numaware.serve.console.history.file import HOUR, RENEWED_EVERY, HistoryFile, Row, TakenAwayError
 from numaware.serve.console.history.reader import MOST_EVENTS, NO_NODE, HistoryReader
 from numaware.serve.console.history.snapshot import (
     ClusterMoment,
@@ -174,10 +174,17 @@ class HistoryWriter:
             self._writer.take(look)
             if now < self._again_at:
                 return
-            self._write(self._open(), now)
+            file = self._open()
+            file.check_in_place()
+            self._write(file, now)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a record, the console goes on
             self._fail(error)
             self._again_at = now + _TRY_AGAIN_AFTER
+            if isinstance(error, TakenAwayError) and self.archive is not None:
+                # A new one can be begun with the next look.
+                self._again_at = now
+                self.archive.close()
+                self.archive = None
             self._writer.begin_again()
             if self._file is not None:
                 self._file.close()

@@ -89,8 +89,12 @@ class _Refusal(msgspec.Struct):
 
 def checked(url: str) -> str:
     """The address of a Prometheus, without what could send questions elsewhere."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        parts, is_one = urlsplit(""), False
+    if not is_one or parts.query or parts.fragment:
         raise InputError(
             printable(url, 200), "is no address of a Prometheus", hint="such as http://127.0.0.1:9090"
         )
