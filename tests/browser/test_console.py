@@ -274,7 +274,9 @@ def test_keys_open_pages_the_filter_and_their_own_list(browser: Browser, server:
 def test_tiles_say_in_words_what_they_show(browser: Browser, server: RunningConsole) -> None:
     with opened(browser, server, "/overview?q=gpu-0") as page:
         name = page.locator(".tile").get_attribute("aria-label") or ""
-        assert re.match(r"gpu-0: (aligned|split|refused|full|never fits)\. NUMA 0: \d+ CPUs free of 64", name)
+        assert re.match(
+            r"gpu-0: (aligned|split|refused|full|never fits)\. NUMA 0: \d+ of 64 CPUs free to pin", name
+        )
 
 
 def test_a_change_shows_without_reloading(browser: Browser) -> None:
@@ -377,6 +379,9 @@ def test_a_pod_tells_where_it_is_and_what_every_node_would_say(
         expect(page.locator(".vitem[aria-pressed=true]")).to_contain_text("gpu-1")
         expect(page.get_by_role("heading", name=re.compile("gpu-1 · aligned"))).to_be_visible()
         expect(page.get_by_text("Nobody measures it here")).to_be_visible()
+        for heading in ("When it was placed", "If it came now"):
+            expect(page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
+        expect(page.get_by_text("without this pod; not what led to its place")).to_be_visible()
 
 
 def test_what_is_not_there_says_so(browser: Browser, server: RunningConsole) -> None:

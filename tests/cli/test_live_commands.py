@@ -98,8 +98,10 @@ def test_nodes_are_a_table_with_what_is_free_on_each_numa_node(scene: Scene) -> 
     assert answer.code == 0
     heading, first, second = answer.out.splitlines()
     assert heading.split("   ")[0] == "NODE"
+    names = "CPUS FREE TO PIN", "DEVICES FREE TO PIN", "CPUS NOT REQUESTED"
+    assert all(name in heading for name in names)
     assert " ".join(first.split()) == (
-        "a single-numa-node/container complete (numaware) 0 7/8 | 8/8 2/2 gpu | 2/2 gpu"
+        "a single-numa-node/container complete (numaware) 0 7/8 | 8/8 2/2 gpu | 2/2 gpu 15"
     )
     assert second.startswith("b ")
 
@@ -108,7 +110,7 @@ def test_pods_on_their_way_are_counted_apart_from_those_a_report_shows(scene: Sc
     add_pod(scene.server, "p", 3, nodeName="a")
     (row,) = scene.type("nodes", "a", "--json").json["nodes"]
     assert (row["pods"], row["waiting"], row["current"], row["known"]) == (1, 1, True, "complete")
-    assert [zone["free"]["cpu"] for zone in row["zones"]] == [4, 8]
+    assert [zone["freeToPin"]["cpu"] for zone in row["zones"]] == [4, 8]
     assert "1 (+1 on their way)" in scene.type("nodes", "a").out
 
 
@@ -126,7 +128,7 @@ def test_a_node_that_nobody_publishes_shows_that_nothing_is_known(scene: Scene) 
     add_node(scene.server, "c", gpu_node(), published=False)
     answer = scene.type("nodes", "c")
     assert answer.code == 0
-    assert answer.out.splitlines()[1].split() == ["c", "?", "none", "0", "?", "?"]
+    assert answer.out.splitlines()[1].split() == ["c", "?", "none", "0", "?", "?", "15"]
     (row,) = scene.type("nodes", "c", "--json").json["nodes"]
     assert (row["known"], row["zones"], row["topologyPolicy"]) == ("none", [], None)
 

@@ -69,7 +69,7 @@ def free_cpus_by_room(node: Node) -> dict[str, list[int]]:
         "strips of the console": [
             strip.cpus - strip.reserved - strip.exclusive for strip in strips_of(member)
         ],
-        "list of nodes": [row.free["cpu"] for row in zone_rows(member)],
+        "list of nodes": [row.free_to_pin["cpu"] for row in zone_rows(member)],
     }
 
 
@@ -105,7 +105,7 @@ def test_every_room_tells_the_numbers_of_the_account(node: Node) -> None:
             amounts = tuple(int(entry.get(key, 0)) for key in ("capacity", "allocatable", "available"))
             assert amounts == ((part.total, part.allocatable, part.free) if part.total else (0, 0, 0))
     for position, row in enumerate(zone_rows(member)):
-        assert row.free == {name: parts[position].free for name, parts in managed.items()}
+        assert row.free_to_pin == {name: parts[position].free for name, parts in managed.items()}
         assert row.capacity == {name: parts[position].total for name, parts in managed.items()}
     for position, zone in enumerate(topology_of(node).zones):
         for name, amount in zone.available:

@@ -50,7 +50,7 @@ def test_a_node_that_an_agent_tells_of_shows_policies_and_numa_nodes() -> None:
         "complete",
         "numaware",
     )
-    assert [(zone.numa, zone.capacity, zone.free) for zone in row.zones] == [
+    assert [(zone.numa, zone.capacity, zone.free_to_pin) for zone in row.zones] == [
         (0, {"cpu": 4, GPU: 1}, {"cpu": 3, GPU: 1}),
         (1, {"cpu": 4, GPU: 1}, {"cpu": 4, GPU: 1}),
     ]
@@ -62,7 +62,7 @@ def test_a_node_that_is_counted_shows_only_what_counting_tells() -> None:
     cache.put_report(counted(node))
     row = only(cache)
     assert (row.known, row.topology_policy, row.memory_policy) == ("counts", "restricted", None)
-    assert [zone.free["cpu"] for zone in row.zones] == [1, 4]
+    assert [zone.free_to_pin["cpu"] for zone in row.zones] == [1, 4]
 
 
 def test_a_node_that_nobody_tells_of_has_no_numa_nodes_to_show() -> None:
@@ -198,5 +198,5 @@ def test_what_pods_own_and_what_is_free_add_up_to_the_machine(
     for zone in only(cache).zones:
         here = [cpu for cpu in owned if cpu // 4 == zone.numa]
         reserved = 1 if zone.numa == 0 else 0
-        assert zone.free["cpu"] == zone.capacity["cpu"] - reserved - len(here)
-        assert 0 <= zone.free[GPU] <= zone.capacity[GPU]
+        assert zone.free_to_pin["cpu"] == zone.capacity["cpu"] - reserved - len(here)
+        assert 0 <= zone.free_to_pin[GPU] <= zone.capacity[GPU]

@@ -27,6 +27,9 @@ def nodes(
 ) -> int:
     """See the nodes of a cluster: what is free on each NUMA node, by which policy, and who says so.
 
+    Free to pin is what a new pod could own, by NUMA node. Not requested is
+    what a scheduler that counts per node would still give away.
+
     KNOWN is complete (numaware's agent tells everything), counts (another
     publisher counts per NUMA node; pods go there where every state that fits
     the counts would take them) or none (only totals are known).
@@ -54,7 +57,15 @@ def nodes(
     return int(bool(problems) or any(row.problem for row in rows))
 
 
-_HEADING = ("NODE", "POLICY", "KNOWN", "PODS", "FREE CPUS", "FREE DEVICES")
+_HEADING = (
+    "NODE",
+    "POLICY",
+    "KNOWN",
+    "PODS",
+    "CPUS FREE TO PIN",
+    "DEVICES FREE TO PIN",
+    "CPUS NOT REQUESTED",
+)
 
 
 def _cells(row: NodeRow) -> tuple[str, ...]:
@@ -72,11 +83,12 @@ def _cells(row: NodeRow) -> tuple[str, ...]:
         pods,
         " | ".join(_left(zone, "cpu") for zone in row.zones) or "?",
         " | ".join(_devices(zone) for zone in row.zones) or "?",
+        str(row.not_requested.get("cpu", 0) // 1000),
     )
 
 
 def _left(zone: ZoneRow, name: str) -> str:
-    return f"{zone.free[name]}/{zone.capacity[name]}" if name in zone.free else "-"
+    return f"{zone.free_to_pin[name]}/{zone.capacity[name]}" if name in zone.free_to_pin else "-"
 
 
 def _devices(zone: ZoneRow) -> str:

@@ -55,6 +55,12 @@ class Member:
         self.version = 0
 
     @property
+    def not_requested(self) -> dict[str, int]:
+        """What of each resource no pod has asked for: what a scheduler that counts per node would still give away."""
+        used = self.load.used
+        return {name: amount - used.get(name, 0) for name, amount in self.allocatable.items()}
+
+    @property
     def node(self) -> Node:
         return self.load.node
 

@@ -18,15 +18,18 @@ from numaware.twin.account import account, is_aligned, resources
 
 
 class ZoneRow(msgspec.Struct, frozen=True, rename="camel"):
-    """One NUMA node: of each resource that is given to pods as their own, how much there is and how much is left."""
+    """One NUMA node: of each resource that is given to pods as their own, how much there is and how much is free to pin."""
 
     numa: int
     capacity: dict[str, int]
-    free: dict[str, int]
+    free_to_pin: dict[str, int]
 
 
 class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
-    """One node: its kubelet's policies, how it is known, and its NUMA nodes. None is unknown."""
+    """One node: its kubelet's policies, how it is known, and its NUMA nodes. None is unknown.
+
+    `not_requested` is what a scheduler that counts per node has left to give away, CPUs in thousandths.
+    """
 
     name: str
     topology_policy: str | None
@@ -40,6 +43,7 @@ class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
     pods: int
     waiting: int
     problem: str
+    not_requested: dict[str, int]
     zones: tuple[ZoneRow, ...]
 
 
@@ -85,6 +89,7 @@ def _node_row(cache: ClusterCache, member: Member) -> NodeRow:
         pods=len(member.pods),
         waiting=len(known.waiting) if known else 0,
         problem=known.problem if known else "",
+        not_requested=member.not_requested,
         zones=() if known is None or known.level == "none" else zone_rows(member),
     )
 
@@ -96,7 +101,7 @@ def zone_rows(member: Member) -> tuple[ZoneRow, ...]:
     for name in resources(node):
         for row, part in zip(rows, account(node, name), strict=True):
             row.capacity[name] = part.total
-            row.free[name] = part.free
+            row.free_to_pin[name] = part.free
     return tuple(rows)
 
 

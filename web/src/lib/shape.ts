@@ -23,7 +23,7 @@ export function parse(text: string | null): Shape {
     const number = Number.parseFloat(value);
     if (!Number.isFinite(number) || number < 0) continue;
     if (key === "cpu") shape.cpu = number;
-    if (key === "mem") shape.memory = Math.round(number);
+    if (key === "mem") shape.memory = number;
     if (key === "gpu") shape.gpu = Math.round(number);
   }
   return shape;

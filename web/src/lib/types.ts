@@ -335,6 +335,13 @@ export interface Place {
   alone: Record<string, number>;
 }
 
+/** How a pod was placed: when, what was predicted then (None where nobody predicted), and what the kubelet did. What nodes would say if it came now is another question (`/api/v1/whatif`). */
+export interface Placed {
+  at: number;
+  predicted: ZoneView[] | null;
+  observed: ZoneView[] | null;
+}
+
 /** A pod of the node. `gpus` counts those of its devices that are GPUs. `slot` is its letter (0 is A) as long as it lives there, None for one that owns nothing. */
 export interface PodOnNode {
   pod: string;
@@ -379,15 +386,14 @@ export interface PodSummary {
   message: string;
 }
 
-/** All that is known of a pod. */
+/** All that is known of a pod; `placed` is None as long as it waits. */
 export interface PodView {
   summary: PodSummary;
   scheduler: string;
   containers: ContainerView[];
   cpus: string;
   devices: Record<string, string[]>;
-  predicted: ZoneView[] | null;
-  observed: ZoneView[] | null;
+  placed: Placed | null;
   fewestNuma: number | null;
   events: Event[];
 }
@@ -646,7 +652,7 @@ export interface Subject {
   node: string;
 }
 
-/** A node in a list. */
+/** A node in a list. What is free has two names: *free to pin* is what a new pod could own, by the kubelet's managers; *not requested* is what a scheduler that counts per node has left to give away. */
 export interface Summary {
   name: string;
   pool: string;
@@ -658,10 +664,11 @@ export interface Summary {
   devices: Record<string, number>;
   gpus: number;
   allocatableCpus: number;
-  freeCpus: number;
-  freeMemory: number;
-  freeDevices: Record<string, number>;
-  freeGpus: number;
+  freeToPinCpus: number;
+  freeToPinDevices: Record<string, number>;
+  freeToPinGpus: number;
+  notRequestedCpus: number;
+  notRequestedMemory: number;
   numa: PackedStrip[];
   refusals: number;
   storm: boolean;
@@ -744,7 +751,7 @@ export interface Wall {
   tiles: PackedTile[];
 }
 
-/** All answers, and kube-scheduler's own summary of them; `telling` is the node whose answer tells most. */
+/** All answers, and kube-scheduler's own summary of them; `telling` is the node whose answer tells most. They are of the moment `time`, whenever the pod came: one that is on a node is asked about as if it came then. */
 export interface WhatIf {
   pod: Asked;
   message: string;
@@ -752,6 +759,7 @@ export interface WhatIf {
   nodes: NodeAnswer[];
   telling: string;
   serial: number;
+  time: number;
 }
 
 /** What a pod has of one NUMA node. */

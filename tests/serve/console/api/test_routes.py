@@ -120,7 +120,7 @@ def test_a_pod_is_where_its_node_says_it_is() -> None:
     assert view["summary"] == pods[0]
     on_node = {pod["uid"]: pod for pod in get("/api/v1/nodes/gpu-0")["pods"]}[pods[0]["uid"]]
     assert view["cpus"] == on_node["cpus"]
-    assert [zone["numa"] for zone in view["observed"]] == pods[0]["numa"]
+    assert [zone["numa"] for zone in view["placed"]["observed"]] == pods[0]["numa"]
 
 
 def test_a_running_pod_is_asked_about_as_if_it_came_anew() -> None:

@@ -7,11 +7,14 @@ from typing import Any
 import msgspec
 
 from numaware.machine import synthetic
+from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.lab.world import LabWorld, lab_cluster
+from numaware.serve.listing import zone_rows
 from numaware.twin.hardware import DeviceLink, Hardware
 from numaware.twin.inventory import hardware_of, plugin_resource
+from numaware.workload.pod import NANO, Container, Pod
 from support.console_world import client, get
 
 GPU = "nvidia.com/gpu"
@@ -67,3 +70,29 @@ def test_a_cache_that_nobody_told_of_is_not_made_up() -> None:
     assert told["caches"] == [32 << 20, 32 << 20]
     untold = view(hardware_of(msgspec.structs.replace(made, caches=())))["numa"][1]["cores"]
     assert {cache for _, _, cache in untold} == {None}
+
+
+def test_what_is_free_has_two_names_and_each_is_one_number_everywhere() -> None:
+    """The list said what is free to pin, the node's page what is not requested, and both called it free."""
+    world = LabWorld(0)
+    sharing = Pod("web", uid="web", containers=(Container("main", (("cpu", 2 * NANO),)),))
+    assert world.cluster.bind(sharing, world.cluster.members[0].name).admitted
+    api = client(Console(world, lambda: world.now))
+    apart = 0
+    for summary in api.get("/api/v1/nodes").json()["items"]:
+        member = world.cluster.by_name[summary["name"]]
+        page = api.get(f"/api/v1/nodes/{member.name}").json()
+        assert page["summary"] == summary
+        pinned = summary["freeToPinCpus"]
+        assert pinned == sum(len(CpuSet.parse(numa["freeCpus"])) for numa in page["numa"])
+        assert pinned == sum(strip[8] for strip in summary["numa"])
+        # What `numaware nodes` prints.
+        zones = zone_rows(member)
+        if member.node.kubelet.cpus:
+            assert pinned == sum(zone.free_to_pin["cpu"] for zone in zones)
+        for name, count in summary["freeToPinDevices"].items():
+            assert count == sum(zone.free_to_pin[name] for zone in zones)
+        assert summary["notRequestedCpus"] == member.not_requested["cpu"] // 1000
+        assert summary["notRequestedMemory"] == member.not_requested["memory"]
+        apart += pinned != summary["notRequestedCpus"]
+    assert apart

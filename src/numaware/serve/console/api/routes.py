@@ -235,6 +235,7 @@ class Console:
             tuple(answers),
             telling(answers),
             snapshot.wall_model.serial,
+            snapshot.world.now,
         )
 
     async def headroom(self, call: Call) -> Room:

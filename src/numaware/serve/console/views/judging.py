@@ -150,13 +150,14 @@ def _placed(member: Member, pod: Pod, answer: Answer) -> Judgement:
 
 def _short(member: Member, pod: Pod, reasons: tuple[NodeReason, ...]) -> Judgement:
     """The node has too little in all, now or ever."""
-    requests, used = pod_requests(pod), member.load.used
+    requests = pod_requests(pod)
     if capacity_reasons(requests, member.allocatable, {}):
         lacking = tuple(_lacking(requests, member.allocatable, "too-small"))
         return Judgement("never", parts=lacking, reasons=reasons)
-    left = {name: amount - used.get(name, 0) for name, amount in member.allocatable.items()}
     verdict: Verdict = "full" if admits(_fresh(member.node), pod) else "never"
-    return Judgement(verdict, parts=tuple(_lacking(requests, left, "short-on-node")), reasons=reasons)
+    return Judgement(
+        verdict, parts=tuple(_lacking(requests, member.not_requested, "short-on-node")), reasons=reasons
+    )
 
 
 def _unaligned(member: Member, pod: Pod, reasons: tuple[NodeReason, ...]) -> Judgement:

@@ -42,7 +42,9 @@ _MOST_EVENTS = 20
 
 
 class Summary(msgspec.Struct, frozen=True, rename="camel"):
-    """A node in a list."""
+    """A node in a list. What is free has two names: *free to pin* is what a new pod could own, by the kubelet's managers;
+    *not requested* is what a scheduler that counts per node has left to give away.
+    """
 
     name: str
     pool: str
@@ -54,10 +56,11 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
     devices: dict[str, int]
     gpus: int
     allocatable_cpus: int
-    free_cpus: int
-    free_memory: int
-    free_devices: dict[str, int]
-    free_gpus: int
+    free_to_pin_cpus: int
+    free_to_pin_devices: dict[str, int]
+    free_to_pin_gpus: int
+    not_requested_cpus: int
+    not_requested_memory: int
     numa: tuple[Strip, ...]
     refusals: int
     storm: bool
@@ -196,7 +199,7 @@ class Letters:
 
 def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Summary:
     """The node's line in a list; the census has to be fresh."""
-    node, load = member.node, member.load
+    node, not_requested = member.node, member.not_requested
     source, at = wall_model.reported(member.name)
     names = sorted(node.kubelet.devices.inventories)
     devices = {name: len(node.kubelet.devices.inventories[name].ids) for name in names}
@@ -213,10 +216,11 @@ def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Sum
         devices=devices,
         gpus=devices.get(gpu, 0),
         allocatable_cpus=member.allocatable.get("cpu", 0) // 1000,
-        free_cpus=(member.allocatable.get("cpu", 0) - load.used.get("cpu", 0)) // 1000,
-        free_memory=member.allocatable.get("memory", 0) - load.used.get("memory", 0),
-        free_devices=free,
-        free_gpus=free.get(gpu, 0),
+        free_to_pin_cpus=free_cpus(node).bit_count(),
+        free_to_pin_devices=free,
+        free_to_pin_gpus=free.get(gpu, 0),
+        not_requested_cpus=not_requested.get("cpu", 0) // 1000,
+        not_requested_memory=not_requested.get("memory", 0),
         numa=wall_model.strips(member.name),
         refusals=refusals.by_node[member.name],
         storm=member.name in refusals.storms,

@@ -62,16 +62,26 @@ class ContainerView(msgspec.Struct, frozen=True, rename="camel"):
     limits: dict[str, int]
 
 
+class Placed(msgspec.Struct, frozen=True, rename="camel"):
+    """How a pod was placed: when, what was predicted then (None where nobody predicted), and what the kubelet did.
+
+    What nodes would say if it came now is another question (`/api/v1/whatif`).
+    """
+
+    at: int
+    predicted: tuple[ZoneView, ...] | None
+    observed: tuple[ZoneView, ...] | None
+
+
 class PodView(msgspec.Struct, frozen=True, rename="camel"):
-    """All that is known of a pod."""
+    """All that is known of a pod; `placed` is None as long as it waits."""
 
     summary: PodSummary
     scheduler: str
     containers: tuple[ContainerView, ...]
     cpus: str
     devices: dict[str, tuple[str, ...]]
-    predicted: tuple[ZoneView, ...] | None
-    observed: tuple[ZoneView, ...] | None
+    placed: Placed | None
     fewest_numa: int | None
     events: tuple[Event, ...]
 
@@ -133,8 +143,13 @@ def view_of(wall_model: WallModel, pod: Pod, member: Member | None, lang: Lang) 
         ),
         cpus=list_form(held.cpus) if held else "",
         devices=device_ids(member.node, held) if member and held else {},
-        predicted=_zones(story.predicted) if story and story.predicted else None,
-        observed=_zones(story.observed) if story and story.observed else None,
+        placed=Placed(
+            story.since,
+            _zones(story.predicted) if story.predicted else None,
+            _zones(story.observed) if story.observed else None,
+        )
+        if story and member
+        else None,
         fewest_numa=fewest_nodes_for(member.node, pod) if member and numa_nodes(member, pod) else None,
         events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),
     )

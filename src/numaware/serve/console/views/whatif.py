@@ -51,7 +51,10 @@ class Asked(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WhatIf(msgspec.Struct, frozen=True, rename="camel"):
-    """All answers, and kube-scheduler's own summary of them; `telling` is the node whose answer tells most."""
+    """All answers, and kube-scheduler's own summary of them; `telling` is the node whose answer tells most.
+
+    They are of the moment `time`, whenever the pod came: one that is on a node is asked about as if it came then.
+    """
 
     pod: Asked
     message: str
@@ -59,6 +62,7 @@ class WhatIf(msgspec.Struct, frozen=True, rename="camel"):
     nodes: tuple[NodeAnswer, ...]
     telling: str
     serial: int
+    time: int
 
 
 class Headroom(msgspec.Struct, frozen=True, rename="camel"):
@@ -132,7 +136,7 @@ def rooms(engine: Engine, judged: Mapping[str, Judgement]) -> list[Room]:
     return [
         Room(
             first.node,
-            {name: amount - first.load.used.get(name, 0) for name, amount in first.allocatable.items()},
+            first.not_requested,
             tuple(names),
         )
         for first, names in classes.values()
