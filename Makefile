@@ -60,6 +60,7 @@ clean:
 
 # The virtual environment, from the lock file. A run-time install never removes what the developer install added.
 .venv/.base: $(UV) pyproject.toml uv.lock
+	@echo "installing what numaware needs into .venv, from uv.lock"
 	@$(UV) sync --quiet --frozen --no-dev --inexact
 	@touch $@
 
@@ -72,5 +73,6 @@ $(UV):
 	  echo "numaware needs Python 3.11 or newer; \`$(PYTHON)\` is $$($(PYTHON) --version 2>/dev/null || echo missing). Try: make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "making a virtual environment in .venv, once"
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -152,6 +153,43 @@ def test_the_page_with_a_prometheus_looks_right(browser: Browser, server: Runnin
     with opened(browser, server, PAGE) as page:
         expect(page.get_by_role("img", name=re.compile("^Busy CPUs"))).to_be_visible()
         looks_right(page)
+
+
+# Time
+
+# What is written below the charts of each of the two parts of the page: as many times as there are charts, or once.
+AXES = """() => [...document.querySelectorAll(".charts")].map(part => new Set([...part.querySelectorAll("svg[role=img]")].map(
+  chart => [...chart.children].filter(one => one.tagName === "text" && /^\\d\\d:\\d\\d$/.test(one.textContent)).map(
+    one => one.textContent).join(" "))).size)"""
+
+
+def test_two_switches_at_one_moment_are_two_marks(browser: Browser) -> None:
+    """A script may switch off and on again within a second."""
+    with running(few) as server:
+        for status in ("close", "open"):
+            moved = server.console.world.set_switch("numaaware", status, "somebody")
+            asyncio.run_coroutine_threadsafe(moved, server.loop).result(60)
+        server.advance(60_000)
+        with opened(browser, server, PAGE) as page:
+            chart = page.locator(".chart").filter(has_text="Aligned pods")
+            # The one with which the lab began its life, and these two.
+            expect(chart.locator("path.mark")).to_have_count(3)
+            expect(chart.get_by_text(re.compile("NUMA affinity (on|off)")).last).to_have_text(
+                "NUMA affinity on"
+            )
+
+
+@pytest.mark.parametrize("prometheus", [False, True])
+def test_all_charts_end_at_one_time(browser: Browser, server: RunningConsole, *, prometheus: bool) -> None:
+    with running(few) as lab, opened(browser, server if prometheus else lab, PAGE) as page:
+        ranges = page.get_by_role("group", name="Range")
+        for button, step in (("15 min", "30 s"), ("6 h", "12 min"), ("1 h", "2 min")):
+            ranges.get_by_role("button", name=button, exact=True).click()
+            expect(page.locator(".chart", has_text="Refusals, whole cluster")).to_contain_text(f"per {step}")
+            if prometheus:
+                title = "Refusals that kubelets counted"
+                expect(page.locator(".chart", has_text=title)).to_contain_text(re.compile("per (2|15) min"))
+            assert page.evaluate(AXES) == [1, 1][prometheus - 1 :]
 
 
 # Not measured

@@ -84,6 +84,34 @@ def test_one_goes_back_looks_around_and_returns(page: Page, server: RunningConso
     expect(switch).to_be_disabled()
 
 
+def test_the_scrubber_shows_refusals_and_leads_to_their_moment(page: Page, server: RunningConsole) -> None:
+    page.goto(f"{server.url}/overview")
+    expect(page.locator(".tile").first).to_be_visible()
+    page.get_by_role("button", name="Time", exact=True).click()
+    bar = page.get_by_role("region", name="Look back in time")
+    expect(bar).to_contain_text("in lab.db")
+    expect(bar).to_contain_text("at most 7 days and 1 GiB")
+    expect(bar.locator("rect.kept")).to_have_count(1)
+    assert bar.locator("rect.bar").count() > 3
+    slider = bar.get_by_role("slider", name="Refusals over the time that is kept")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(r"08:00:00: \d+ refusals?$"))
+    most = int(slider.get_attribute("max") or 0)
+    # By keyboard, each step a moment that can be gone to.
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page).to_have_url(re.compile(r"at=2027-01-15T07:59:"))
+    slider.fill(str(most // 3))
+    expect(page).to_have_url(re.compile(r"at=2027-01-15T07:20:"))
+    expect(bar).to_contain_text("You look at 2027-01-15 07:20:")
+    expect(slider).to_have_value(str(most // 3))
+    expect(bar.locator(".cross")).to_have_count(1)
+    assert wrong(page) == []
+    page.get_by_role("button", name="中文").click()
+    expect(page.get_by_role("slider", name="所保存时间内的拒绝次数")).to_be_visible()
+    page.set_viewport_size({"width": 800, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 800
+
+
 def test_a_link_to_a_moment_opens_it_and_keys_step_through_the_changes_of_a_node(
     page: Page, server: RunningConsole
 ) -> None:

@@ -17,11 +17,27 @@ from typing import Any
 
 import pytest
 
-from numaware.cli import main
+from numaware.cli import main, up
+from numaware.serve.console.history.file import HistoryFile
+
+PLAYING = "numaware: playing the first hour of a lab of 30 machines\n"
+
+
+def recording_to(path: Path) -> str:
+    return f"numaware: recording to {path}: seven days, at most 1 GiB; delete it when the console has ended\n"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where what is recorded without being asked for goes: not to the home of who runs the tests."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_it_prints_one_line_answers_and_ends_cleanly(ending: signal.Signals) -> None:
+def test_it_says_what_it_does_prints_one_line_answers_and_ends_cleanly(
+    ending: signal.Signals, state: Path
+) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "numaware", "up", "--port", "0", "--no-browser"],
         stdout=subprocess.PIPE,
@@ -36,6 +52,10 @@ def test_it_prints_one_line_answers_and_ends_cleanly(ending: signal.Signals) -> 
         server = http.client.HTTPConnection(found[2], timeout=60)
         server.request("GET", "/healthz")
         assert server.getresponse().read() == b'{"status":"ok"}'
+        # It records from its first hour on.
+        server.request("GET", "/api/v1/history")
+        (span,) = json.loads(server.getresponse().read())["spans"]
+        assert span["toMs"] - span["fromMs"] > 3_500_000
         # Somebody listens while it ends.
         server.request("GET", "/api/v1/events", headers={"accept": "text/event-stream"})
         stream = server.getresponse()
@@ -46,7 +66,46 @@ def test_it_prints_one_line_answers_and_ends_cleanly(ending: signal.Signals) -> 
     finally:
         process.kill()
         process.wait()
-    assert (process.returncode, rest, complaints) == (0, "", "")
+    assert (process.returncode, rest) == (0, "")
+    assert complaints == recording_to(state / "numaware" / "lab.db") + PLAYING
+
+
+def serving_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`up` ends before the lab begins to live."""
+    monkeypatch.setattr(up, "run_until_signal", lambda coroutine: coroutine.close())
+
+
+def test_it_does_without_a_record_that_nobody_asked_for(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serving_nobody(monkeypatch)
+    (state / "numaware").mkdir(parents=True)
+    usual = state / "numaware" / "lab.db"
+    assert main(["up", "--port", "0", "--no-browser", "--no-record"]) == 0
+    assert capsys.readouterr().err == ""
+    assert not usual.exists()
+    with contextlib.closing(HistoryFile(usual)):
+        assert main(["up", "--port", "0", "--no-browser"]) == 0
+    told = f"numaware: not recording: {usual}: another console is writing to it"
+    assert capsys.readouterr().err.startswith(told)
+    usual.write_text("mine\n", encoding="utf-8")
+    assert main(["up", "--port", "0", "--no-browser"]) == 0
+    assert "is not a history of numaware" in capsys.readouterr().err
+    assert usual.read_text(encoding="utf-8") == "mine\n"
+
+
+def test_a_home_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serving_nobody(monkeypatch)
+    (tmp_path / "state").write_text("", encoding="utf-8")
+    assert main(["up", "--port", "0", "--no-browser"]) == 0
+    assert capsys.readouterr().err.startswith("numaware: not recording: ")
+
+
+def test_to_record_and_not_to_record_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["up", "--port", "0", "--no-record", "--record", str(tmp_path / "lab.db")]) == 2
+    assert capsys.readouterr().err == "numaware: --no-record: cannot be given with --record\n"
 
 
 @pytest.mark.parametrize(
@@ -77,13 +136,19 @@ def test_a_file_without_a_token_is_refused(
     assert "holds no token" in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-
+def test_a_port_that_is_taken_is_told_at_once_and_another_one_offered(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        assert main(["up", "--port", str(taken.getsockname()[1]), "--no-browser"]) == 2
-    assert "cannot be listened on" in capsys.readouterr().err
+        port = taken.getsockname()[1]
+        assert main(["up", "--port", str(port), "--no-browser"]) == 2
+    assert capsys.readouterr().err == (
+        f"numaware: 127.0.0.1:{port}: cannot be listened on "
+        "(another program has it; give another --port, or --port 0 for any that is free)\n"
+    )
+    assert not state.exists()
 
 
 def test_history_goes_on_in_the_same_file_when_the_console_is_started_again(tmp_path: Path) -> None:
@@ -112,7 +177,7 @@ def test_history_goes_on_in_the_same_file_when_the_console_is_started_again(tmp_
             server.close()
             assert kept["spans"][: len(spans)] == spans
             process.send_signal(ending)
-            assert process.communicate(timeout=60)[1] == ""
+            assert process.communicate(timeout=60)[1] == recording_to(path) + PLAYING
         finally:
             process.kill()
             process.wait()

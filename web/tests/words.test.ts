@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { asOf, search } from "../src/lib/api";
-import { moments, spanOf, thousands } from "../src/lib/ranges";
+import { buckets, moments, spanOf, thousands } from "../src/lib/ranges";
 import { route } from "../src/lib/route.svelte";
 import { asQuery, DEFAULT, parse, PRESETS, same, written } from "../src/lib/shape";
 import { tar } from "../src/lib/tar";
@@ -43,6 +43,16 @@ describe("a span of time", () => {
     const span = spanOf(1_000_007_000, 60, 30);
     expect([span.step, span.end % span.step, moments(span).length]).toEqual([120, 0, 31]);
   });
+});
+
+describe("what was counted", () => {
+  const counted = (...refusals: (number | null)[]): ({ refusals: number } | null)[] => refusals.map((n) => (n === null ? null : { refusals: n }));
+  it("stands in bars of round times, wherever the series begins", () => {
+    const bars = buckets([30, 45, 60, 75, 90, 105], counted(1, 2, 4, 8, 16, 32), 15, 2);
+    expect(bars).toEqual({ times: [0, 45, 90], values: [3, 28, 32], step: 45 });
+  });
+  it("is missing where nobody looked, and nought where nothing happened", () =>
+    expect(buckets([15, 30, 45, 60], counted(null, null, null, 0), 15, 2).values).toEqual([null, 0]));
 });
 
 describe("an archive", () => {

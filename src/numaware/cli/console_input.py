@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import socket
 import sys
 import time
 import webbrowser
@@ -31,10 +33,20 @@ class Listening:
     host: Annotated[str, option("Address to listen on; beyond loopback callers need a token.")] = "127.0.0.1"
 
     def address(self) -> str:
-        """For the server; `InputError` for a port that is none."""
+        """For the server; `InputError` for a port that is none, or that somebody else has."""
         if not 0 <= self.port <= 65535:
             raise InputError("--port", f"{self.port} is not from 0 to 65535")
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        address = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        # Told before a lab plays its first hour or a cluster is read.
+        with socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((self.host, self.port))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    hint = "another program has it; give another --port, or --port 0 for any that is free"
+                    raise InputError(address, "cannot be listened on", hint=hint) from None
+        return address
 
 
 @Parameter(name="*")

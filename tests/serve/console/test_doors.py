@@ -33,8 +33,12 @@ def doors() -> list[tuple[str, str]]:
     )
 
 
+# What is nowhere is open only to who looks at it with a browser.
+NOWHERE = ("GET", "/gpu-1")
 OPEN = {("GET", "/healthz")} | {
-    ("GET", re.sub(r"\{.*?\}", "gpu-1", route.path)) for route in site.routes() if isinstance(route, Route)
+    ("GET", re.sub(r"\{.*?\}", "gpu-1", route.path))
+    for route in site.routes()
+    if isinstance(route, Route) and not isinstance(route, site.UnknownPage)
 }
 GUARDED = [door for door in doors() if door not in OPEN]
 
@@ -53,6 +57,12 @@ def test_without_a_token_every_door_is_shut(method: str, path: str, headers: dic
     answer = client(gate=TokenAuthentication(SECRET)).request(method, path, headers=headers)
     assert answer.status_code == 401
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(("method", "path"), [door for door in GUARDED if door != NOWHERE])
+def test_who_asks_for_a_page_finds_every_door_shut_as_well(method: str, path: str) -> None:
+    answer = client(gate=TokenAuthentication(SECRET)).request(method, path, headers={"accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"]) == (401, "application/problem+json")
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/api", "/api/v2/nodes", "/healthz/", "/healthz/x", "/assets/"])

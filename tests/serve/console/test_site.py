@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from numaware.serve.console.site import STATIC
 from support.console_world import client
 
+TOKEN = str(uuid.UUID(int=7))
 WEB = Path(__file__).parents[3] / "web"
 SOURCES = (
     "index.html",
@@ -97,6 +99,29 @@ def test_every_page_is_the_page(path: str) -> None:
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert '<div id="app">' in answer.text
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/nodes/a/b", "/Overview", "//api/v1/wall"])
+def test_an_unknown_address_is_the_page_for_who_looks_and_a_problem_for_programs(path: str) -> None:
+    looking = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for caller in (client(), client(token=TOKEN)):
+        page = caller.get(path, headers=looking)
+        assert (page.status_code, '<div id="app">' in page.text) == (404, True)
+        assert caller.head(path, headers=looking).status_code == 404
+    assert client().get(path).headers["content-type"] == "application/problem+json"
+    assert client().post(path, headers=looking).status_code in (404, 405)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nowhere", "/api/v1/wall", "/rest/nowhere", "/openapi.json"])
+def test_what_programs_ask_for_never_becomes_a_page_that_needs_no_token(path: str) -> None:
+    answer = client(token=TOKEN).get(path, headers={"accept": "text/html"})
+    assert answer.status_code == 401
+    assert '<div id="app">' not in answer.text
+
+
+def test_a_slash_too_many_leads_to_the_page() -> None:
+    answer = client().get("/nodes/", headers={"accept": "text/html"}, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, "http://127.0.0.1:8080/nodes")
 
 
 def test_files_are_kept_by_browsers_and_not_sent_twice() -> None:

@@ -1,18 +1,26 @@
 // The filter of the wall: words joined by blanks, all of which must hold; `-word` must not.
 
 import type { WallTile } from "./live.svelte";
+import type { PodSummary } from "./types";
 import type { Verdict } from "./verdict";
 
 /** gpu-2 before gpu-10; made once, as making one costs more than a hundred comparisons. */
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-export function matches(tile: WallTile, query: string): boolean {
-  return query
+const all = (query: string, holds: (word: string) => boolean): boolean =>
+  query
     .toLowerCase()
     .split(/\s+/)
     .filter(Boolean)
-    .every((word) => (word.startsWith("-") && word.length > 1 ? !holds(tile, word.slice(1)) : holds(tile, word)));
-}
+    .every((word) => (word.startsWith("-") && word.length > 1 ? !holds(word.slice(1)) : holds(word)));
+
+export const matches = (tile: WallTile, query: string): boolean => all(query, (word) => holds(tile, word));
+
+/** The same language for pods: words of its name, node and QoS class, or `node:` with the whole name of one. */
+export const podMatches = (pod: PodSummary, query: string): boolean =>
+  all(query, (word) =>
+    word.startsWith("node:") ? pod.node.toLowerCase() === word.slice(5) : `${pod.namespace}/${pod.name} ${pod.node} ${pod.qos}`.toLowerCase().includes(word),
+  );
 
 function holds(tile: WallTile, word: string): boolean {
   const [field, value] = word.split(":", 2);

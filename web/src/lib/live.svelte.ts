@@ -59,6 +59,12 @@ export function sinceReport(tile: WallTile): number {
   return Math.max(0, serverNow() - (tile.reportedAt || live.serverTime));
 }
 
+/** Whether what is shown is only what was known last: the server is not heard of any more. */
+export const lost = (): boolean => live.everConnected && !live.connected && !live.past;
+
+/** Whether a node was not heard of for too long, by the server or, while that is silent, by the clock. */
+export const isStale = (tile: WallTile): boolean => tile.stale || (lost() && sinceReport(tile) > staleAfter);
+
 /** Be told which nodes changed; returns how to stop. */
 export function onChange(listener: (names: string[]) => void): () => void {
   listeners.add(listener);
@@ -109,6 +115,7 @@ async function follow(of: Shape, signal: AbortSignal): Promise<void> {
 async function load(of: Shape, signal: AbortSignal): Promise<void> {
   const [wall, numbers] = await Promise.all([get<Wall>("/api/v1/wall", asQuery(of), signal), get<Numbers>("/api/v1/cluster", asQuery(of), signal)]);
   verdicts = wall.verdicts;
+  staleAfter = wall.staleAfterMs;
   live.tiles = new Map(wall.tiles.map((tile) => [tile[0], unpacked(tile)]));
   live.numbers = numbers;
   live.past = at !== "";
@@ -123,6 +130,7 @@ async function load(of: Shape, signal: AbortSignal): Promise<void> {
 }
 
 let verdicts: Verdict[] = [];
+let staleAfter = Infinity;
 
 function unpacked(packed: PackedTile): WallTile {
   const tile = unpackedTile(packed);

@@ -108,6 +108,29 @@ export function moments({ start, end, step }: Span): number[] {
   return Array.from({ length: Math.round((end - start) / step) + 1 }, (_, place) => 1000 * (start + place * step));
 }
 
+/** What was counted up to each moment, in bars of round times that begin where their time begins; none where nothing was looked at. */
+export function buckets(
+  times: number[],
+  points: ({ refusals: number } | null)[],
+  step: number,
+  most: number,
+): { times: number[]; values: (number | null)[]; step: number } {
+  const long = step * Math.max(1, Math.ceil(times.length / most));
+  const counted = new Map<number, number | null>();
+  times.forEach((time, place) => {
+    const [begin, point] = [Math.floor((time - 1) / long) * long, points[place] ?? null];
+    const before = counted.get(begin) ?? null;
+    counted.set(begin, point ? (before ?? 0) + point.refusals : before);
+  });
+  return { times: [...counted.keys()], values: [...counted.values()], step: long };
+}
+
+/** The time itself where it lies in one of the spans, or the nearest moment that does. */
+export function within(spans: { fromMs: number; toMs: number }[], time: number): number {
+  const near = spans.map(({ fromMs, toMs }) => Math.min(toMs, Math.max(fromMs, time)));
+  return near.reduce((best, one) => (Math.abs(one - time) < Math.abs(best - time) ? one : best), near[0] ?? time);
+}
+
 /** A question about a span of time; what is not a number is a gap. */
 export async function ranged(query: string, span: Span, signal: AbortSignal): Promise<Drawn[]> {
   const found = await get<{ data?: { result?: { metric: Record<string, string>; values: [number, string][] }[] } }>(

@@ -5,12 +5,15 @@ export const route = $state({
   query: new URLSearchParams(location.search),
   /** The moment that is looked at, empty for now. */
   at: new URLSearchParams(location.search).get("at") ?? "",
+  /** What the address carries with it (`carried.ts`), which no server is ever sent. */
+  hash: location.hash.slice(1),
 });
 
 function read(): void {
   route.path = location.pathname;
   route.query = new URLSearchParams(location.search);
   route.at = route.query.get("at") ?? "";
+  route.hash = location.hash.slice(1);
 }
 
 addEventListener("popstate", read);
@@ -28,12 +31,12 @@ export function travel(at: string): void {
   const query = new URLSearchParams(location.search);
   if (at) query.set("at", at);
   else query.delete("at");
-  push(location.pathname, query);
+  push(location.pathname, query, location.hash);
 }
 
-function push(path: string, query: URLSearchParams): void {
-  const to = path + written(query);
-  if (to !== location.pathname + location.search) history.pushState(null, "", to);
+function push(path: string, query: URLSearchParams, hash = ""): void {
+  const to = path + written(query) + hash;
+  if (to !== location.pathname + location.search + location.hash) history.pushState(null, "", to);
   read();
 }
 
@@ -50,7 +53,13 @@ export function put(changes: Record<string, string>): void {
     if (value) query.set(key, value);
     else query.delete(key);
   }
-  history.replaceState(null, "", location.pathname + written(query));
+  history.replaceState(null, "", location.pathname + written(query) + location.hash);
+  read();
+}
+
+/** Let the address carry something with it; an empty text takes it away. */
+export function carry(hash: string): void {
+  history.replaceState(null, "", location.pathname + location.search + (hash ? "#" + hash : ""));
   read();
 }
 

@@ -483,6 +483,13 @@ export interface Reason {
   text: string;
 }
 
+/** Refusals over all the time that is kept, in steps from `fromMs` on, each with its end; None where nobody looked. */
+export interface Refusals {
+  fromMs: number;
+  stepMs: number;
+  counts: (number | null)[];
+}
+
 /** A change that would have it admitted; `patch` is JSON. */
 export interface Remedy {
   kind: "evict" | "option" | "policy" | "request";
@@ -748,6 +755,7 @@ export interface Wall {
   serial: number;
   time: number;
   verdicts: ("aligned" | "full" | "never" | "refused" | "split")[];
+  staleAfterMs: number;
   tiles: PackedTile[];
 }
 

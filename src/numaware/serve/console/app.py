@@ -104,20 +104,24 @@ def _methods(request: Request) -> list[str]:
     return sorted({method for route in routes for method in route.methods})
 
 
-@contextlib.asynccontextmanager
-async def serving_console(console: Console, access: Access) -> AsyncIterator[str]:
-    """Serve the console while the block runs, its world alive; gives the address."""
-    host, _ = host_and_port(access.address)
-    names = names_of(host)
+def checked(access: Access) -> tuple[frozenset[str], str | None]:
+    """The names it answers to, and the Prometheus; `InputError` for what must not or cannot be served."""
+    names = names_of(host_and_port(access.address)[0])
     if not names and access.gate is None:
         raise InputError(
             access.address,
             "can be reached by others",
             hint="give --token-file (or, on a cluster, --auth kubernetes), or stay on 127.0.0.1",
         )
+    return names, prometheus.checked(access.prometheus) if access.prometheus else None
+
+
+@contextlib.asynccontextmanager
+async def serving_console(console: Console, access: Access) -> AsyncIterator[str]:
+    """Serve the console while the block runs, its world alive; gives the address."""
+    names, url = checked(access)
     if not names and access.tls is None:
         _log.warning("tokens and answers go over the network unencrypted: give --tls-cert and --tls-key")
-    url = prometheus.checked(access.prometheus) if access.prometheus else None
     app = application(console, names=names, gate=access.gate, metrics=url)
     async with contextlib.AsyncExitStack() as ending:
         if console.history is not None:

@@ -158,6 +158,22 @@ def test_charts_go_back_as_far_as_is_kept_and_have_a_hole_where_nothing_is(askin
     assert sum(point["refusals"] for point in series["cluster"] if point) > 0
 
 
+def test_refusals_are_told_over_all_the_time_that_is_kept(asking: TestClient) -> None:
+    found = asking.get("/api/v1/history/refusals").json()
+    assert found["fromMs"] == NOW - HOUR
+    assert len(found["counts"]) == HOUR // found["stepMs"] <= 120
+    series = asking.get("/api/v1/monitoring", params={"minutes": 120}).json()
+    refused = sum(point["refusals"] for point in series["cluster"] if point)
+    assert sum(count or 0 for count in found["counts"]) == refused > 0
+    nobody_looked = range(30 * MINUTE // found["stepMs"], 35 * MINUTE // found["stepMs"] - 1)
+    assert {found["counts"][place] for place in nobody_looked} == {None}
+
+
+def test_a_console_that_keeps_nothing_tells_no_refusals() -> None:
+    found = client(shared_console()).get("/api/v1/history/refusals").json()
+    assert found["counts"] == []
+
+
 def test_charts_of_the_past_end_there_and_say_what_the_node_says(asking: TestClient) -> None:
     series = get(asking, "/api/v1/monitoring", PAST, node="gpu-0", minutes=15)
     assert (series["toMs"], series["fromMs"]) == (PAST, PAST - 15 * MINUTE)

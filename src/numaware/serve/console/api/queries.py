@@ -81,6 +81,8 @@ class Wall(msgspec.Struct, frozen=True, rename="camel"):
     serial: int
     time: int
     verdicts: tuple[Verdict, ...]
+    # How long a node may be silent before it is stale.
+    stale_after_ms: int
     tiles: tuple[Tile, ...]
 
 

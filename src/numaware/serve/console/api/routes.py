@@ -41,7 +41,7 @@ from numaware.serve.console.api.queries import (
 from numaware.serve.console.api.simulation import Simulation, Simulations, SimulationWish, Simulator
 from numaware.serve.console.api.stream import Changed, Stream, TooManyReadersError
 from numaware.serve.console.api.uploads import Uploads
-from numaware.serve.console.history.api import History, Kept, not_kept
+from numaware.serve.console.history.api import History, Kept, Refusals, not_kept
 from numaware.serve.console.turns import Slots, judge_in_turns
 from numaware.serve.console.views import node, pods
 from numaware.serve.console.views.explain import Explained, evidence_of, explained
@@ -288,6 +288,9 @@ class Console:
             return Kept()
         return await self.history.kept(query.around, query.node)
 
+    async def refusals(self, _: Call) -> Refusals:
+        return Refusals() if self.history is None else await self.history.refusals()
+
     async def policies(self, call: Call) -> switching.Policies:
         snapshot = await self._snapshot(call.query.at)
         return await switching.policies_of(snapshot.world)
@@ -368,6 +371,7 @@ class Console:
             get("events", listen, self.events, EventPage, EventQuery)._replace(streams=Changed),
             get("monitoring", recorded, self.monitoring, Series, MonitorQuery),
             get("history", kept, self.kept, Kept, HistoryQuery),
+            get("history/refusals", "When kubelets refused", self.refusals, Refusals, Nothing),
             get("policies", "Switches, pools and history", self.policies, switching.Policies),
             post(
                 "policies/{id}", switch, self.switch, switching.SwitchAnswer, body=switching.SwitchWish

@@ -18,7 +18,7 @@ from numaware.serve.console.history.file import KEPT_FOR, MOST_BYTES, HistoryFil
 from numaware.serve.console.history.reader import HistoryReader, NotKeptError, Span
 from numaware.serve.console.history.writer import HistoryWriter
 from numaware.serve.console.views.node import Letters
-from numaware.serve.console.views.recorder import Series, by_numa, by_step, steps
+from numaware.serve.console.views.recorder import EVERY, Series, by_numa, by_step, step_end, steps
 from numaware.serve.console.views.snapshot_view import SnapshotView
 from numaware.serve.console.world import NOTHING, Told
 from numaware.serve.problems import ProblemError
@@ -26,6 +26,7 @@ from numaware.twin.errors import StartError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_SCENES = 3
+_MOST_STEPS = 120
 
 # What a file that somebody has changed by hand may lead to.
 _UNREADABLE = (
@@ -56,6 +57,14 @@ class Kept(msgspec.Struct, frozen=True, rename="camel"):
     keeps_ms: int = KEPT_FOR
     previous: int | None = None
     next: int | None = None
+
+
+class Refusals(msgspec.Struct, frozen=True, rename="camel"):
+    """Refusals over all the time that is kept, in steps from `fromMs` on, each with its end; None where nobody looked."""
+
+    from_ms: int = 0
+    step_ms: int = EVERY
+    counts: tuple[int | None, ...] = ()
 
 
 def milliseconds(moment: datetime) -> int:
@@ -103,6 +112,21 @@ class History:
             now = max((span.to_ms for span in spans), default=0) + 1
             before, after = archive.around(now if moment is None else milliseconds(moment), node)
             return Kept(writer.path.name, writer.problem, spans, archive.size(), previous=before, next=after)
+
+        async with self._one:
+            return await self._read(ask)
+
+    async def refusals(self) -> Refusals:
+        """When kubelets refused, for who looks for the moment to go back to."""
+
+        def ask(archive: HistoryReader) -> Refusals:
+            spans = archive.spans()
+            if not spans:
+                return Refusals()
+            begin, end = min(span.from_ms for span in spans), max(span.to_ms for span in spans)
+            step = max(EVERY, step_end((end - begin) // _MOST_STEPS, EVERY))
+            counted = archive.refusals(begin, step)
+            return Refusals(begin, step, tuple(map(counted.get, range(-(-(end - begin) // step)))))
 
         async with self._one:
             return await self._read(ask)

@@ -236,6 +236,12 @@ class HistoryReader:
             )
             return [Point(*row) for row in rows]
 
+    def refusals(self, begin: int, step: int) -> dict[int, int]:
+        """How many there were in each step from `begin` on, its end included; nothing of steps in which nobody looked."""
+        with self._one_moment():
+            counted = "SELECT (time - ?1 - 1) / ?2, sum(refusals) FROM point WHERE time >= ?1 GROUP BY 1"
+            return dict(self._database.execute(counted, (begin, step)).fetchall())
+
     def strips(self, name: str, times: Sequence[int]) -> list[tuple[Strip, ...] | None]:
         """One node at these times, ascending; None where nothing is kept of it."""
         if not times:

@@ -32,14 +32,13 @@ from numaware.serve.console.history.snapshot import (
     packed_event,
 )
 from numaware.serve.console.views.node import Letters
-from numaware.serve.console.views.recorder import Point, Recorder
+from numaware.serve.console.views.recorder import LONGEST_BLINK, Point, Recorder
 from numaware.serve.console.views.wall_model import STALE_AFTER, WallModel
 from numaware.serve.console.world import Event, Source, Story, news
 
 EVERY = 2_000
 _MOST_LOOKS = 4
 _AGES_AT_ONCE = 1000
-_LONGEST_BLINK = 60_000
 # The lab lives through an hour that is over when it starts; whoever is further back has another clock.
 _FUTURE = 2 * HOUR
 QUIET_FOR = 10_000
@@ -234,7 +233,7 @@ class _Writer:
 
     def take(self, look: _Look) -> None:
         """Learn what a look tells; whether it can be written is another matter."""
-        if self._look is not None and look.time - self._look.time > _LONGEST_BLINK:
+        if self._look is not None and look.time - self._look.time > LONGEST_BLINK:
             # Nobody looked (a laptop slept): of that time nothing is known, and nothing shall be shown.
             self.begin_again()
         for name, seen in look.nodes.items():

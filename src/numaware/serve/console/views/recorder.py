@@ -17,6 +17,8 @@ from numaware.serve.console.views.wall_model import Strip, WallModel
 from numaware.serve.console.world import news
 
 EVERY = 15_000
+# Where nobody looked for longer, nothing is known of the time in between.
+LONGEST_BLINK = 60_000
 _MOST_ENTRIES = 50_000
 _MOST_SAMPLES = 6 * 3600_000 // EVERY
 MOST_POINTS = 600
@@ -72,9 +74,9 @@ class Recorder:
         self._last_event = 0
 
     def record(self) -> None:
-        """Look at the world if it is time to."""
+        """Look at the world if it is time to: once in every step of a series, however late the last look was."""
         now = self.wall_model.world.now
-        if self.samples and now - self.samples[-1].time < EVERY:
+        if self.samples and now <= step_end(self.samples[-1].time, EVERY):
             return
         self.wall_model.refresh()
         world, cluster = self.wall_model.world, self.wall_model.cluster
@@ -112,7 +114,13 @@ class Recorder:
         step, times = steps(now - span, now)
         entries = list(self._entries.get(node, ()))
         starts = [entry.time for entry in entries]
-        at = [entries[place - 1].strips if (place := bisect_right(starts, time)) else None for time in times]
+        looks = [sample.time for sample in self.samples]
+        at = [
+            entries[place - 1].strips
+            if (place := bisect_right(starts, time)) and _looked(looks, time, step, now)
+            else None
+            for time in times
+        ]
         return Series(
             node=node,
             from_ms=now - span,
@@ -132,15 +140,27 @@ def steps(begin: int, end: int) -> tuple[int, tuple[int, ...]]:
     return step, tuple(moment * step for moment in range(begin // step + 1, end // step + 1))
 
 
+def step_end(time: int, step: int) -> int:
+    """The round moment that tells of the step in which `time` lies."""
+    return -(-time // step) * step
+
+
 def by_step(samples: Iterable[Point], times: Sequence[int], step: int) -> tuple[Point | None, ...]:
     """The last sample of each step with the refusals of all of them; None where nothing was recorded."""
     found: dict[int, Point] = {}
     for sample in samples:
-        moment = -(-sample.time // step) * step
+        moment = step_end(sample.time, step)
         known = found.get(moment)
         refusals = sample.refusals + (known.refusals if known else 0)
         found[moment] = msgspec.structs.replace(sample, refusals=refusals)
     return tuple(found.get(time) for time in times)
+
+
+def _looked(looks: Sequence[int], time: int, step: int, now: int) -> bool:
+    """Whether a node that was not written down had not changed then, or nobody looked (a laptop slept)."""
+    place = bisect_right(looks, time)
+    before, after = looks[place - 1] if place else 0, looks[place] if place < len(looks) else now
+    return time <= step_end(before, step) or after - before <= LONGEST_BLINK
 
 
 def by_numa(at: Sequence[tuple[Strip, ...] | None]) -> tuple[NumaSeries, ...]:

@@ -11,7 +11,7 @@ from numaware.serve.console.views import pods
 from numaware.serve.console.views.judging import VERDICTS
 from numaware.serve.console.views.node import Letters
 from numaware.serve.console.views.pod_shape import Shape
-from numaware.serve.console.views.wall_model import WallModel
+from numaware.serve.console.views.wall_model import STALE_AFTER, WallModel
 from numaware.serve.console.world import World
 from numaware.serve.problems import ProblemError
 from numaware.workload.pod import Pod
@@ -48,6 +48,6 @@ class SnapshotView:
         if known is None or known[:2] != (serial, second):
             if len(self._walls) > 16:
                 self._walls.clear()
-            wall = Wall(serial, second * 1000, VERDICTS, self.wall_model.tiles(shape))
+            wall = Wall(serial, second * 1000, VERDICTS, STALE_AFTER, self.wall_model.tiles(shape))
             known = self._walls[shape] = serial, second, packed(wall)
         return known[2]
