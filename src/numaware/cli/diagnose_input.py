@@ -12,8 +12,9 @@ from typing import IO, Any, NamedTuple, cast
 from numaware.cli.file_input import STDIN
 from numaware.cli.progress import progress_bar
 from numaware.diagnose.evidence.bundle import Bundle
-from numaware.diagnose.evidence.intake import take
+from numaware.diagnose.evidence.intake import MOST_UNPACKED, take
 from numaware.errors import InputError
+from numaware.machine.unpacking import Budget
 
 # A must-gather of a large cluster has some ten thousand files.
 MOST_FILES = 100_000
@@ -68,6 +69,7 @@ def _below(folder: Path) -> Iterator[Place]:
 def collect(files: Sequence[Place]) -> tuple[Bundle, list[str]]:
     """Read everything into one bundle; a file that cannot be read does not keep the others from being read."""
     bundle = Bundle()
+    budget = Budget(MOST_UNPACKED)
     complaints: list[str] = []
     total = sum(place.size for place in files)
     with progress_bar(_columns, total, visible=total >= _WORTH_A_BAR) as update:
@@ -78,7 +80,7 @@ def collect(files: Sequence[Place]) -> tuple[Bundle, list[str]]:
                     if place.path
                     else nullcontext(sys.stdin.buffer) as stream
                 ):
-                    take(bundle, place.name, cast("IO[bytes]", _Counted(stream, update)))
+                    take(bundle, place.name, cast("IO[bytes]", _Counted(stream, update)), budget)
             except OSError as error:
                 complaints.append(f"{place.name}: {error.strerror or error}")
     return bundle, complaints

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from numaware.diagnose.finding import Finding
+from numaware.diagnose.rules.diagnosis import findings
 from numaware.diagnose.texts import finding_text
 from numaware.twin.topology.hints import Hint
-from support.diagnosed import diagnosed
+from support.diagnosed import bundled, diagnosed
 from support.kubelet_logs import ERAS, Era, Story, journald, noisy, written
+from support.shared_data import shared
 
 NUMACTL = """available: 2 nodes (0-1)
 node 0 cpus: 0 1 2 3 4 5 6 7
@@ -110,3 +112,17 @@ def test_k3s_says_which_kubelet_is_inside() -> None:
     )
     (one,) = diagnosed(log=log)
     assert (one.code, one.facts["version"]) == ("healthy", "v1.28.5")
+
+
+def test_lines_pasted_below_what_a_tool_printed_are_read_too() -> None:
+    bundle = bundled(paste=NUMACTL + "\n" + SUM.format("3136Mi", "3Gi") + "\n")
+    assert bundle.files == [("paste", "numactl, kubelet log")]
+    (one,) = findings(bundle)
+    assert one.facts["example"].count("memory: 1536Mi") == 2
+    assert bundled(paste=NUMACTL).files == [("paste", "numactl")]
+
+
+def test_the_manual_that_shows_the_line_is_read() -> None:
+    (path,) = shared("seeds").glob("002_*.txt")
+    codes = [one.code for one in diagnosed(manual=path.read_bytes())]
+    assert "memory-manager-reserved-memory-mismatch" in codes

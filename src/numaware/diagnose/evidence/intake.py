@@ -32,7 +32,7 @@ from numaware.workload.yamlfile import Node, documents
 
 UNKNOWN = "unknown"
 HEAD = 1 << 16
-# What may come out of everything that is packed, where the caller sets no other bound.
+# What may come out of everything that is packed, where nobody else waits for it.
 MOST_UNPACKED = 16 << 30
 # What is larger is a log, whatever it begins with.
 MOST_BYTES = 16 << 20
@@ -76,6 +76,7 @@ _TOOLS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
     ("nccl", re.compile(rb"<system version=")),
     ("cadvisor", re.compile(rb'"num_cores"\s*:')),
 )
+_PRINTED = ("numactl", "nvidia-smi", "lscpu")
 _STATE_NAMES: dict[type[Checkpoint], str] = {
     cpu.CpuCheckpoint: cpu.FILE,
     memory.MemoryCheckpoint: memory.FILE,
@@ -115,7 +116,12 @@ def _kind(bundle: Bundle, file: str, stream: Readable, budget: Budget, layers: i
     data = _up_to(whole, most + 1)
     if len(data) > most:
         return _log(bundle, file, cast("IO[bytes]", _Rejoined(data, source)))
-    return _document(bundle, file, data) or _log(bundle, file, io.BytesIO(data))
+    kind = _document(bundle, file, data)
+    if kind and kind not in _PRINTED:
+        return kind
+    # People paste what a tool printed and the lines of a log into one text.
+    said = _log(bundle, file, io.BytesIO(data))
+    return ", ".join(filter(None, (kind, said if said != UNKNOWN else ""))) or UNKNOWN
 
 
 def _archive(bundle: Bundle, file: str, whole: IO[bytes], budget: Budget, layers: int) -> str:

@@ -64,9 +64,11 @@ class Uploads:
     async def _read(self, spooled: IO[bytes], name: str, lang: Lang) -> Packed:
         async with self._slots:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", diagnose.__name__, printable(name, 200), lang),
+                *(sys.executable, "-P", "-m", diagnose.__name__, printable(name, 200), lang),
                 stdin=spooled,
                 stdout=asyncio.subprocess.PIPE,
+                # Ctrl-C is the console's, which ends its readers itself.
+                start_new_session=True,
             )
             try:
                 async with asyncio.timeout(_SECONDS):
