@@ -98,7 +98,8 @@ def _attacks() -> list[Attack]:
         _unfinished(30, 60 << 20),
         _posts(".tar.gz cut off in the middle", whole[: len(whole) // 2]),
         _posts("archive in an archive, 12 deep", nested),
-        _posts(".gz of 2 GiB of zeros", PACKERS["gz"](PACKERS["gz"](bytes(1 << 30)) * 2)),
+        _posts(".json of 20 million empty objects", b'{"items":[' + b"{}," * (20 << 20) + b"{}]}"),
+        _posts(".gz in .gz of 2 GiB of zeros", PACKERS["gz"](PACKERS["gz"](bytes(1 << 30)) * 2)),
     ]
 
 
@@ -197,6 +198,23 @@ async def _row(attack: Attack) -> str:
         process.wait(20)
 
 
+def _command(name: str, data: bytes) -> str:
+    """The same with `numaware diagnose` on the command line: exit code, time, most memory."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        begun = time.monotonic()
+        command = [sys.executable, "-m", "numaware", "diagnose", file.name]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - our own program
+        peak = 0
+        while process.poll() is None:
+            peak = max(peak, _resident(process.pid))
+            time.sleep(0.01)
+        took = time.monotonic() - begun
+    cells = (name, f"{len(data) / 1e6:.1f} MB", str(process.returncode), f"{took:.1f} s")
+    return f"| {' | '.join(cells)} | {peak >> 10} MB |"
+
+
 def main() -> None:
     sys.stdout.write(
         "| attack | sent | answer | time | most memory | after | `/healthz` p99 | `explain` p99 |\n"
@@ -205,6 +223,11 @@ def main() -> None:
     for attack in _attacks():
         sys.stdout.write(asyncio.run(_row(attack)) + "\n")
         sys.stdout.flush()
+    sys.stdout.write(
+        "\n| `numaware diagnose` | size | exit code | time | most memory |\n|---|---|---|---|---|\n"
+    )
+    sys.stdout.write(_command(".tar.gz, a name of 1 GiB in its header", long_name_gz(1 << 30)) + "\n")
+    sys.stdout.write(_command(".bz2 of 256 MB of log lines", bz2_of(_LINE, 256 << 20)) + "\n")
 
 
 if __name__ == "__main__":
