@@ -19,7 +19,7 @@ from numaware.schedule.stranding import Mix, Need
 _SEEN = 10_000
 # The weight of all jobs for whole machines together, for each pod that was seen, or could have been: a cluster counts as
 # if a quarter of its GPUs had been asked for when it is new.
-_LARGE, _NEW = 40, 4
+_LARGE, _NEW = 30, 4
 # Of a machine that a job for all of it asks for: the system and what runs on every node have the rest.
 _PART, _OF = 9, 10
 # Typical pods for one GPU that count as seen, by the GPUs of the cluster.
@@ -39,11 +39,10 @@ def outlook(seen: Mapping[Need, int], machines: Machines) -> Mix:
     for (site, _), count in machines.items():
         sites[site] += count
     by_gpus = any(site.empty.gpus for site in sites)
-    weights: Counter[Need] = Counter()
-    for need, count in seen.items():
-        if bool(need.gpus) == by_gpus:
-            weights[need] += _SEEN * count
-    weights.update(_large_jobs(sites, sum(weights.values()) // _SEEN, by_gpus=by_gpus))
+    counted = {need: count for need, count in seen.items() if bool(need.gpus) == by_gpus}
+    # A pod for a part of a GPU counts as one for a whole one: who needs a whole one loses it all.
+    weights = Counter({need: _SEEN * count * WHOLE // need.milli for need, count in counted.items()})
+    weights.update(_large_jobs(sites, sum(counted.values()), by_gpus=by_gpus))
     if by_gpus:
         weights[_typical(sites)] += max(
             1, _SEEN * sum(_size(site, by_gpus=True) * n for site, n in sites.items()) // _TYPICAL
