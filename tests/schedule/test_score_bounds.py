@@ -7,11 +7,11 @@ import pytest
 
 from numaware.schedule.pod_footprint import footprint
 from numaware.schedule.room import SHARE_RESOURCE, WHOLE, NumaRoom
-from numaware.schedule.score_bounds import Standing, score_bounds
+from numaware.schedule.score_bounds import NO_ZONE, Standing, best_aligned_fall, score_bounds
 from numaware.schedule.stranding import Mix, Need
 from numaware.twin.node import Node
 from numaware.workload.pod import Container, Pod
-from support.small_clusters import cluster_of, gpu_node
+from support.small_clusters import cluster_of, gpu_node, share_pod
 from support.twin_nodes import GI, GPU, config, container, machine, pod, pod_of, sized
 
 GPUS = Mix({Need(2, GI, 1, WHOLE): 1})
@@ -153,3 +153,28 @@ def test_stranded_cpus_are_not_foretold_where_the_totals_limit_the_zones() -> No
     wanted = footprint(node, pod("a", 2))
     assert wanted is not None
     assert score_bounds(Standing(made.members[0]), wanted, CPUS) is None
+
+
+MIXED = Mix({Need(2, GI, 1, WHOLE): 3, Need(1, GI, 1, 300): 2, Need(12, GI, 4, WHOLE): 1})
+
+
+@pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
+@pytest.mark.parametrize("running", [0, 1, 3])
+def test_the_best_fall_on_one_numa_node_is_that_of_the_best_bound(policy: str, running: int) -> None:
+    node = gpu_node(policy, memory=policy != "none")
+    for number in range(running):
+        node = node.admit(pod(f"runs-{number}", 3, GI, gpu=1)).node
+    standing = Standing(cluster_of(node).members[0])
+    asking = [pod("a", cpus, GI, gpu=gpus) for cpus in (1, 4, 8) for gpus in (0, 1, 2)]
+    asking += [share_pod("a", milli) for milli in (100, 500, 900)]
+    told = 0
+    for each in asking:
+        wanted = footprint(node, each)
+        assert wanted is not None
+        fall = best_aligned_fall(standing, wanted, MIXED)
+        bounds = score_bounds(standing, wanted, MIXED) or ()
+        falls = [bound.fall(MIXED) for bound in bounds if len(bound.used) <= 1]
+        if fall is not None:
+            told += 1
+            assert fall == max(falls, default=NO_ZONE)
+    assert told

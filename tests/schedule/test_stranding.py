@@ -17,7 +17,7 @@ def stranded(mix: Mix, *zones: NumaRoom, spans: Spans = "never") -> int:
 
 
 def test_needs_are_counted_in_whole_cpus_bytes_and_gpus() -> None:
-    assert need_of(pod("a", 3, 2 * GI, gpu=2), GPU) == Need(3, 2 * GI, 2, WHOLE)
+    assert need_of(pod("a", 3, 2 * GI, gpu=2), GPU) == Need(3, 2 * GI, 2, WHOLE, pinned=True)
     assert need_of(share_pod("a", 250), GPU) == Need(0, 0, 1, 250)
 
 
@@ -41,6 +41,18 @@ def test_a_pod_that_fits_no_single_zone_uses_several_where_the_kubelet_lets_it()
     mix = Mix({Need(12, 8, 4, WHOLE): 1})
     assert stranded(mix, FULL, FULL, spans="if needed") == 0
     assert stranded(mix, FULL, FULL, spans="never") == 4 * WHOLE
+
+
+def test_a_restricted_kubelet_has_no_use_for_a_pod_whose_memory_fits_into_one_zone_and_its_gpus_do_not() -> (
+    None
+):
+    machine = Site(node(FULL, FULL), ((10, 20), (20, 10)), "if needed", ("cpus", "memory"))
+    lost = {
+        (memory, pinned): Mix({Need(12, memory, 4, WHOLE, pinned): 1}).stranded(machine, machine.empty)
+        for memory in (8, 100)
+        for pinned in (True, False)
+    }
+    assert lost == {(8, True): 4 * WHOLE, (8, False): 0, (100, True): 0, (100, False): 0}
 
 
 def test_a_part_of_a_gpu_is_of_use_only_to_those_who_want_as_little() -> None:

@@ -21,11 +21,13 @@ from numaware.schedule.pod_footprint import PodFootprint, footprint
 from numaware.schedule.pod_kinds import Kind, owns_something
 from numaware.schedule.profile import Profile
 from numaware.schedule.room import Room, Site, room
-from numaware.schedule.score import Outcome, ScoreInput
+from numaware.schedule.score import Outcome, ScoreInput, stranding_score
 from numaware.schedule.score_bounds import (
+    NO_ZONE,
     Spot,
     Standing,
     at_spot,
+    best_aligned_fall,
     is_certain,
     score_bounds,
     spot_of,
@@ -178,8 +180,11 @@ class Evaluator:
         wanted = _footprint(answers, member.node, pod)
         if wanted is not None:
             standing = self._standings.get(number) or self._new_standing(number, member)
-            spot = spot_of(standing, wanted, self.mix)
-            if spot is None:
+            only_strands = self.profile.only_strands(answers.kind.workload)
+            fall = best_aligned_fall(standing, wanted, self.mix) if only_strands else None
+            if fall is not None:
+                promise = _HOPELESS if fall == NO_ZONE else stranding_score(fall, self.mix)
+            elif (spot := spot_of(standing, wanted, self.mix)) is None:
                 promise = self._worth(answers, standing, wanted)
             else:
                 promise = answers.worths.get(spot)

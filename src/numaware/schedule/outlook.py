@@ -19,7 +19,7 @@ from numaware.schedule.stranding import Mix, Need
 _SEEN = 10_000
 # The weight of all jobs for whole machines together, for each pod that was seen, or could have been: a cluster counts as
 # if a quarter of its GPUs had been asked for when it is new.
-_LARGE, _NEW = 30, 4
+_LARGE, _NEW = 60, 4
 # Of a machine that a job for all of it asks for: the system and what runs on every node have the rest.
 _PART, _OF = 9, 10
 # Typical pods for one GPU that count as seen, by the GPUs of the cluster.

@@ -48,6 +48,12 @@ class Profile(msgspec.Struct, frozen=True, cache_hash=True):
         worth = total // most
         return worth - _ALIGNED * misalignment(outcome) if self.align_first and kind != "low" else worth
 
+    def only_strands(self, kind: WorkloadClass) -> bool:
+        """Whether a pod goes where it is aligned best, and among equals where least is stranded: nothing else counts."""
+        return (
+            self.align_first and kind != "low" and [name for name, _ in getattr(self, kind)] == ["stranding"]
+        )
+
 
 @lru_cache(maxsize=256)
 def _scores(profile: Profile, kind: WorkloadClass) -> tuple[list[tuple[Score, int]], int]:

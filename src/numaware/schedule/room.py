@@ -79,12 +79,14 @@ class Site(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """A kind of machine: what is free when nothing runs, how far its zones are apart, when pods may span them.
 
     `spans` is "freely" where the kubelet does not mind, "if needed" where a pod that fits no single zone may lie on
-    several, "never" else.
+    several, "never" else. `alike` are the fields of a zone of which a pod must need several zones each, or none, to lie on
+    several: a restricted kubelet refuses a pod for two zones of GPUs whose memory fits into one.
     """
 
     empty: Room
     distances: tuple[tuple[int, ...], ...]
     spans: Spans
+    alike: tuple[str, ...] = ()
 
 
 def room(
@@ -106,6 +108,9 @@ def site(kubelet: Kubelet, allocatable: Amounts) -> Site:
         room(fresh, {}, dict(allocatable), {}),
         tuple(numa.distances for numa in kubelet.hardware.numa),
         _SPANS.get(kubelet.config.topology_policy, "freely"),
+        ("cpus",) * bool(kubelet.cpus) + ("memory",) * bool(kubelet.memory)
+        if kubelet.config.topology_policy == "restricted"
+        else (),
     )
 
 

@@ -107,7 +107,11 @@ def stranding(outcome: ScoreInput, mix: Mix) -> int:
 
     Small differences count most: half of the way from TOP / 2 to either end is one GPU stranded, or rescued.
     """
-    fall = outcome.fall(mix)
+    return stranding_score(outcome.fall(mix), mix)
+
+
+def stranding_score(fall: int, mix: Mix) -> int:
+    """The score of a placement after which so much less is stranded."""
     return TOP // 2 + TOP * fall // (2 * (abs(fall) + WHOLE * max(1, mix.total)))
 
 

@@ -163,6 +163,56 @@ def score_bounds(standing: Standing, footprint: PodFootprint, mix: Mix) -> Seque
     return bounds if bounds or footprint.together else None
 
 
+# Instead of a fall: no zone has enough for a pod that lies on one.
+NO_ZONE = -(1 << 62)
+
+
+def best_aligned_fall(standing: Standing, footprint: PodFootprint, mix: Mix) -> int | None:
+    """By how much what is stranded falls at most if the pod lies on one zone; None if `score_bounds` must tell.
+
+    The best of all bounds where nothing but alignment and stranding counts, without any of them being written down: most
+    of what an engine does on a cluster of many different nodes is this.
+    """
+    here, zones, share, gpus = standing.site, standing.room.zones, footprint.share, footprint.gpus
+    if not mix.by_gpus or footprint.others:
+        return None
+    milli, whole = standing.milli - footprint.requested_milli, standing.whole
+    cpus, memory = milli // 1000, standing.room.memory - footprint.requested_memory
+    narrow, wide = mix.tables(here)
+    if here.spans == "freely":
+        losses = [wide.lost(NumaRoom(cpus, memory, left)) for left in _left(whole.gpus, footprint)]
+        return wide.lost(whole) - min(losses) if losses else None
+    lowest = footprint.lowest and not standing.grouped
+    own_cpus, own_memory = footprint.cpus, footprint.memory
+    owns = own_cpus or own_memory or gpus
+    if not (lowest or footprint.together) or not (owns or share) or not wide.whole_only:
+        return None
+    best = NO_ZONE
+    fitting = False
+    lost, spans = narrow.lost, here.spans == "if needed" and bool(wide.kinds)
+    count = whole.gpus.count(WHOLE) if spans else 0
+    for index, zone in enumerate(zones):
+        if zone.cpus < own_cpus or zone.memory < own_memory:
+            continue
+        if gpus and (len(zone.gpus) < gpus or zone.gpus[-gpus] < WHOLE):
+            continue
+        fitting = True
+        before = lost(standing.capped[index])
+        left_cpus, left_memory = min(zone.cpus - own_cpus, cpus), min(zone.memory - own_memory, memory)
+        for left in _left(zone.gpus, footprint):
+            fall = before - lost(NumaRoom(left_cpus, left_memory, left))
+            if spans:
+                kept = count - gpus - (share and left.count(WHOLE) < zone.gpus.count(WHOLE))
+                fall += wide.useful_by(kept, cpus, memory)
+            best = max(best, fall)
+        if lowest and owns:
+            break
+    if best == NO_ZONE:
+        # A pod that may lie on several zones does so where no single one has enough; a GPU may be far from a pod's CPUs.
+        return NO_ZONE if footprint.together and not (fitting and owns) else None
+    return best - wide.useful_by(count, whole.cpus, whole.memory) if spans else best
+
+
 def _gpus_after(
     zones: tuple[NumaRoom, ...], used: tuple[int, ...], kept: tuple[NumaRoom, ...]
 ) -> tuple[int, ...]:

@@ -26,12 +26,16 @@ _MOST_ZONES = 1 << 16
 
 
 class Need(NamedTuple):
-    """What one pod of a kind takes, in the units of `NumaRoom`; `milli` is the part of each GPU, WHOLE for all of it."""
+    """What one pod of a kind takes, in the units of `NumaRoom`; `milli` is the part of each GPU, WHOLE for all of it.
+
+    `pinned` says that its CPUs and memory are its own, and no others.
+    """
 
     cpus: int
     memory: int
     gpus: int
     milli: int
+    pinned: bool = False
 
     def size(self, *, by_gpus: bool) -> int:
         """What such a pod uses of what is counted, in thousandths of GPUs or CPUs."""
@@ -49,7 +53,8 @@ def _need(containers: tuple[Container, ...], init_containers: tuple[Container, .
     share = sum(units(amount(container.limits, SHARE_RESOURCE)) for container in containers)
     cpus = sum(milli(amount(container.requests, "cpu")) for container in containers)
     memory = sum(units(amount(container.requests, "memory")) for container in containers)
-    return Need(-(-cpus // 1000), memory, 1 if share else dict(wanted.devices).get(gpu, 0), share or WHOLE)
+    gpus = 1 if share else dict(wanted.devices).get(gpu, 0)
+    return Need(-(-cpus // 1000), memory, gpus, share or WHOLE, bool(wanted.cpus or wanted.memory))
 
 
 class Mix:
@@ -62,12 +67,11 @@ class Mix:
         self.by_gpus = any(need.gpus for need in weights)
         self.kinds = tuple(sorted(item for item in weights.items() if bool(item[0].gpus) == self.by_gpus))
         self.total = sum(weight for _, weight in self.kinds)
-        self._tables: dict[tuple[tuple[NumaRoom, ...], str], tuple[_Table, _Table]] = {}
         self._sites: dict[Site, tuple[_Table, _Table]] = {}
 
     def stranded(self, site: Site, room: Room) -> int:
         """What the pods of the mix cannot use of a node, on average, in thousandths of a GPU (or CPU), times `total`."""
-        narrow, wide = self._sites.get(site) or self._for(site)
+        narrow, wide = self.tables(site)
         if site.spans == "freely" or not room.zones:
             lost = narrow.idle(room.whole)
         else:
@@ -78,9 +82,7 @@ class Mix:
 
     def is_local(self, site: Site) -> bool:
         """Whether what is stranded on such a machine is the sum of what is stranded on its zones."""
-        return site.spans == "never" or (
-            site.spans != "freely" and not (self._sites.get(site) or self._for(site))[1].kinds
-        )
+        return site.spans == "never" or (site.spans != "freely" and not self.tables(site)[1].kinds)
 
     def relief(
         self,
@@ -95,18 +97,22 @@ class Mix:
         node's totals are a limit to every zone) can only make the fall less, as long as GPUs are what is stranded: fewer
         CPUs make no GPU more useful.
         """
-        narrow, wide = self._sites.get(site) or self._for(site)
+        narrow, wide = self.tables(site)
         lost = wide.lost if site.spans == "freely" else narrow.lost
         fall = sum(map(lost, before)) - sum(map(lost, after))
         if wholes is not None and wide.kinds and site.spans == "if needed":
             fall -= wide.useful(wholes[0]) - wide.useful(wholes[1])
         return fall
 
+    def tables(self, site: Site) -> tuple[_Table, _Table]:
+        """The kinds that are judged zone by zone on such a machine, and those that need more than one zone there."""
+        return self._sites.get(site) or self._for(site)
+
     def supply(self, machines: Mapping[tuple[Site, Room], int]) -> dict[Need, int]:
         """How much of all that is free each kind could use if only it came: thousandths of GPUs (or CPUs)."""
         usable = dict.fromkeys((need for need, _ in self.kinds), 0)
         for (site, room), count in machines.items():
-            narrow, wide = self._sites.get(site) or self._for(site)
+            narrow, wide = self.tables(site)
             if site.spans != "freely":
                 for zone in room.capped:
                     narrow.add_usable(usable, zone, count)
@@ -115,20 +121,16 @@ class Mix:
         return usable
 
     def _for(self, site: Site) -> tuple[_Table, _Table]:
-        """The kinds that are judged zone by zone on such a machine, and those that need more than one zone there."""
-        place = site.empty.zones, site.spans
-        tables = self._tables.get(place)
-        if tables is None:
-            narrow = [
-                (need, count)
-                for need, count in self.kinds
-                if site.spans != "freely" and any(_fits(need, zone) for zone in site.empty.zones)
-            ]
-            wide = [kind for kind in self.kinds if kind not in narrow]
-            tables = self._tables[place] = (
-                _Table(narrow, self.total, by_gpus=self.by_gpus),
-                _Table(wide, self.total, by_gpus=self.by_gpus),
-            )
+        narrow, wide = [], []
+        for kind in self.kinds:
+            if site.spans != "freely" and any(_fits(kind[0], zone) for zone in site.empty.zones):
+                narrow.append(kind)
+            elif _fits(kind[0], site.empty.whole) and _may_span(kind[0], site):
+                wide.append(kind)
+        tables = (
+            _Table(narrow, self.total, by_gpus=self.by_gpus),
+            _Table(wide, self.total, by_gpus=self.by_gpus),
+        )
         self._sites[site] = tables
         return tables
 
@@ -149,8 +151,10 @@ class _Table:
         self._memory = _Steps([need.memory for need in needs])
         # What one pod of each kind uses, in thousandths of GPUs or CPUs, times its weight.
         self._worth = [weight * need.size(by_gpus=by_gpus) for need, weight in kinds]
-        self._gpus: dict[tuple[int, ...], list[int]] = {}
-        self._known: dict[tuple[tuple[int, ...], int, int], int] = {}
+        # Where nobody wants a part of a GPU, the number of whole ones says all.
+        self.whole_only = all(need.milli == WHOLE for need in needs)
+        self._gpus: dict[tuple[int, ...] | int, list[int]] = {}
+        self._known: dict[tuple[tuple[int, ...] | int, int, int], int] = {}
         self._lost: dict[NumaRoom, int] = {}
 
     def idle(self, zone: NumaRoom) -> int:
@@ -168,8 +172,13 @@ class _Table:
 
     def useful(self, zone: NumaRoom) -> int:
         """What as many pods of a kind as fit together would use of a zone, summed over kinds by weight."""
-        gpus = zone.gpus if self.by_gpus else ()
-        cpus, memory = self._cpus.step(zone.cpus), self._memory.step(zone.memory)
+        return self.useful_by(self._gpus_that_count(zone), zone.cpus, zone.memory)
+
+    def useful_by(self, gpus: tuple[int, ...] | int, cpus: int, memory: int) -> int:
+        """The same of a zone whose GPUs are known by what counts of them: their number where they are `whole_only`."""
+        if self.by_gpus and not gpus:
+            return 0
+        cpus, memory = self._cpus.step(cpus), self._memory.step(memory)
         known = self._known.get((gpus, cpus, memory))
         if known is None:
             known = self._known[gpus, cpus, memory] = sum(
@@ -179,26 +188,34 @@ class _Table:
 
     def add_usable(self, usable: dict[Need, int], zone: NumaRoom, count: int) -> None:
         """Add what each kind on its own would use of so many such zones."""
-        gpus = zone.gpus if self.by_gpus else ()
+        gpus = self._gpus_that_count(zone)
         if self.kinds and (gpus or not self.by_gpus):
             pods = self._pods(gpus, self._cpus.step(zone.cpus), self._memory.step(zone.memory))
             for (need, _), fitting in zip(self.kinds, pods, strict=True):
                 if fitting:
                     usable[need] += count * fitting * need.size(by_gpus=self.by_gpus)
 
-    def _pods(self, gpus: tuple[int, ...], cpus: int, memory: int) -> Iterator[int]:
+    def _gpus_that_count(self, zone: NumaRoom) -> tuple[int, ...] | int:
+        if not self.by_gpus:
+            return ()
+        return zone.gpus.count(WHOLE) if self.whole_only else zone.gpus
+
+    def _pods(self, gpus: tuple[int, ...] | int, cpus: int, memory: int) -> Iterator[int]:
         """How many pods of each kind would fit beside each other, by the steps that CPUs and memory are at."""
         return map(min, self._slots(gpus), self._cpus.pods(cpus), self._memory.pods(memory))
 
-    def _slots(self, gpus: tuple[int, ...]) -> list[int]:
+    def _slots(self, gpus: tuple[int, ...] | int) -> list[int]:
         """How many pods of each kind the GPUs would serve."""
         if not self.by_gpus:
             return [_MOST_TOGETHER] * len(self.kinds)
         slots = self._gpus.get(gpus)
         if slots is None:
-            slots = self._gpus[gpus] = [
-                sum(left // need.milli for left in gpus) // need.gpus for need, _ in self.kinds
-            ]
+            lefts = (WHOLE,) * gpus if isinstance(gpus, int) else gpus
+            # Many kinds want as large a part of a GPU: each part is worked out once.
+            parts = {
+                part: sum([left // part for left in lefts]) for part in {need.milli for need, _ in self.kinds}
+            }
+            slots = self._gpus[gpus] = [parts[need.milli] // need.gpus for need, _ in self.kinds]
         return slots
 
 
@@ -223,6 +240,16 @@ class _Steps:
                 min(_MOST_TOGETHER, amount // one) if one else _MOST_TOGETHER for one in self.wanted
             ]
         return known
+
+
+def _may_span(need: Need, site: Site) -> bool:
+    """Whether such a machine lets a pod that fits no single zone lie on several."""
+    if not (need.pinned and site.alike):
+        return True
+    zones = site.empty.zones
+    return not any(0 < need.gpus <= len(zone.gpus) for zone in zones) and not any(
+        0 < getattr(need, field) <= getattr(zone, field) for field in site.alike for zone in zones
+    )
 
 
 def _fits(need: Need, zone: NumaRoom) -> bool:
