@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from numaware.web import Tls, host_and_port, serving
 _log = structlog.get_logger(__name__)
 
 LOOK_EVERY = 0.25
+_SECONDS_A_THREAD = 0.0005
 MOST_BYTES = 1 << 20
 # Logs and bundles for diagnosis.
 MOST_UPLOAD = 64 << 20
@@ -120,6 +122,8 @@ def checked(access: Access) -> tuple[frozenset[str], str | None]:
 async def serving_console(console: Console, access: Access) -> AsyncIterator[str]:
     """Serve the console while the block runs, its world alive; gives the address."""
     names, url = checked(access)
+    # Threads that read and explain give way to the loop this often; Python's own 5 ms are felt by every call.
+    sys.setswitchinterval(_SECONDS_A_THREAD)
     if not names and access.tls is None:
         _log.warning("tokens and answers go over the network unencrypted: give --tls-cert and --tls-key")
     app = application(console, names=names, gate=access.gate, metrics=url)

@@ -69,7 +69,7 @@ from numaware.serve.problems import ProblemError
 from numaware.workload.pod import Pod
 
 # Explanations worked out at the same time, on threads of their own, and how long whoever asked for one waits.
-_AT_ONCE = 4
+_AT_ONCE = 2
 _SECONDS = 20.0
 _V1 = "/api/v1"
 
