@@ -158,7 +158,7 @@ class Watch:
 
 def _console() -> tuple[subprocess.Popen[bytes], str]:
     log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115 - lives as long as the console
-    command = [sys.executable, "-m", "numaware", "up", "--port", "0", "--no-browser"]
+    command = [sys.executable, "-m", "numaware", "up", "--port", "0", "--no-browser", "--no-record"]
     process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)  # noqa: S603 - our own program
     while process.poll() is None:
         said = Path(log.name).read_text(encoding="utf-8", errors="replace")

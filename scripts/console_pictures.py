@@ -72,7 +72,7 @@ def main() -> int:
 @contextmanager
 def lab() -> Iterator[str]:
     """The address of `numaware up`, while it runs."""
-    command = [sys.executable, "-m", "numaware", "up", "--port", "0", "--no-browser"]
+    command = [sys.executable, "-m", "numaware", "up", "--port", "0", "--no-browser", "--no-record"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:  # noqa: S603 - our own program
         try:
             line = started.stdout.readline() if started.stdout else ""

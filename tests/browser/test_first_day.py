@@ -54,6 +54,7 @@ def test_an_unknown_address_is_a_page_with_a_way_on(browser: Browser, server: Ru
         with opened(browser, server, path, refused=404) as page:
             expect(page.get_by_role("heading", name="There is no such page.")).to_be_visible()
             expect(page.get_by_text(path, exact=True)).to_be_visible()
+            expect(page.locator(COMMAND)).to_have_count(0)
             if path == "/nowhere":
                 looks_right(page)
                 continue

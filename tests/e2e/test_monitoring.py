@@ -98,7 +98,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     prometheus = Prometheus(folder, f"127.0.0.1:{exporter}")
     console = Program(
         "console",
-        [numaware, "up", "--no-browser", f"--port={port}", f"--prometheus={prometheus.url}"],
+        [numaware, "up", "--no-browser", "--no-record", f"--port={port}", f"--prometheus={prometheus.url}"],
         folder / "console.log",
     )
     url = f"http://127.0.0.1:{port}"
