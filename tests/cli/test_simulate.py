@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,16 @@ def lists(tmp_path: Path) -> tuple[str, str]:
     return f"openb:{tmp_path / 'nodes.csv'}", f"openb:{tmp_path / 'pods.csv'}"
 
 
+# What the text tells beside them.
+MORE = ["cluster", "trace", "nodes", "refusalsPerThousand", "waitMeanMs", "storms"]
+
+
 def test_json_has_the_fields_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", STORY, STORY, "--json", "--policy", "numaware", "--seed", "7"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert list(document) == ["runs"]
     [run] = document["runs"]
-    assert list(run) == KEYS
+    assert list(run) == [*KEYS, *MORE]
     assert (run["policy"], run["seed"], run["podsTotal"]) == ("numaware", 7, 5)
 
 
@@ -78,6 +83,45 @@ def test_the_story_of_the_stateful_set_is_told_side_by_side(capsys: pytest.Captu
     assert "kube-scheduler: StatefulSet/vmstorage was refused 11 times" in text
     assert "1  node(s) could not align the pod on NUMA nodes (restricted)" in text
     assert "numaware: StatefulSet" not in text
+
+
+def test_the_text_fits_80_columns_and_json_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """It took 160 columns, and JSON had neither waiting nor storms."""
+    policies = [part for name in POLICIES for part in ("--policy", name)]
+    assert main(["simulate", STORY, STORY, *policies]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(re.search(rf"^ .*\b{name}\b", text, re.MULTILINE) for name in POLICIES)
+    assert main(["simulate", STORY, STORY, "--policy", "kube-scheduler", "--json"]) == 0
+    [run] = json.loads(capsys.readouterr().out)["runs"]
+    assert (run["cluster"], run["trace"], run["nodes"], run["waitMeanMs"]) == ("vmstorage", "vmstorage", 2, 0)
+    assert run["refusalsPerThousand"] == 2200
+    [storm] = run["storms"]
+    assert (storm["owner"], storm["count"], storm["nodes"][0], storm["reason"]) == (
+        "StatefulSet/vmstorage",
+        11,
+        "storage-0",
+        "TopologyAffinityError",
+    )
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_an_event_on_a_node_that_is_not_there_is_found_before_play_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, apart: bool
+) -> None:
+    monkeypatch.setattr("numaware.cli.simulate.run_all", lambda *_, **__: pytest.fail("it was played"))
+    text = (
+        (EXAMPLES / "eight-gpus.yaml")
+        .read_text(encoding="utf-8")
+        .replace("kubelets/", f"{EXAMPLES}/kubelets/")
+    )
+    text = text.replace("return: gpu-1", "return: gpu-9")
+    path = tmp_path / "trace.yaml"
+    path.write_text(text, encoding="utf-8")
+    line = next(number for number, each in enumerate(text.splitlines(), 1) if "gpu-9" in each)
+    cluster = str(EXAMPLES / "eight-gpus.yaml") if apart else str(path)
+    assert main(["simulate", cluster, str(path)]) == 2
+    assert capsys.readouterr().err.startswith(f"numaware: {path}:{line}: there is no node 'gpu-9' to return")
 
 
 def test_arrivals_are_scaled_to_the_gpus_and_limited(
@@ -198,6 +242,40 @@ def test_whatif_says_where_and_why_not(capsys: pytest.CaptureFixture[str]) -> No
     assert "would be refused by storage-0: TopologyAffinityError" in text
     assert main(["whatif", str(EXAMPLES / "eight-gpus.yaml"), replica, "--count", "3"]) == 0
     assert "3 of 3 pods would find a node" in capsys.readouterr().out
+
+
+def test_whatif_says_aligned_or_split_and_draws_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replica = str(EXAMPLES / "replica.yaml")
+    assert main(["whatif", str(EXAMPLES / "eight-gpus.yaml"), replica]) == 0
+    text = capsys.readouterr().out
+    assert "→ gpu-0, aligned, on NUMA 0" in " ".join(text.split())
+    assert re.search(r"NUMA 0 +▨+◆+□+", text)
+    assert "◆ this pod" in text
+    assert "3 nodes: would take it, aligned" in text
+    wide = tmp_path / "wide.yaml"
+    wide.write_text(
+        "nodes: [{name: wide, machine: 2x8, kubelet: {cpuManagerPolicy: static, reservedSystemCPUs: '0',"
+        " topologyManagerPolicy: best-effort}}]\nworkloads: [{manifest: {apiVersion: v1, kind: Pod,"
+        " metadata: {name: held}, spec: {containers: [{name: main, image: x, resources: {limits:"
+        " {cpu: 4, memory: 1Gi}}}]}}}, {manifest: {apiVersion: v1, kind: Pod, metadata: {name: held2},"
+        " spec: {containers: [{name: main, image: x, resources: {limits: {cpu: 5, memory: 1Gi}}}]}}}]\n",
+        encoding="utf-8",
+    )
+    pod = tmp_path / "pod.yaml"
+    pod.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: asked}\nspec: {containers: [{name: main, image: x,"
+        " resources: {limits: {cpu: 5, memory: 1Gi}}}]}\n",
+        encoding="utf-8",
+    )
+    assert main(["whatif", str(wide), str(pod)]) == 0
+    text = capsys.readouterr().out
+    assert "→ wide, split, on NUMA 0" in " ".join(text.split())
+    assert "1 node: would take it, split" in text
+    assert main(["whatif", str(wide), str(pod), "--json"]) == 0
+    [workload] = json.loads(capsys.readouterr().out)["workloads"]
+    assert [workload["pods"][0]["aligned"], workload["nodes"][0]["aligned"]] == [False, False]
 
 
 def test_whatif_json_has_every_node(capsys: pytest.CaptureFixture[str]) -> None:

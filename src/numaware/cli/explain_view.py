@@ -37,7 +37,9 @@ _LEGEND = (
 def lines(explanation: Explanation, room: int, lang: Lang = "en") -> Iterator[Line]:
     """The whole explanation, no line wider than `room`."""
     yield from _verdict(explanation, room, lang)
-    yield from _picture(explanation, room, lang)
+    yield from picture(
+        explanation.node, explanation.after if explanation.admitted else explanation.node, room, lang
+    )
     if explanation.admitted:
         yield from _placements(explanation, room, lang)
     else:
@@ -56,14 +58,36 @@ def by_reasons(answers: Iterable[tuple[str, tuple[Reason, ...]]]) -> dict[tuple[
     return groups
 
 
-def grouped(groups: Mapping[tuple[Reason, ...], Sequence[str]], room: int, lang: Lang) -> Iterator[Line]:
-    """Nodes by the reasons they give, those that give none first, then the many before the few."""
+def grouped(
+    groups: Mapping[tuple[Reason, ...], Sequence[str]],
+    room: int,
+    lang: Lang,
+    aligned: Mapping[str, bool | None] | None = None,
+) -> Iterator[Line]:
+    """Nodes by the reasons they give, those that give none first, then the many before the few.
+
+    Those that give none are told by how the pod would lie there, where `aligned` says so: aligned ones first.
+    """
     for reasons, names in sorted(groups.items(), key=lambda item: (item[0] != (), -len(item[1]), item[0])):
-        said = phrase("reasons", lang, reasons=reasons) if reasons else label("whatif-takes", lang)
-        yield from paragraph(phrase("whatif-group", lang, count=len(names), said=said), room, hang=2)
-        more = {"more": len(names) - _MOST_NAMES} if len(names) > _MOST_NAMES else {}
-        shown = phrase("whatif-names", lang, names=names[:_MOST_NAMES], **more)
-        yield from paragraph(shown, room, indent=2, style="quiet")
+        if reasons:
+            yield from _group(phrase("reasons", lang, reasons=reasons), names, room, lang)
+            continue
+        for how in (True, False, None):
+            alike = [name for name in names if (aligned or {}).get(name) is how]
+            if alike:
+                yield from _group(phrase("whatif-takes", lang, **lying(how, lang)), alike, room, lang)
+
+
+def lying(aligned: bool | None, lang: Lang) -> dict[str, str]:
+    """How a pod lies on its NUMA nodes, as a fact of a phrase; none for one that owns nothing of any."""
+    return {} if aligned is None else {"how": label("explain-aligned" if aligned else "whatif-split", lang)}
+
+
+def _group(said: str, names: Sequence[str], room: int, lang: Lang) -> Iterator[Line]:
+    yield from paragraph(phrase("whatif-group", lang, count=len(names), said=said), room, hang=2)
+    more = {"more": len(names) - _MOST_NAMES} if len(names) > _MOST_NAMES else {}
+    shown = phrase("whatif-names", lang, names=names[:_MOST_NAMES], **more)
+    yield from paragraph(shown, room, indent=2, style="quiet")
 
 
 def paragraph(text: str, room: int, *, indent: int = 0, hang: int = 0, style: str = "") -> Iterator[Line]:
@@ -126,15 +150,14 @@ def _kubelet(node: Node, lang: Lang) -> str:
     return " · ".join(part.replace(" ", GLUE) for part in parts)
 
 
-def _picture(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
-    """One row per NUMA node: its CPUs as a bar, then what is free of everything, before the pod comes."""
-    before, after = explanation.node, explanation.after
+def picture(before: Node, after: Node, room: int, lang: Lang) -> Iterator[Line]:
+    """One row per NUMA node: its CPUs as a bar, then what is free of everything before the pod comes."""
     everything = {resource: account(before, resource) for resource in resources(before)}
     table = {resource: parts for resource, parts in everything.items() if any(part.total for part in parts)}
     if not table:
         return
     yield ()
-    mine = {part.numa: part.free for part in account(after, "cpu")} if explanation.admitted else {}
+    left = {part.numa: part.free for part in account(after, "cpu")}
     widest = max((part.total for part in table.get("cpu", ())), default=0)
     cells = min(_BAR, widest, room - _MARGIN)
     columns = {
@@ -146,7 +169,7 @@ def _picture(explanation: Explanation, room: int, lang: Lang) -> Iterator[Line]:
         row = []
         if "cpu" in table:
             part = table["cpu"][index]
-            row.append(_bar(part, part.free - mine.get(part.numa, part.free), widest, cells))
+            row.append(_bar(part, part.free - left.get(part.numa, part.free), widest, cells))
             drawn.update(row[0])
         for resource, parts in table.items():
             text = _left(resource, parts[index], lang)

@@ -25,6 +25,7 @@ from numaware.simulate import journal, report
 from numaware.simulate.clusters import ClusterSpec
 from numaware.simulate.policies import POLICIES
 from numaware.simulate.result import Result
+from numaware.simulate.run import check_events
 from numaware.simulate.sweep import EngineName, Job, Listener, plan, run_all
 from numaware.simulate.traces import Trace, joined
 
@@ -89,6 +90,8 @@ def simulate(
     wanted = load_profile(profile)
     place = load_cluster(cluster, kubelet_policy, scope)
     played = load_trace(trace, whole_cpus=place.whole_cpus, timed=timed)
+    for source, events in ((cluster, place.own.node_events), (trace, played.node_events)):
+        check_events(place.cluster, events, source)
     if arrive is not None:
         played = msgspec.structs.replace(played, arrive=round(arrive * 1000))
     if limit is not None:
@@ -111,7 +114,7 @@ def simulate(
         )
         deliver(page, out)
     if as_json:
-        write_json({"runs": [result.run for result in results]}, indent=2)
+        write_json({"runs": list(map(_entry, results))}, indent=2)
     else:
         sys.stdout.write(table(results))
     return 0
@@ -128,6 +131,19 @@ def _check(policies: Sequence[str], arrive: float | None, limit: int | None, wor
         raise InputError("--limit", f"{limit} pods are none")
     if workers is not None and workers < 1:
         raise InputError("--workers", f"{workers} processes are none")
+
+
+def _entry(result: Result) -> dict[str, Any]:
+    """One run for programs: all that people read of it."""
+    return {
+        **msgspec.to_builtins(result.run),
+        "cluster": result.cluster,
+        "trace": result.trace,
+        "nodes": result.nodes,
+        "refusalsPerThousand": result.refusals_per_thousand,
+        "waitMeanMs": result.wait_mean_ms,
+        "storms": result.storms,
+    }
 
 
 def _kubelets(cluster: ClusterSpec) -> str:

@@ -9,7 +9,16 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from numaware.cli.explain_view import by_reasons, grouped, lines, note, paragraph, phrase
+from numaware.cli.explain_view import (
+    by_reasons,
+    grouped,
+    lines,
+    lying,
+    note,
+    paragraph,
+    phrase,
+    picture,
+)
 from numaware.cli.file_input import read_file
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster
 from numaware.cli.live_input import Language
@@ -110,6 +119,7 @@ def _write_json(
                         "name": destiny.pod.name,
                         "node": destiny.node,
                         "placement": _zones(destiny.placement),
+                        "aligned": destiny.aligned,
                         "message": say(destiny.message, lang),
                     }
                     for destiny in answer.destinies
@@ -119,6 +129,7 @@ def _write_json(
                         "node": on_node.node,
                         "fits": on_node.placement is not None,
                         "placement": _zones(on_node.placement),
+                        "aligned": on_node.aligned,
                         "reasons": [say(reason, lang) for reason in on_node.reasons],
                     }
                     for on_node in answer.answers
@@ -155,9 +166,14 @@ def _write_text(
     for workload, answer in answers:
         page += [
             *([()] if page else []),
-            *_summary(workload, answer, room, lang),
+            *_summary(trial, workload, answer, room, lang),
             (),
-            *grouped(by_reasons((one.node, one.reasons) for one in answer.answers), room, lang),
+            *grouped(
+                by_reasons((one.node, one.reasons) for one in answer.answers),
+                room,
+                lang,
+                {one.node: one.aligned for one in answer.answers},
+            ),
         ]
         for name in names:
             page += [(), *lines(explained_by(trial.engine, name, workload.pod), room, lang)]
@@ -168,7 +184,7 @@ def _write_text(
     terminal.write(page, sys.stdout)
 
 
-def _summary(workload: Workload, answer: WhatIf, room: int, lang: Lang) -> Iterator[Line]:
+def _summary(trial: Trial, workload: Workload, answer: WhatIf, room: int, lang: Lang) -> Iterator[Line]:
     placed = [destiny for destiny in answer.destinies if destiny.node is not None]
     summary = phrase(
         "whatif-summary",
@@ -181,10 +197,15 @@ def _summary(workload: Workload, answer: WhatIf, room: int, lang: Lang) -> Itera
     yield from paragraph(summary, room, style="bold" if len(placed) == len(answer.destinies) else "warning")
     for destiny in answer.destinies[:_MOST_NAMES]:
         if destiny.node is not None:
-            goes = phrase("whatif-goes", lang, pod=destiny.pod.name, node=destiny.node, **_where(destiny))
+            facts = {**lying(destiny.aligned, lang), **_where(destiny)}
+            goes = phrase("whatif-goes", lang, pod=destiny.pod.name, node=destiny.node, **facts)
             yield from paragraph(goes, room, indent=2, hang=2)
     if len(placed) > _MOST_NAMES:
         yield from paragraph(phrase("whatif-more", lang, count=len(placed) - _MOST_NAMES), room, indent=2)
+    if placed and placed[0].node:
+        # Nothing stays of what was tried, so the first pod finds its node as it is.
+        before = trial.cluster.by_name[placed[0].node].node
+        yield from picture(before, before.admit(placed[0].pod).node, room, lang)
     refused = next((destiny for destiny in answer.destinies if destiny.node is None), None)
     if refused is not None:
         none = phrase("whatif-none", lang, pod=refused.pod.name, message=refused.message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from numaware.diagnose.reason import Reason
@@ -46,13 +46,18 @@ def run(
     """
     if policy not in POLICIES:
         raise InputError("--policy", f"{policy!r} is no policy", hint=f"known: {', '.join(POLICIES)}")
-    names = {node.name for node in cluster.nodes}
-    for event in trace.node_events:
-        if event.node not in names:
-            problem = f"there is no node {printable(event.node, 80)!r} to {event.action}"
-            raise InputError(trace.name, problem)
+    check_events(cluster, trace.node_events, trace.name)
     measured = _Measured(cluster, trace, policy, seed, recreations, profile)
     return measured.play(progress or (lambda _done, _all: None))
+
+
+def check_events(cluster: ClusterSpec, events: Iterable[NodeEvent], source: str) -> None:
+    """Events of a file have to be about nodes of the cluster."""
+    names = {node.name for node in cluster.nodes}
+    for event in events:
+        if event.node not in names:
+            problem = f"there is no node {printable(event.node, 80)!r} to {event.action}"
+            raise InputError(f"{source}:{event.line}" if event.line else source, problem)
 
 
 class _Spread(NamedTuple):

@@ -58,11 +58,15 @@ class Generator(msgspec.Struct, frozen=True):
 
 
 class NodeEvent(msgspec.Struct, frozen=True):
-    """Something that happens to a node: its pods have to leave (`drain`), it vanishes (`lose`), it is back (`return`)."""
+    """Something that happens to a node: its pods have to leave (`drain`), it vanishes (`lose`), it is back (`return`).
+
+    `line` is where a file says so, 0 where none does.
+    """
 
     time: int
     action: NodeAction
     node: str
+    line: int = 0
 
 
 class FinishEvent(msgspec.Struct, frozen=True):

@@ -16,16 +16,22 @@ from numaware.schedule.ledger import Placement, placement_of
 from numaware.schedule.message import nearest_miss, refusal
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.simulate.clusters import ClusterSpec, build
+from numaware.simulate.measure import numa_nodes
 from numaware.simulate.traces import Trace, arrivals
+from numaware.twin.account import is_aligned
 from numaware.workload.pod import Pod
 
 
 class NodeAnswer(msgspec.Struct, frozen=True):
-    """One node's answer to a pod: what it would get there, or the reasons why not."""
+    """One node's answer to a pod: what it would get there, or the reasons why not.
+
+    `aligned` is whether that is on no more NUMA nodes than it needs, None where it would own nothing of any.
+    """
 
     node: str
     placement: Placement | None
     reasons: tuple[Reason, ...] = ()
+    aligned: bool | None = None
 
 
 class Destiny(msgspec.Struct, frozen=True):
@@ -35,6 +41,7 @@ class Destiny(msgspec.Struct, frozen=True):
     node: str | None
     placement: Placement | None = None
     message: Words = ""
+    aligned: bool | None = None
 
 
 class WhatIf(msgspec.Struct, frozen=True):
@@ -75,12 +82,16 @@ class Trial:
 
     def _answer(self, member: Member, pod: Pod, answer: Answer) -> NodeAnswer:
         placement = placement_of(member.node.admit(pod).node, pod) if answer.admitted else None
-        return NodeAnswer(member.name, placement, answer.reasons)
+        aligned = is_aligned(member.node, pod, answer.numa) if answer.numa else None
+        return NodeAnswer(member.name, placement, answer.reasons, aligned)
 
     def _destiny(self, pod: Pod) -> Destiny:
         decision = self.engine.decide(pod)
         if decision.node is None:
             nearest = nearest_miss(self.engine, pod)
             return Destiny(pod, None, message=refusal(decision, len(self.cluster), nearest))
+        member = self.cluster.by_name[decision.node]
         verdict = self.engine.bind(decision)
-        return Destiny(pod, decision.node, placement_of(verdict.node, pod))
+        nodes = numa_nodes(member, pod)
+        aligned = is_aligned(member.node, pod, nodes) if nodes else None
+        return Destiny(pod, decision.node, placement_of(verdict.node, pod), aligned=aligned)

@@ -56,7 +56,9 @@ def read_trace(root: Node, name: str, reader: Reader) -> Trace:
         if len(chosen) != 1:
             raise reader.error(node, "an event does one thing", hint=f"one of {', '.join(_ACTIONS)}")
         at, subject = reader.duration(node.get("at"), "at"), reader.required(node, chosen[0])
-        nodes += [NodeEvent(at, action, subject) for action in _NODE_ACTIONS if action == chosen[0]]
+        nodes += [
+            NodeEvent(at, action, subject, node.line) for action in _NODE_ACTIONS if action == chosen[0]
+        ]
         if chosen[0] == "finish":
             finishes.append(FinishEvent(at, subject))
     return Trace(name, tuple(pods), tuple(generators), tuple(nodes), tuple(finishes))

@@ -37,10 +37,11 @@ LABELS: Mapping[str, str] = {
     "note": "注意：{note}",
     # one pod on all nodes
     "whatif-summary": "{kind} {name}：{pods:pods} 中 {placed} 个能找到节点",
-    "whatif-goes": "{pod} → {node}[[，{zones:zones}]]",
+    "whatif-goes": "{pod} → {node}[[，{how}]][[，{zones:zones}]]",
     "whatif-none": "{pod}：{message}",
     "whatif-more": "以及另外 {count} 个",
-    "whatif-takes": "可以接收",
+    "whatif-takes": "可以接收[[，{how}]]",
+    "whatif-split": "跨 NUMA",
     "whatif-group": "{count:machines}：{said}",
     "reasons": "{reasons:clauses}",
     "whatif-names": "{names:list}[[ 以及另外 {more} 个]]",

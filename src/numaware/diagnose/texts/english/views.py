@@ -37,10 +37,11 @@ LABELS: Mapping[str, str] = {
     "note": "note: {note}",
     # one pod on all nodes
     "whatif-summary": "{kind} {name}: {placed} of {pods:pods} would find a node",
-    "whatif-goes": "{pod} → {node}[[, on {zones:zones}]]",
+    "whatif-goes": "{pod} → {node}[[, {how}]][[, on {zones:zones}]]",
     "whatif-none": "{pod}: {message}",
     "whatif-more": "and {count} more",
-    "whatif-takes": "would take it",
+    "whatif-takes": "would take it[[, {how}]]",
+    "whatif-split": "split",
     "whatif-group": "{count:machines}: {said}",
     "reasons": "{reasons:clauses}",
     "whatif-names": "{names:list}[[, and {more} more]]",

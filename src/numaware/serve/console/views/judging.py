@@ -19,7 +19,7 @@ from numaware.diagnose.explain.explanation import Explanation
 from numaware.diagnose.reason import Code as ReasonCode
 from numaware.diagnose.reason import Reason as NodeReason
 from numaware.schedule.answer import Answer
-from numaware.schedule.cluster import Cluster, Member
+from numaware.schedule.cluster import Cluster, Load, Member
 from numaware.schedule.engine import Engine
 from numaware.schedule.filters import capacity_reasons
 from numaware.schedule.node_facts import pod_requests
@@ -91,8 +91,8 @@ class Judge:
         self.engine = Engine(cluster)
         # By the engine's answer, which is kept with it, so that no other answer comes to have its identity.
         self._known: dict[int, tuple[Answer, Judgement]] = {}
-        # By the explanation, which is kept for the same cause: to try what it proposes moves pods, and that is news to all.
-        self._tried: dict[tuple[int, Judgement, TrialPolicies], tuple[Explanation, Explanation]] = {}
+        # By the node's load, which is kept for the same cause: to try changes moves pods, which is news to all who look.
+        self._tried: dict[tuple[int, Pod, Judgement, TrialPolicies], tuple[Load, Explanation]] = {}
 
     def judge(
         self, pod: Pod, names: Sequence[str] | None = None, policies: TrialPolicies = AS_THEY_ARE
@@ -114,10 +114,11 @@ class Judge:
         """The explanation of a node's kubelet with those of its changes that the engine agrees to."""
         if len(self._tried) >= _MOST_TRIED:
             self._tried.clear()
-        key = id(explanation), judged, policies
+        load = self.cluster.by_name[explanation.name].load
+        key = id(load), explanation.pod, judged, policies
         if key not in self._tried:
             kept = replace(explanation, changes=tried_changes(self.engine, explanation, policies))
-            self._tried[key] = explanation, kept
+            self._tried[key] = load, kept
         return self._tried[key][1]
 
 
