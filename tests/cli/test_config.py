@@ -45,6 +45,20 @@ def test_the_json_holds_the_configuration_the_reasons_and_the_proof(
     assert document["proof"]["admitted"] is True
 
 
+def test_memory_that_is_only_assumed_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [*RECOMMEND, "--workload", "latency", "--machine"]
+    assert main([*asked, "2x8"]) == 0
+    told = capsys.readouterr().out
+    assert "64 GiB for each NUMA node are assumed" in " ".join(told.replace("#", "").split())
+    topology = tmp_path / "m.json"
+    topology.write_bytes(codec.encode(synthetic.read("2x8")))
+    for known in ("2x8 mem=64Gi", str(topology)):
+        assert main([*asked, known]) == 0
+        assert "assumed" not in capsys.readouterr().out
+    main(["lint", "--machine", "2x8", str(topology)])
+    assert "--machine: each NUMA node is assumed to have 64 GiB" in capsys.readouterr().err
+
+
 def test_the_version_is_the_kubelets(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*RECOMMEND, "--workload", "latency", "--machine", "2x8", "--version", "v1.28"]) == 0
     assert "strict-cpu-reservation: " not in capsys.readouterr().out.replace("# ", "").split("apiVersion")[1]

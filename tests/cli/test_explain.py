@@ -230,6 +230,29 @@ def test_a_field_that_kubernetes_ignores_is_a_note(ask: Ask) -> None:
 # Nodes
 
 
+STATIC_MEMORY = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+memoryManagerPolicy: Static
+topologyManagerPolicy: restricted
+evictionHard: {memory.available: 100Mi}
+reservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]
+"""
+
+
+def test_memory_that_is_only_assumed_is_a_note_where_a_manager_hands_it_out(ask: Ask) -> None:
+    Path("static.yaml").write_text(STATIC_MEMORY, encoding="utf-8")
+    noted = "2x4: each NUMA node is assumed to have 64 GiB of memory; mem= says how much it has"
+    _, out, _ = ask("pod.yaml", "--node", "2x4", "--kubelet-config", "static.yaml")
+    assert noted in " ".join(out.split())
+    assert "assumed" not in ask("pod.yaml", "--node", "2x4 mem=8Gi", "--kubelet-config", "static.yaml")[1]
+    assert "assumed" not in ask("pod.yaml", *NODE)[1]
+    assert (
+        "假定每个 NUMA 节点有 64 GiB 内存"
+        in ask("pod.yaml", "--node", "2x4", "--kubelet-config", "static.yaml", "--lang", "zh")[1]
+    )
+
+
 def test_several_nodes_are_summed_up_first(ask: Ask) -> None:
     code, out, _ = ask("pod.yaml", "--node", "2x2", "--node", "2x8", "--kubelet-config", "kubelet.yaml")
     assert code == 0

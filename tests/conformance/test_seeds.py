@@ -10,9 +10,14 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 from msgspec.structs import replace
 
+from numaware.machine import numactl, nvidia_smi, synthetic
+from numaware.machine.closeness import with_links
 from numaware.machine.cpuset import CpuSet
+from numaware.machine.topology import Machine
+from numaware.serve.console.lab.world import SPEC
 from numaware.twin.config import KubeletConfig, MemoryReservation
 from numaware.twin.errors import StartError
 from numaware.twin.files import load_state, state_files
@@ -348,3 +353,61 @@ def test_a_web_server_of_one_cpu_and_100mi_stays_on_one_node() -> None:
     node = admitted(node, pod("nginx", 1, 100 * MI))
     (block,) = node.state.memory.blocks["nginx"]["app"]
     assert (cpus_of(node, "nginx"), block.nodes) == ("1", 0b01)
+
+
+# The machines, as the reports print them, are those of the embedded lab
+
+EIGHT_GPUS = b"""\
+        GPU0    GPU1    GPU2    GPU3    GPU4    GPU5    GPU6    GPU7    CPU Affinity    NUMA Affinity
+GPU0     X      PIX     NODE    NODE    SYS     SYS     SYS     SYS     0-31,64-95      0
+GPU1    PIX      X      NODE    NODE    SYS     SYS     SYS     SYS     0-31,64-95      0
+GPU2    NODE    NODE     X      PIX     SYS     SYS     SYS     SYS     0-31,64-95      0
+GPU3    NODE    NODE    PIX      X      SYS     SYS     SYS     SYS     0-31,64-95      0
+GPU4    SYS     SYS     SYS     SYS      X      PIX     NODE    NODE    32-63,96-127    1
+GPU5    SYS     SYS     SYS     SYS     PIX      X      NODE    NODE    32-63,96-127    1
+GPU6    SYS     SYS     SYS     SYS     NODE    NODE     X      PIX     32-63,96-127    1
+GPU7    SYS     SYS     SYS     SYS     NODE    NODE    PIX      X      32-63,96-127    1
+"""
+THREE_P100 = b"""\
+        GPU0    GPU1    GPU2    CPU Affinity    NUMA Affinity
+GPU0     X      SYS     SYS     0-13    0
+GPU1    SYS      X      NODE    14-27   1
+GPU2    SYS     NODE     X      14-27   1
+"""
+LOOPING_BOX = b"""\
+available: 2 nodes (0-1)
+node 0 cpus: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15
+node 0 size: 192359 MB
+node 0 free: 182822 MB
+node 1 cpus: 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+node 1 size: 193493 MB
+node 1 free: 184412 MB
+node distances:
+node   0   1
+  0:  10  20
+  1:  20  10
+"""
+
+
+def lab_machine(name: str) -> Machine:
+    """The machine of the lab's nodes of this name, from its line in `lab.yaml`."""
+    nodes = yaml.safe_load(SPEC.read_text(encoding="utf-8"))["nodes"]
+    return synthetic.read(next(node["machine"] for node in nodes if node["name"] == name))
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"), [("gpu", EIGHT_GPUS), ("gpub", EIGHT_GPUS), ("p100", THREE_P100)]
+)
+def test_the_labs_gpus_are_linked_as_printed(name: str, printed: bytes) -> None:
+    report, made = nvidia_smi.read(printed), with_links(lab_machine(name))
+    assert made.links == report.links
+    assert [(gpu.name, gpu.numa, gpu.cpus) for gpu in made.devices] == [
+        (gpu.name, gpu.numa, gpu.cpus) for gpu in report.devices
+    ]
+
+
+def test_the_labs_box_has_the_cpus_memory_and_distances_printed() -> None:
+    report, made = numactl.read(LOOPING_BOX), lab_machine("box")
+    assert [(node.cpus, node.memory_bytes, node.distances) for node in made.numa] == [
+        (node.cpus, node.memory_bytes, node.distances) for node in report.numa
+    ]

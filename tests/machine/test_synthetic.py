@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from numaware.errors import InputError
+from numaware.machine.closeness import with_links
 from numaware.machine.synthetic import read
 from support.invented_machines import numa_node
 
@@ -105,3 +106,34 @@ def test_what_makes_no_machine_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InputError, match="write it like 2x14") as caught:
         read(text)
     assert len(str(caught.value)) < 300
+
+
+def test_switches_have_letters() -> None:
+    # The machine of eight GPUs whose table many guides print: pairs behind one switch.
+    machine = with_links(read("2s x 32c x 2t +gpu@0a,0a,0b,0b,1a,1a,1b,1b"))
+    words = {(link.a, link.b): link.type for link in machine.links}
+    assert len(words) == 28
+    for (a, b), word in words.items():
+        one, other = int(a[3:]), int(b[3:])
+        assert word == ("PIX" if one // 2 == other // 2 else "NODE" if one // 4 == other // 4 else "SYS")
+
+
+def test_each_node_may_have_an_amount_of_its_own_and_sockets_another_distance() -> None:
+    machine = read("2x16 mem=192359Mi, 193493Mi dist=20")
+    assert [node.memory_bytes for node in machine.numa] == [192359 << 20, 193493 << 20]
+    assert machine.memory_bytes == (192359 + 193493) << 20
+    assert machine.numa[0].distances == ((0, 10), (1, 20))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("2x4 mem=1Gi,2Gi,3Gi", "3 amounts of memory for 2 NUMA nodes"),
+        ("2x4 dist=9", "a distance of 9"),
+        ("2x4 dist=255", "a distance of 255"),
+        (f"2x4 +gpu@0a{',0a' * 224}", "more than 224 devices on switches"),
+    ],
+)
+def test_what_no_machine_has_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        read(text)

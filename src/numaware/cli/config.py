@@ -7,14 +7,16 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from numaware.cli.machine_input import check_version, load_machine, named_machine
+from numaware.cli.machine_input import check_version, existing, load_machine, named_machine
 from numaware.cli.options import AsJson, option, optional
 from numaware.cli.output import deliver
+from numaware.diagnose.finding import Message
 from numaware.diagnose.recommend.configuration import Purpose
 from numaware.diagnose.recommend.configuration import recommend as work_out
 from numaware.diagnose.render import kubelet_yaml
 from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
+from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.machine.words import printable
 from numaware.twin.config import DEFAULT_VERSION
@@ -70,6 +72,9 @@ def recommend(
         advice = work_out(subject, workload, version)
     except InputError as error:
         raise InputError(name, error.problem, hint=error.hint) from None
+    if machine and existing(machine) is None and synthetic.assumes_memory(machine):
+        assumed = Message("recommend-memory-assumed", {"size": synthetic.ASSUMED_MEMORY})
+        advice = advice._replace(notes=(*advice.notes, assumed))
     if as_json:
         deliver(kubelet_yaml.as_json(advice, name, lang), output)
     else:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from numaware.cli.file_input import read_file, source_of
-from numaware.cli.machine_input import check_version, named_machine
+from numaware.cli.machine_input import check_version, existing, named_machine
 from numaware.cli.options import dashed, flag, option, optional
 from numaware.cli.output import complain
 from numaware.diagnose.finding import Finding, Message, worst_first
@@ -21,6 +21,7 @@ from numaware.diagnose.rules.lint import World, lint
 from numaware.diagnose.rules.node_kinds import kinds_of
 from numaware.diagnose.texts import Lang, label
 from numaware.errors import InputError
+from numaware.machine import synthetic
 from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line, Span
 from numaware.machine.words import printable
@@ -117,6 +118,12 @@ def lint_files(
         kinds.append((source, linted.kind))
     findings = worst_first(findings)
     _write(findings, kinds, "json" if json else form, lang)
+    if machine and existing(machine) is None and synthetic.assumes_memory(machine):
+        # Not in the answer, which programs read too.
+        size = synthetic.ASSUMED_MEMORY >> 30
+        sys.stderr.write(
+            f"--machine: each NUMA node is assumed to have {size} GiB of memory (mem= says how much)\n"
+        )
     for complaint in complaints:
         complain(complaint)
     return 2 if complaints else int(any(one.severity == "error" for one in findings))

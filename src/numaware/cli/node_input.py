@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from numaware.cli.machine_input import existing, load_machine, named_machine
 from numaware.errors import InputError
-from numaware.machine import numactl
+from numaware.machine import numactl, synthetic
 from numaware.machine.assumed_cores import with_cores
 from numaware.machine.textfile import read_bounded
 from numaware.machine.topology import Machine
@@ -90,6 +90,14 @@ def load_node(text: str, options: Options) -> LoadedNode:
     folder = path if path and path.is_dir() else None
     machine, assumed = _machine(text, path)
     config, notes = _config(text, folder, options)
+    if path is None and synthetic.assumes_memory(text) and config.memory_policy != "None":
+        notes = (
+            *notes,
+            Sentence(
+                "each NUMA node is assumed to have {size} GiB of memory; mem= says how much it has",
+                size=synthetic.ASSUMED_MEMORY >> 30,
+            ),
+        )
     files = _state_files(folder, options)
     name = _name(text, path)
     try:

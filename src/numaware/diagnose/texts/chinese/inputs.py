@@ -13,6 +13,10 @@ SENTENCES: Mapping[str, str] = {
     "{source}: {problem}": "{source}：{problem}",
     "{path}: {text}": "{path}：{text}",
     "{problem} ({hint})": "{problem}（{hint}）",
+    # machines
+    "each NUMA node is assumed to have {size} GiB of memory; mem= says how much it has": (
+        "假定每个 NUMA 节点有 {size} GiB 内存；用 mem= 说明实际大小"
+    ),
     # files
     "larger than {most} MiB": "超过 {most} MiB",
     "split the file": "请拆分文件",

@@ -71,6 +71,7 @@ LABELS: Mapping[str, str] = {
         "有 {count} 个 NUMA 节点，这个 kubelet 无法在合理时间内对齐 Pod；在固件里减少每个插槽的 NUMA 节点数（NPS、SNC）可以改变这一点。"
     ),
     "recommend-memory-later": "v1.{minor} 的 kubelet 不开特性门控就没有内存管理器。",
+    "recommend-memory-assumed": "短格式没有 mem=：假定每个 NUMA 节点有 {size:size}，预留的内存以此为准。",
     "recommend-memory-unknown": "不知道这台机器的内存，或内存很少：内存管理器保持关闭。",
     "recommend-memory-slow": (
         "有 {count} 个 NUMA 节点，如果也对齐内存，kubelet 处理一个 Pod 要几秒到几小时；single-numa-node 的负载没有这个问题。"

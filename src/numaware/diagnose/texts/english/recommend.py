@@ -84,6 +84,9 @@ LABELS: Mapping[str, str] = {
         "in the firmware would change that."
     ),
     "recommend-memory-later": "A kubelet of v1.{minor} has no Memory Manager without a feature gate.",
+    "recommend-memory-assumed": (
+        "The short form says no mem=: {size:size} for each NUMA node are assumed, and what is reserved rests on it."
+    ),
     "recommend-memory-unknown": "The memory of this machine is not known, or very little: the Memory Manager stays off.",
     "recommend-memory-slow": (
         "With {count} NUMA nodes the kubelet would take seconds to hours over a pod if memory were aligned too; "

@@ -1,0 +1,65 @@
+"""What is shipped to run the agent fits together: account, labels, ports, annotations, mounts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from numaware.kube.pods import KAI_OBSERVED
+from numaware.schedule.ledger import OBSERVED
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def shipped(path: str, kind: str) -> Any:
+    documents = yaml.safe_load_all((DEPLOY / path).read_text(encoding="utf-8"))
+    return next(document for document in documents if document["kind"] == kind)
+
+
+def pod() -> Any:
+    return shipped("agent/daemonset.yaml", "DaemonSet")["spec"]["template"]
+
+
+def test_the_policy_is_for_the_account_that_the_agents_have_and_for_all_that_it_may_write() -> None:
+    account = shipped("rbac/agent.yaml", "ServiceAccount")["metadata"]
+    policy = shipped("rbac/agent-own-node.yaml", "ValidatingAdmissionPolicy")
+    assert pod()["spec"]["serviceAccountName"] == account["name"]
+    (condition,) = policy["spec"]["matchConditions"]
+    assert f'"system:serviceaccount:{account["namespace"]}:{account["name"]}"' in condition["expression"]
+    matched = policy["spec"]["matchConstraints"]["resourceRules"]
+    for rule in shipped("rbac/agent.yaml", "ClusterRole")["rules"]:
+        if {"create", "patch"} & set(rule["verbs"]):
+            assert any(
+                set(rule["apiGroups"]) <= set(one["apiGroups"])
+                and (set(rule["resources"]) <= set(one["resources"]) or one["resources"] == ["*"])
+                for one in matched
+            )
+    binding = shipped("rbac/agent-own-node.yaml", "ValidatingAdmissionPolicyBinding")["spec"]
+    assert binding == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
+
+
+def test_the_policy_allows_the_annotations_that_the_agent_writes() -> None:
+    variables = shipped("rbac/agent-own-node.yaml", "ValidatingAdmissionPolicy")["spec"]["variables"]
+    ours = next(variable["expression"] for variable in variables if variable["name"] == "ours")
+    assert yaml.safe_load(ours) == [OBSERVED, KAI_OBSERVED]
+
+
+def test_the_network_policy_is_for_the_agents_pods_and_their_port() -> None:
+    policy = shipped("agent/networkpolicy.yaml", "NetworkPolicy")["spec"]
+    assert policy["podSelector"]["matchLabels"].items() <= pod()["metadata"]["labels"].items()
+    (container,) = pod()["spec"]["containers"]
+    (ingress,) = policy["ingress"]
+    assert [port["port"] for port in ingress["ports"]] == [port["name"] for port in container["ports"]]
+    assert ingress["from"]
+
+
+def test_what_is_secret_in_the_kubelets_folder_is_covered() -> None:
+    (container,) = pod()["spec"]["containers"]
+    mounts = [(mount["mountPath"], mount["name"]) for mount in container["volumeMounts"]]
+    volumes = {volume["name"]: volume for volume in pod()["spec"]["volumes"]}
+    whole = mounts.index(("/host/var/lib/kubelet", "kubelet"))
+    covered = {path.rpartition("/")[2] for path, name in mounts[whole:] if "emptyDir" in volumes[name]}
+    assert covered == {"pods", "plugins", "plugins_registry", "pki"}
+    assert all(mount["readOnly"] for mount in container["volumeMounts"])
