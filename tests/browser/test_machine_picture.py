@@ -52,8 +52,10 @@ def test_links_between_devices_are_those_of_the_api(browser: Browser, server: Ru
         rows = page.locator(".links tbody tr")
         shown = [rows.nth(row).locator("td").all_inner_texts() for row in range(rows.count())]
         assert shown == api(server, "/api/v1/nodes/gpu-1")["links"]
-        expect(page.get_by_text("PIX: one PCIe switch; SYS: across NUMA nodes.")).to_be_visible()
-        expect(page.locator(".zone text", has_text="PCIe switch · PIX")).to_have_count(2)
+        words = "PIX: one PCIe switch; NODE: same NUMA node; SYS: across NUMA nodes."
+        expect(page.get_by_text(words)).to_be_visible()
+        # Pairs, two beside each NUMA node.
+        expect(page.locator(".zone text", has_text="PCIe switch · PIX")).to_have_count(4)
 
 
 def test_nvlinks_are_drawn_and_devices_without_a_place_are_set_apart(browser: Browser) -> None:
