@@ -67,12 +67,14 @@ def _large_jobs(sites: Counter[Site], seen: int, *, by_gpus: bool) -> dict[Need,
             shapes[size if by_gpus else 0, site.empty.cpus, site.empty.memory] += count
     chosen = sorted(shapes, key=lambda shape: (-shapes[shape], shape))[:_MOST_SHAPES]
     jobs: Counter[Need] = Counter()
+    # Where no pod may lie on two NUMA nodes, jobs for half of a machine are the largest that can be.
+    largest_is_half = all(site.spans == "never" for site in sites)
     for gpus, cpus, memory in chosen:
         weight = max(1, _LARGE * (seen + total // _NEW) // len(chosen))
         jobs[Need(cpus * _PART // _OF, memory * _PART // _OF, gpus, WHOLE)] += weight
         half = Need(cpus * _PART // _OF // 2, memory * _PART // _OF // 2, gpus // 2, WHOLE)
         if bool(half.gpus) == by_gpus:
-            jobs[half] += weight // 4
+            jobs[half] += weight if largest_is_half else weight // 4
     return jobs
 
 
