@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -16,8 +15,6 @@ from numaware.sentence import Sentence
 from numaware.workload.scheduling import Labels
 from numaware.workload.yamlfile import MAX_BYTES, Node
 
-# Values that one part of a file may expand to, as a name for a part (an alias) can be used many times.
-_MOST_VALUES = 200_000
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PIECE = re.compile(r"(\d{1,12}(?:\.\d{1,3})?)(ms|s|m|h|d)", re.ASCII)
 _LONGEST = 100 * 365 * _UNITS["d"]
@@ -110,17 +107,4 @@ class Reader:
 
     def json(self, node: Node) -> bytes:
         """A part of the file as a document of its own."""
-        count = 0
-
-        def plain(part: Node) -> Any:
-            nonlocal count
-            count += 1
-            if count > _MOST_VALUES:
-                raise self.error(node, f"expands to more than {_MOST_VALUES} values")
-            if isinstance(part.value, dict):
-                return {key: plain(value) for key, value in part.value.items()}
-            if isinstance(part.value, list):
-                return [plain(value) for value in part.value]
-            return part.value
-
-        return msgspec.json.encode(plain(node))
+        return msgspec.json.encode(node.plain())
