@@ -1,7 +1,8 @@
 """The whole OpenB cluster, 1,523 nodes and 6,212 GPUs, policy by policy; run by `make bench`.
 
 Without NUMA, pods arrive up to 130 % of all GPUs and the published allocation has to come out. With NUMA, the trace is
-played as it is, and no other scheduler's rule may admit more pods than ours or have fewer refusals.
+played as it is: no other scheduler's rule may have more GPUs in use, or place more large pods without refusals, than ours.
+The last column is the rate of decisions on machines that are all different, ours against every rule in one run.
 """
 
 from __future__ import annotations
@@ -56,6 +57,11 @@ def told(kubelets: str, result: Result) -> str:
     )
 
 
+def large(result: Result) -> int:
+    """Placed pods of eight GPUs."""
+    return result.run.placed_by_size["8"][0]
+
+
 @pytest.mark.parametrize("policy", [*PUBLISHED, "numaware"])
 def test_without_numa_the_published_allocation_comes_out(policy: str, table: list[str]) -> None:
     result = played(policy, "none", "container", 1300)
@@ -64,17 +70,22 @@ def test_without_numa_the_published_allocation_comes_out(policy: str, table: lis
     if policy == "numaware":
         fgd = played("fgd", "none", "container", 1300).run.device_allocated_percent["gpu"]
         assert found >= fgd - 0.2
+        assert large(result) >= 0.95 * large(played("fgd", "none", "container", 1300))
     else:
         assert found == pytest.approx(PUBLISHED[policy], abs=NEAR)
 
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
 @pytest.mark.parametrize("kubelets", ["best-effort", "restricted", "single-numa-node"])
-def test_with_numa_ours_admits_most_and_is_never_refused(kubelets: str, scope: str, table: list[str]) -> None:
+def test_with_numa_ours_uses_most_gpus_starves_no_size_and_is_never_refused(
+    kubelets: str, scope: str, table: list[str]
+) -> None:
     ours = played("numaware", kubelets, scope, None)
     table.append(told(f"{kubelets}, {scope}", ours))
     assert ours.run.kubelet_refusals == 0
     for name in PEERS:
         theirs = played(name, kubelets, scope, None)
         table.append(told(f"{kubelets}, {scope}", theirs))
-        assert ours.run.pods_placed >= theirs.run.pods_placed
+        assert ours.run.device_allocated_percent["gpu"] >= theirs.run.device_allocated_percent["gpu"]
+        if not theirs.run.kubelet_refusals:
+            assert large(ours) >= 0.95 * large(theirs)
