@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+from starlette.testclient import TestClient
 
 from numaware.serve.console.app import application
 from support.console_world import console
@@ -30,6 +32,24 @@ def test_what_is_packed_says_what_stands_where() -> None:
     titles = [item["title"] for item in schemas["Tile"]["prefixItems"]]
     assert titles[:4] == ["name", "pool", "policy", "verdict"]
     assert not [name for name in schemas if "." in name]
+
+
+def test_a_method_that_an_address_does_not_have_is_told_which_ones_it_has() -> None:
+    """An address may be that of several paths: /policies/kubelet is one of /policies/{name}, too."""
+    caller = TestClient(APP, base_url="http://127.0.0.1")
+    documented = SCHEMA.raw_schema["paths"]
+    for path in documented:
+        address = re.sub(r"\{\w+\}", "a", path)
+        allowed = {
+            method.upper()
+            for pattern, operations in documented.items()
+            if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", pattern), address)
+            for method in operations
+            if method in ("get", "put", "post", "delete")
+        }
+        refused = caller.request("PATCH", address, headers={"origin": "http://127.0.0.1"})
+        assert refused.status_code == 405, path
+        assert {*refused.headers["allow"].split(", ")} - {"HEAD"} == allowed, path
 
 
 @SCHEMA.exclude(method="POST", path="/api/v1/simulate").parametrize()
