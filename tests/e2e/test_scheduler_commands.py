@@ -44,7 +44,7 @@ def test_nodes_are_shown_with_what_is_free_on_each_numa_node(scene: Scene) -> No
         assert rows.keys() == {"n0", "n1"}
         assert {row["topologyPolicy"] for row in rows.values()} == {"single-numa-node"}
         assert {row["known"] for row in rows.values()} == {"complete"}
-        free = sum(one["free"]["cpu"] for one in rows[where]["zones"])
+        free = sum(one["freeToPin"]["cpu"] for one in rows[where]["zones"])
         return bool(free == 15 - 5 and rows[where]["pods"] == 1)
 
     eventually(counted, "the node is shown with the pod on it")
