@@ -66,10 +66,14 @@ def _posts(
     async def act(server: Server) -> str:
         async with aiohttp.ClientSession(server.url) as session:
 
-            async def post(body: bytes) -> int:
-                async with session.post(path, data=body, headers=headers) as answer:
-                    await answer.read()
-                    return answer.status
+            async def post(body: bytes) -> int | str:
+                try:
+                    async with session.post(path, data=body, headers=headers) as answer:
+                        await answer.read()
+                        return answer.status
+                except aiohttp.ClientOSError:
+                    # Answered and closed before all of the body was sent.
+                    return "closed"
 
             return _counted(await asyncio.gather(*map(post, bodies)))
 
@@ -130,8 +134,9 @@ def _leaving(count: int) -> Callable[[Server], Awaitable[str]]:
     return act
 
 
-def _counted(statuses: Iterable[int]) -> str:
-    return ", ".join(f"{number} x {status}" for status, number in sorted(Counter(statuses).items()))
+def _counted(statuses: Iterable[int | str]) -> str:
+    counts = sorted(Counter(map(str, statuses)).items())
+    return ", ".join(f"{number} x {status}" for status, number in counts)
 
 
 _HEAD = "GET /healthz HTTP/1.1\r\nHost: {host}:{port}\r\nX-Slow: "
