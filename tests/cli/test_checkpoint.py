@@ -150,6 +150,41 @@ def test_show_says_who_holds_which_devices_of_which_node(
     assert lines[8:10] == ["RESOURCE  HEALTHY  DEVICES", "x.io/key  1        k"]
 
 
+def test_show_says_what_the_plugin_told_the_runtime(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = (
+        b"\n\x06\n\x01V\x12\x01a"  # envs
+        b"\x12\x0c\n\x02/c\x12\x04/h/c\x18\x01"  # mounts
+        b"\x1a\x0e\n\x04/dev\x12\x02/h\x1a\x02rw"  # devices
+        b'"\x06\n\x01k\x12\x01v'  # annotations
+        b"*\x07\n\x05x/y=z"  # cdi_devices
+    )
+    file = tmp_path / "answers"
+    entries = [
+        device.DeviceEntry("u", "a", "x.io/d", {0: ["a"]}, answer),
+        device.DeviceEntry("u", "b", "x.io/d", {0: ["b"]}, b"\xff"),
+    ]
+    file.write_text(device.encode(entries, {}))
+    assert main(["checkpoint", "show", str(file)]) == 0
+    assert [line[30:] for line in capsys.readouterr().out.splitlines()[7:14]] == [
+        "THE PLUGIN GAVE  WHAT",
+        "variable         V=a",
+        "device           /h as /dev (rw)",
+        "mount            /h/c as /c (read-only)",
+        "annotation       k=v",
+        "CDI device       x/y=z",
+        "unreadable       no answer of a plugin: ends in the middle of a number",
+    ]
+    assert main(["checkpoint", "show", "--json", str(file)]) == 0
+    told, damaged = json.loads(capsys.readouterr().out)["answers"]
+    assert told["envs"] == {"V": "a"}
+    assert told["mounts"] == [{"containerPath": "/c", "hostPath": "/h/c", "readOnly": True}]
+    assert told["devices"] == [{"containerPath": "/dev", "hostPath": "/h", "permissions": "rw"}]
+    assert (told["annotations"], told["cdiDevices"]) == ({"k": "v"}, ["x/y=z"])
+    assert "problem" in damaged
+
+
 def test_show_does_not_invent_numa_nodes_for_the_old_device_layout(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

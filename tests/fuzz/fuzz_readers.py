@@ -18,7 +18,13 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from property import damaged_capture, test_diagnose_fuzz, test_lint_fuzz, test_sysfs_fuzz
+from property import (
+    damaged_capture,
+    test_alloc_response_fuzz,
+    test_diagnose_fuzz,
+    test_lint_fuzz,
+    test_sysfs_fuzz,
+)
 
 
 class Target(NamedTuple):
@@ -29,6 +35,7 @@ class Target(NamedTuple):
 
 
 TARGETS = {
+    "alloc-response": Target(test_alloc_response_fuzz.EXAMPLES, test_alloc_response_fuzz.check),
     "doctor": Target(test_lint_fuzz.NODE_FILES, test_lint_fuzz.check_node),
     "lint": Target(test_lint_fuzz.EXAMPLES, test_lint_fuzz.check),
     "diagnose": Target(test_diagnose_fuzz.damaged(), test_diagnose_fuzz.check_evidence),

@@ -10,6 +10,7 @@ from numaware.machine.cpuset import CpuSet
 from numaware.twin.state import cpu as cpu_file
 from numaware.twin.state import device as device_file
 from numaware.twin.state import memory as memory_file
+from numaware.twin.state.alloc_response import one_variable
 from numaware.twin.topology.hints import Hint, Hints
 from numaware.twin.topology.merge import merge, narrower
 from support.kubelet_logs import ERAS, WRAPPERS, Story, header, noisy, written
@@ -195,9 +196,7 @@ def _other_state(number: int) -> str:
     if number == 2:
         table = memory_file.MemoryTable(1 << 35, 1 << 30, (1 << 35) - (1 << 30), 0, (1 << 35) - (1 << 30))
         return memory_file.encode("Static", {0: memory_file.NodeEntry(0, {"memory": table}, (0,))}, {})
-    entry = device_file.DeviceEntry(
-        "uid", "app", "nvidia.com/gpu", {0: ["a"]}, device_file.alloc_response({"a"})
-    )
+    entry = device_file.DeviceEntry("uid", "app", "nvidia.com/gpu", {0: ["a"]}, one_variable({"a"}))
     return device_file.encode([entry], {"nvidia.com/gpu": ["a", "b"]})
 
 

@@ -10,8 +10,10 @@ import msgspec
 
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.words import count, printable, size
+from numaware.twin.state import alloc_response
+from numaware.twin.state.alloc_response import AllocResponse
 from numaware.twin.state.cpu import CpuCheckpoint
-from numaware.twin.state.device import DeviceCheckpoint
+from numaware.twin.state.device import DeviceCheckpoint, DeviceEntry
 from numaware.twin.state.memory import MemoryBlock, MemoryCheckpoint
 from numaware.twin.state.verify import Checkpoint
 
@@ -120,9 +122,10 @@ def _device(checkpoint: DeviceCheckpoint) -> View:
     recorded = checkpoint.stamp.form != "v1"
     held = [
         (entry, node if recorded else None, sorted(ids))
-        for entry in sorted(checkpoint.entries, key=attrgetter("pod_uid", "container", "resource"))
+        for entry in _in_order(checkpoint)
         for node, ids in sorted(entry.devices.items())
     ]
+    answers = [(entry, _answer(entry)) for entry in _in_order(checkpoint) if entry.alloc_response]
     registered = sorted(checkpoint.registered.items())
     return View(
         f"device manager; {count(len(registered), 'resource')} registered",
@@ -132,6 +135,14 @@ def _device(checkpoint: DeviceCheckpoint) -> View:
                 (
                     (entry.pod_uid, entry.container, entry.resource, _node(node), ", ".join(ids))
                     for entry, node, ids in held
+                ),
+            ),
+            _table(
+                ("POD UID", "CONTAINER", "RESOURCE", "THE PLUGIN GAVE", "WHAT"),
+                (
+                    (entry.pod_uid, entry.container, entry.resource, *line)
+                    for entry, answer in answers
+                    for line in _answer_lines(answer)
                 ),
             ),
             _table(
@@ -150,9 +161,52 @@ def _device(checkpoint: DeviceCheckpoint) -> View:
                 }
                 for entry, node, ids in held
             ],
+            "answers": [
+                {
+                    "podUid": entry.pod_uid,
+                    "container": entry.container,
+                    "resource": entry.resource,
+                    **({"problem": answer} if isinstance(answer, str) else msgspec.to_builtins(answer)),
+                }
+                for entry, answer in answers
+            ],
             "registered": {name: sorted(ids) for name, ids in registered},
         },
     )
+
+
+def _in_order(checkpoint: DeviceCheckpoint) -> list[DeviceEntry]:
+    return sorted(checkpoint.entries, key=attrgetter("pod_uid", "container", "resource"))
+
+
+def _answer(entry: DeviceEntry) -> AllocResponse | str:
+    """What the plugin told the runtime to do, or why that cannot be read."""
+    try:
+        return alloc_response.decode(entry.alloc_response)
+    except ValueError as error:
+        return f"no answer of a plugin: {printable(str(error), 200)}"
+
+
+def _answer_lines(answer: AllocResponse | str) -> list[tuple[str, str]]:
+    """Each thing that was given, with its kind before it."""
+    if isinstance(answer, str):
+        return [("unreadable", answer)]
+    lines = [("variable", f"{name}={value}") for name, value in sorted(answer.envs.items())]
+    lines += [
+        ("device", f"{_place(node.host_path, node.container_path)} ({node.permissions})")
+        for node in answer.devices
+    ]
+    lines += [
+        ("mount", f"{_place(one.host_path, one.container_path)}{' (read-only)' if one.read_only else ''}")
+        for one in answer.mounts
+    ]
+    lines += [("annotation", f"{name}={value}") for name, value in sorted(answer.annotations.items())]
+    lines += [("CDI device", name) for name in answer.cdi_devices]
+    return lines or [("nothing", "")]
+
+
+def _place(host: str, container: str) -> str:
+    return host if host == container else f"{host} as {container}"
 
 
 def _table(columns: tuple[str, ...], rows: Iterable[Sequence[str]]) -> Table:

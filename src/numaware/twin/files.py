@@ -19,6 +19,7 @@ from numaware.twin.node import NodeState
 from numaware.twin.state import cpu as cpu_file
 from numaware.twin.state import device as device_file
 from numaware.twin.state import memory as memory_file
+from numaware.twin.state.alloc_response import one_variable
 from numaware.twin.state.errors import CorruptCheckpointError, policy_changed, restore_error
 from numaware.workload.pod import Pod
 
@@ -93,11 +94,7 @@ def _device(kubelet: Kubelet, state: NodeState) -> str:
             for resource, devices in resources.items():
                 by_node = devices_by_node(kubelet, resource, devices)
                 ids = {device for listed in by_node.values() for device in listed}
-                entries.append(
-                    device_file.DeviceEntry(
-                        uid, container, resource, by_node, device_file.alloc_response(ids)
-                    )
-                )
+                entries.append(device_file.DeviceEntry(uid, container, resource, by_node, one_variable(ids)))
     registered = {
         name: [inventory.ids[index] for index in iter_bits(inventory.healthy)]
         for name, inventory in kubelet.devices.inventories.items()

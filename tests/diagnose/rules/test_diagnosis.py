@@ -13,6 +13,7 @@ from numaware.diagnose.finding import Finding
 from numaware.diagnose.texts import finding_text, say
 from numaware.twin.state import cpu as cpu_file
 from numaware.twin.state import device as device_file
+from numaware.twin.state.alloc_response import one_variable
 from numaware.twin.topology.hints import Hint
 from support.diagnosed import bundled, diagnosed
 from support.kubelet_logs import ERAS, Story, journald, written
@@ -186,7 +187,7 @@ def test_the_twin_says_where_it_would_have_admitted_the_pod() -> None:
 def test_state_files_confirm_what_a_log_leaves_open() -> None:
     story = Story(hints={}, merged=Hint(3, preferred=False))
     entry = device_file.DeviceEntry(
-        story.uid, "app", "nvidia.com/gpu", {0: ["a"], 1: ["b"]}, device_file.alloc_response({"a", "b"})
+        story.uid, "app", "nvidia.com/gpu", {0: ["a"], 1: ["b"]}, one_variable({"a", "b"})
     )
     state = device_file.encode([entry], {"nvidia.com/gpu": ["a", "b", "c"]})
     (alone,) = diagnosed(log="\n".join(written(ERAS[0], story)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from numaware.errors import InputError
-from numaware.twin.state.device import DeviceEntry, alloc_response, decode, encode
+from numaware.twin.state.alloc_response import one_variable
+from numaware.twin.state.device import DeviceEntry, decode, encode
 from numaware.twin.state.errors import CorruptCheckpointError
 
 NIC = "example.com/nic"
@@ -91,4 +92,4 @@ def test_a_file_of_the_wrong_shape_is_an_input_error(text: str) -> None:
 def test_the_recorded_plugins_answer_is_one_variable_with_the_ids(
     ids: tuple[str, ...], message: bytes
 ) -> None:
-    assert alloc_response(ids) == message
+    assert one_variable(ids) == message

@@ -7,7 +7,7 @@ them by NUMA node, -1 standing for devices without topology, a device on two nod
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -81,16 +81,6 @@ def _parse(fields: Mapping[str, Any]) -> DeviceCheckpoint:
     listed = data.entries or []
     stamp = Stamp(_form(listed), content.checksum, fnv1a(_dump(data)))
     return DeviceCheckpoint(stamp, tuple(map(_from_wire, listed)), data.registered, content.bootid)
-
-
-def alloc_response(device_ids: Iterable[str]) -> bytes:
-    """The answer of a plugin that sets one variable, `DEVICES`, to the ids: a protobuf ContainerAllocateResponse.
-
-    Real plugins answer with whatever their runtime needs, which nobody can foretell; this is the answer of the plugins
-    that the recorded kubelets ran with.
-    """
-    value = _field(1, b"DEVICES") + _field(2, ",".join(sorted(device_ids)).encode())
-    return _field(1, value)
 
 
 class _Entry(msgspec.Struct):
@@ -168,14 +158,3 @@ def _dump_entry(entry: _Entry) -> str:
         f"{{PodUID:(string){entry.uid} ContainerName:(string){entry.container}"
         f" ResourceName:(string){entry.resource} DeviceIDs:{ids} AllocResp:([]uint8){response}}}"
     )
-
-
-def _field(number: int, payload: bytes) -> bytes:
-    """A length-delimited protobuf field."""
-    length = len(payload)
-    prefix = bytearray([number << 3 | 2])
-    while length > 0x7F:
-        prefix.append(length & 0x7F | 0x80)
-        length >>= 7
-    prefix.append(length)
-    return bytes(prefix) + payload
