@@ -118,6 +118,7 @@ SAMPLES: dict[str, Fact] = {
     "resource": GPU,
     "text": "cannot align pod: a",
     "claims": (Reason("volume-claims", (4, ("a", "b", "c", "…"))), Reason("resource-claims", (1, ("gpu",)))),
+    "problem": 'spec.tolerations[0].operator: Unsupported value: "Near"',
     "policy": "restricted",
     "key": "dedicated",
     "value": "ai",

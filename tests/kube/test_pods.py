@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numaware.kube import pods
 from numaware.kube.decoding import DecodeError, OwnerReference
 from numaware.kube.pods import LivePod, decode
+from numaware.schedule.node_facts import pod_requests
 from numaware.workload.demand import demand
 from numaware.workload.scheduling import PLACEMENT_OBSERVED, PLACEMENT_PREDICTED, Owner
 from support.live_objects import pod_object, raw
@@ -98,16 +99,103 @@ def test_a_pod_that_is_being_deleted_still_holds_its_resources() -> None:
             "greater than or equal to 0",
         ),
         ({"containers": [{"name": "a", "resources": {"limits": {"cpu": "many"}}}]}, "not a quantity"),
-        ({"containers": "none"}, "Expected `array | null`, got `str`"),
+        ({"containers": "none"}, "spec.containers: Expected `array | null`, got `str`"),
+        ({"containers": ["none"]}, "spec.containers[0]: Expected `object`, got `str`"),
+        ({"tolerations": [{"key": "k", "operator": "Near", "value": "3"}]}, 'Unsupported value: "Near"'),
         ({"tolerations": [{"operator": "Exists", "value": "x"}]}, "there must be no value"),
         ({"affinity": 7}, "expected a mapping"),
+        ({"priority": "high"}, "spec.priority: Expected `int | null`, got `str`"),
     ],
 )
-def test_a_pod_that_cannot_be_read_says_which_one_it_is(spec: dict[str, Any], message: str) -> None:
-    with pytest.raises(DecodeError) as caught:
-        _decoded(node="n1", spec=spec)
-    assert caught.value.subject == "pod default/web-0"
-    assert message in caught.value.message
+def test_a_pod_that_cannot_be_read_in_full_is_there_and_says_what_is_wrong(
+    spec: dict[str, Any], message: str
+) -> None:
+    live = _decoded(node="n1", spec=spec)
+    assert (live.full_name, live.uid, live.node, live.holds) == ("default/web-0", "uid-web-0", "n1", True)
+    assert message in live.unread
+    assert all(amount >= 0 for _, amount in pod_requests(live.pod))
+
+
+def test_a_pod_with_a_value_of_a_later_release_counts_by_its_requests() -> None:
+    odd = _decoded(node="n1", spec={"tolerations": [{"key": "k", "operator": "Near", "value": "3"}]})
+    assert dict(pod_requests(odd.pod)) == {"cpu": 2000, "memory": 1 << 30, "pods": 1}
+    assert demand(odd.pod).cpus == 2
+
+
+def test_what_is_left_of_a_container_with_odd_fields_counts() -> None:
+    named = {"name": 7, "resources": {"requests": {"cpu": "3", "memory": "lots"}}}
+    live = _decoded(node="n1", spec={"containers": [named, {"name": "b", "resources": 4}]})
+    assert live.unread
+    assert dict(pod_requests(live.pod))["cpu"] == 3000
+
+
+def test_only_the_error_is_remembered_where_all_else_can_be_read() -> None:
+    live = _decoded(node="n1", labels={"app": 3}, creationTimestamp="yesterday")
+    assert live.unread == "metadata.creationTimestamp: Invalid RFC3339 encoded datetime"
+    assert (live.uid, live.version, demand(live.pod).cpus) == ("uid-web-0", "17", 2)
+
+
+# Resizes
+
+
+def _status(*, promised: str | None = None, actual: str | None = None, reason: str = "") -> dict[str, Any]:
+    told: dict[str, Any] = {"name": "app"}
+    if promised is not None:
+        told["allocatedResources"] = {"cpu": promised, "memory": "1Gi"}
+    if actual is not None:
+        amounts = {"cpu": actual, "memory": "1Gi"}
+        told["resources"] = {"limits": amounts, "requests": amounts}
+    pending = {"type": "PodResizePending", "status": "True", "reason": reason}
+    return {"containerStatuses": [told], "conditions": [pending] if reason else []}
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "counted", "held"),
+    [
+        # Being made smaller: what was promised, and what still runs, are not free yet.
+        ("1", {"promised": "10", "actual": "10"}, 10_000, 10),
+        ("1", {"promised": "1", "actual": "10"}, 10_000, 1),
+        ("1", {"actual": "10"}, 10_000, 10),
+        # Being made larger: it counts, unless the kubelet has said that it will never be given.
+        ("10", {"promised": "4", "actual": "4"}, 10_000, 4),
+        ("10", {"promised": "4", "actual": "4", "reason": "Deferred"}, 10_000, 4),
+        ("10", {"promised": "4", "actual": "4", "reason": "Infeasible"}, 4000, 4),
+        # Over, or not begun.
+        ("4", {"promised": "4", "actual": "4"}, 4000, 4),
+        ("4", {}, 4000, 4),
+    ],
+)
+def test_the_largest_of_asked_promised_and_running_counts_while_a_pod_is_resized(
+    asked: str, status: dict[str, str], counted: int, held: int
+) -> None:
+    live = _decoded(cpu=asked, node="n1", status=_status(**status))
+    assert not live.unread
+    assert dict(pod_requests(live.pod))["cpu"] == counted
+    assert demand(live.pod).cpus == held
+
+
+def test_a_pod_whose_status_repeats_its_spec_is_the_pod_of_its_template() -> None:
+    before, after = _decoded(), _decoded(node="n1", status=_status(promised="2", actual="2"))
+    assert before.pod == after.pod
+
+
+def test_an_init_container_that_ends_has_no_standing() -> None:
+    init = {"name": "init", "resources": {"requests": {"cpu": "1"}}}
+    told = [{"name": "init", "allocatedResources": {"cpu": "30"}}]
+    live = _decoded(node="n1", spec={"initContainers": [init]}, status={"initContainerStatuses": told})
+    assert dict(pod_requests(live.pod))["cpu"] == 2000
+    live = _decoded(
+        node="n1",
+        spec={"initContainers": [{**init, "restartPolicy": "Always"}]},
+        status={"initContainerStatuses": told},
+    )
+    assert dict(pod_requests(live.pod))["cpu"] == 32_000
+
+
+def test_a_resize_of_the_pod_as_a_whole_counts() -> None:
+    own = {"requests": {"cpu": "2"}}
+    live = _decoded(node="n1", spec={"resources": own}, status={"allocatedResources": {"cpu": "6"}})
+    assert dict(pod_requests(live.pod))["cpu"] == 6000
 
 
 @pytest.mark.parametrize(
@@ -131,18 +219,48 @@ _JSON = st.recursive(
 
 _FIELDS = (
     "name labels annotations ownerReferences containers initContainers volumes affinity tolerations nodeSelector "
-    "topologySpreadConstraints priority conditions qosClass phase"
+    "topologySpreadConstraints priority conditions qosClass phase overhead containerStatuses resources allocatedResources"
 )
 
 
 @given(st.sampled_from(("metadata", "spec", "status")), st.sampled_from(_FIELDS.split()), _JSON)
-def test_odd_content_is_either_read_or_refused_with_one_error(part: str, field: str, value: object) -> None:
-    document = pod_object()
+def test_odd_content_never_makes_a_pod_disappear(part: str, field: str, value: object) -> None:
+    document = pod_object(node="n1")
     document[part] = {**document[part], field: value}
-    problem = ""
-    try:
-        live = decode(raw(document))
-        assert live.pod.uid == live.uid
-    except DecodeError as error:
-        problem = str(error)
-    assert "\n" not in problem
+    if (part, field) == ("metadata", "name") and not isinstance(value, str):
+        with pytest.raises(DecodeError):
+            decode(raw(document))
+        return
+    live = decode(raw(document))
+    assert (live.uid, live.node, live.pod.uid) == ("uid-web-0", "n1", "uid-web-0")
+    assert "\n" not in live.unread
+    counted = dict(pod_requests(live.pod))
+    assert all(amount >= 0 for amount in counted.values())
+    if (part, field) not in {("spec", "containers"), ("spec", "initContainers"), ("spec", "overhead")}:
+        assert counted["cpu"] >= 2000
+    assert demand(live.pod)
+
+
+_PLACES = st.sampled_from(
+    [
+        "tolerations",
+        "affinity",
+        "nodeSelector",
+        "topologySpreadConstraints",
+        "schedulingGates",
+        "resourceClaims",
+        "volumes",
+    ]
+)
+
+
+@given(
+    _PLACES, _JSON, st.sampled_from(("operator", "effect", "whenUnsatisfiable", "nodeTaintsPolicy", "new"))
+)
+def test_a_word_of_a_later_release_is_read_as_unread_and_not_as_nothing(
+    place: str, value: object, key: str
+) -> None:
+    """What a rule says is not known, so no node is chosen by the rest of it; what the pod holds is."""
+    live = decode(raw(pod_object(node="n1", spec={place: [{"key": "a", key: value}]})))
+    assert dict(pod_requests(live.pod))["cpu"] == 2000
+    assert demand(live.pod).cpus == 2

@@ -34,7 +34,8 @@ def nodes(
     publisher counts per NUMA node; pods go there where every state that fits
     the counts would take them) or none (only totals are known).
 
-    Exit code: 0 fine, 1 some node's topology cannot be used, 2 bad input.
+    Exit code: 0 fine, 1 some node's topology cannot be used or a pod on it
+    cannot be read in full, 2 bad input.
 
     For example:
 

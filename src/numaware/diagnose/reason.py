@@ -22,6 +22,7 @@ Code = Literal[
     "too-many-pods",
     # What another scheduler of the lab says in its own words.
     "quoted",
+    "pod-unreadable",
     "claims",
     "volcano-cpu-policy",
     "not-aligned",
@@ -72,6 +73,7 @@ FACTS: Mapping[Code, tuple[str, ...]] = {
     **dict.fromkeys(get_args(Code), ()),
     "insufficient": ("resource",),
     "quoted": ("text",),
+    "pod-unreadable": ("problem",),
     "claims": ("claims",),
     "numa-alignment": ("policy",),
     "untolerated-taint": ("key", "value"),

@@ -2,7 +2,8 @@
 
 Objects come in by the thousand and are mostly things nobody here looks at, so each is read straight into a struct of the
 few fields that matter. What comes from a cluster is never taken on trust: an object that cannot be read is one
-`DecodeError`, and whoever keeps a cache goes on without it.
+`DecodeError`, and whoever keeps a cache goes on without it. Of an object that must not be lost (a pod holds something of its
+node whatever else is wrong with it) `Reader.read_in_parts` gives what can be read, and says what cannot.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
+from msgspec import UNSET
 
 from numaware.kube.errors import UNREADABLE, ApiError
 from numaware.machine.quantity import Quantity
@@ -101,6 +103,7 @@ class Reader(Generic[_Wire]):
 
     def __init__(self, kind: str, wire: type[_Wire]) -> None:
         self.kind = kind
+        self._wire = wire
         self._decoder = msgspec.json.Decoder(wire)
 
     def read(self, raw: bytes | msgspec.Raw) -> _Wire:
@@ -109,6 +112,22 @@ class Reader(Generic[_Wire]):
             raise DecodeError(self.kind, f"larger than {MOST_BYTES >> 20} MiB, which no object is")
         try:
             return self._decoder.decode(raw)
+        except UNREADABLE as error:
+            raise self.refused(raw, str(error)) from None
+
+    def read_in_parts(self, raw: bytes | msgspec.Raw) -> tuple[_Wire, str]:
+        """The fields that can be read, and what is wrong with the first that cannot, empty if all can.
+
+        `DecodeError` for what is no object at all, or has no name.
+        """
+        try:
+            return self.read(raw), ""
+        except DecodeError:
+            if memoryview(raw).nbytes > MOST_BYTES:
+                raise
+        problems: list[str] = []
+        try:
+            return _part(raw, self._wire, "", problems), printable(problems[0] if problems else "", 400)
         except UNREADABLE as error:
             raise self.refused(raw, str(error)) from None
 
@@ -136,6 +155,54 @@ class Reader(Generic[_Wire]):
             named = _IDENTITY.decode(raw).metadata
         name = "/".join(printable(part, 260) for part in (named.namespace, named.name) if part)
         return DecodeError(f"{self.kind} {name}" if name else self.kind, printable(message, 400))
+
+
+def _part(raw: bytes | msgspec.Raw, kind: Any, path: str, problems: list[str]) -> Any:
+    """`raw` as a value of that type, without the fields and members within that are none; `UNREADABLE` if nothing is left."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except UNREADABLE as error:
+        struct, listed = _struct_in(kind)
+        wanted: Any = list[msgspec.Raw] if listed else dict[str, msgspec.Raw]
+        try:
+            if struct is None:
+                raise
+            within = msgspec.json.decode(raw, type=wanted)
+        except UNREADABLE:
+            raise ValueError(f"{path}: {error}" if path else str(error)) from None
+    if listed:
+        members = [(f"{path}[{index}]", member) for index, member in enumerate(within)]
+        read = [_read_part(member, struct, where, problems) for where, member in members]
+        return tuple(one for one in read if one is not UNSET)
+    values = {}
+    for field in msgspec.structs.fields(struct):
+        below = f"{path}.{field.encode_name}" if path else field.encode_name
+        if field.encode_name in within:
+            value = _read_part(within[field.encode_name], field.type, below, problems)
+            if value is not UNSET:
+                values[field.name] = value
+        if field.required and field.name not in values:
+            raise ValueError(f"{below}: Required value")
+    return struct(**values)
+
+
+def _read_part(raw: msgspec.Raw, kind: Any, path: str, problems: list[str]) -> Any:
+    """The same, but what cannot be read at all is a problem, and UNSET."""
+    try:
+        return _part(raw, kind, path, problems)
+    except UNREADABLE as error:
+        problems.append(str(error))
+        return UNSET
+
+
+def _struct_in(kind: Any) -> tuple[type[msgspec.Struct] | None, bool]:
+    """The struct that a type is, or may be, and whether it is one or a tuple of any number of them."""
+    for one in (kind, *get_args(kind)):
+        if isinstance(one, type) and issubclass(one, msgspec.Struct):
+            return one, get_origin(kind) is tuple
+        if get_origin(one) is tuple and one is not kind:
+            return _struct_in(one)
+    return None, False
 
 
 @lru_cache(maxsize=4096)

@@ -186,9 +186,10 @@ class Cluster:
     def place(self, pod: Pod, name: str) -> bool:
         """The pod is on the node, whoever put it there; whether it is known what it holds of the node.
 
-        It holds what the twin would give it. Where the twin would refuse, and where a part of a GPU is asked for (who
-        bound the pod knows which), the pod is counted but `astray`, and so is every later one that owns something: with
-        the books wrong, nobody can tell what that one gets. When the last of them has left the books are right again.
+        It holds what the twin would give it. Where the twin would refuse, where the pod cannot be read in full, and where a
+        part of a GPU is asked for (who bound the pod knows which), the pod is counted but `astray`, and so is every later one
+        that owns something: with the books wrong, nobody can tell what that one gets. When the last of them has left the
+        books are right again.
         """
         member = self.by_name[name]
         if self.where.get(pod.uid) is member and _alike(member.pods[pod.uid], pod):
@@ -199,7 +200,8 @@ class Cluster:
         self.release(pod.uid)
         load = member.load
         node, used, shares, sharers, astray = load.node, load.used, load.shares, load.sharers, load.astray
-        after = None if owns_something(pod) and (astray or wanted_share(pod)) else _admitted(node, pod)
+        unclear = owns_something(pod) and (astray or wanted_share(pod))
+        after = None if unclear or pod.scheduling.unread else _admitted(node, pod)
         if after is None:
             astray |= {pod.uid}
         total = plus(used, pod_requests(pod))
@@ -349,7 +351,7 @@ def _admitted(node: Node, pod: Pod) -> Node | None:
 
 
 def _alike(old: Pod, new: Pod) -> bool:
-    return old.shape == new.shape and old.overhead == new.overhead
+    return old.shape == new.shape and pod_requests(old) == pod_requests(new)
 
 
 def _load_of(node: Node, before: Load) -> Load:

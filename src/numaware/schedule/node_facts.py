@@ -41,7 +41,7 @@ class NodeFacts(msgspec.Struct, frozen=True, cache_hash=True):
 
 def pod_requests(pod: Pod) -> Amounts:
     """All that a pod takes from a node's allocatable, ascending by resource; amounts of zero are left out."""
-    return _requests(pod.containers, pod.init_containers, pod.pod_requests, pod.overhead)
+    return _requests(pod.containers, pod.init_containers, pod.pod_requests, pod.overhead + pod.resizing)
 
 
 @lru_cache(maxsize=8192)
@@ -49,9 +49,9 @@ def _requests(
     containers: tuple[Container, ...],
     init_containers: tuple[Container, ...],
     own: Resources,
-    overhead: Resources,
+    on_top: Resources,
 ) -> Amounts:
-    pod = Pod("", containers=containers, init_containers=init_containers, pod_requests=own, overhead=overhead)
+    pod = Pod("", containers=containers, init_containers=init_containers, pod_requests=own, overhead=on_top)
     total = requested_in_all(pod)
     counted = {name: milli(nano) if name == "cpu" else units(nano) for name, nano in total.items() if nano}
     return tuple(sorted({**counted, "pods": 1}.items()))

@@ -24,8 +24,10 @@ from numaware.serve.node_estimate import (
     NodeEstimate,
     PodOnNode,
     ReceivedReport,
+    counted_pod,
     estimate_node,
     facts_of,
+    unread_pods,
 )
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
@@ -254,8 +256,13 @@ class ClusterCache:
             current=estimate.current,
             waiting=tuple(sorted(uid for uid in alive if uid not in estimate.counted)),
             astray=tuple(sorted(member.load.astray)),
-            problem=estimate.problem,
+            problem="; ".join(filter(None, (estimate.problem, *unread_pods(place.held)))),
         )
+
+    @property
+    def unread_pods(self) -> int:
+        """Pods of which a part could not be read."""
+        return sum(1 for live in self._pods.values() if live.unread)
 
     @property
     def problems(self) -> Mapping[str, str]:
@@ -279,8 +286,13 @@ class ClusterCache:
         estimate = self._places[name].estimate
         if estimate is None or estimate.level != "complete" or live.uid in estimate.counted or self._paused:
             return self._rebuild(name)
-        self.engine.cluster.place(live.pod, name)
+        self._count(live, name)
         return {name}
+
+    def _count(self, live: LivePod, name: str) -> None:
+        """The pod is on the node, whoever put it there."""
+        cluster = self.engine.cluster
+        cluster.place(counted_pod(live.pod, cluster.by_name[name].node), name)
 
     def _described(self, live: LivePod) -> set[str]:
         """A pod on its node is confirmed, or described anew."""
@@ -289,9 +301,9 @@ class ClusterCache:
         before, held.live, held.confirmed = held.live, live, True
         if before.pod == live.pod or self._places[name].estimate is None or self._paused:
             return set()
-        if before.pod.shape != live.pod.shape:
+        if before.pod.shape != live.pod.shape or bool(before.unread) != bool(live.unread):
             return self._rebuild(name)
-        self.engine.cluster.place(live.pod, name)
+        self._count(live, name)
         return {name}
 
     def _went(self, uid: str) -> set[str]:
@@ -360,7 +372,7 @@ class ClusterCache:
             if event.gone:
                 self.engine.cluster.release(event.held.live.uid)
             else:
-                self.engine.cluster.place(event.held.live.pod, name)
+                self._count(event.held.live, name)
         return {name}
 
     def _prune(self, place: _Place, counted: frozenset[str]) -> None:
@@ -419,13 +431,15 @@ def _events(held: Mapping[str, PodOnNode], counted: frozenset[str]) -> list[_Eve
 
 
 def _after(node: Node, events: list[_Event]) -> tuple[Node, list[_Event]]:
-    """The node after these events, up to the first pod that its kubelet would not take; and what is left."""
+    """The node after these events, up to the first pod that its kubelet would not take, or that is not known; and what is left."""
     for index, event in enumerate(events):
         if event.gone:
             node = node.release(event.held.live.uid)
             continue
+        if event.held.live.unread:
+            return node, events[index:]
         try:
-            verdict = node.admit(event.held.live.pod)
+            verdict = node.admit(counted_pod(event.held.live.pod, node))
         except KubeletPanic:
             return node, events[index:]
         if not verdict.admitted:

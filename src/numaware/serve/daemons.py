@@ -247,6 +247,7 @@ class _State(Collector):
             "node topology": len(self._cache.problems),
             **{kind: len(one.problems) for kind, one in self._watch.reflectors.items()},
         }
+        broken["pods"] += self._cache.unread_pods
         yield _gauge("numaware_unreadable_objects", "What could not be read or used.", "kind", broken, broken)
         if self._scheduler is not None:
             states: Counter[str] = Counter(one.state for one in self._scheduler.queue.waiting.values())

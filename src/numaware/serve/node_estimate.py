@@ -8,7 +8,7 @@ and nothing can be predicted for others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -32,6 +32,7 @@ from numaware.twin.account import owners
 from numaware.twin.config import DEFAULT_VERSION
 from numaware.twin.errors import StartError
 from numaware.twin.node import Node
+from numaware.twin.resize import resize_is_infeasible
 from numaware.workload.demand import demand, is_memory
 from numaware.workload.pod import Pod
 from numaware.workload.requirements import is_extended
@@ -158,7 +159,7 @@ def _owners(node: Node) -> frozenset[str]:
 
 def _with_pods(node: Node, held: Mapping[str, PodOnNode], counted: Iterable[str]) -> Node:
     """The node with its pods as the API server describes them; one that it has not shown yet holds what it holds."""
-    pods = {uid: held[uid].live.pod for uid in sorted(counted) if uid in held}
+    pods = {uid: counted_pod(held[uid].live.pod, node) for uid in sorted(counted) if uid in held}
     if isinstance(node, PartialNode):
         candidate_twins = tuple(
             CandidateTwin(
@@ -168,6 +169,19 @@ def _with_pods(node: Node, held: Mapping[str, PodOnNode], counted: Iterable[str]
         )
         return PartialNode(node.counts, candidate_twins, exact=node.exact)
     return _described(node, {**node.state.pods, **pods})
+
+
+def counted_pod(pod: Pod, node: Node) -> Pod:
+    """The pod as it counts on the node: without what it is to be resized to, where its kubelet will refuse that."""
+    known = pod.resizing and not isinstance(node, PartialNode)
+    return replace(pod, resizing=()) if known and resize_is_infeasible(node.kubelet.config, pod) else pod
+
+
+def unread_pods(held: Mapping[str, PodOnNode]) -> Iterator[str]:
+    """What could not be read of the pods that are there."""
+    for one in sorted(held.values(), key=lambda one: one.live.full_name):
+        if one.gone is None and one.live.unread:
+            yield f"pod {one.live.full_name} cannot be read in full: {one.live.unread}"
 
 
 def _described(node: Node, pods: dict[str, Pod]) -> Node:

@@ -201,6 +201,10 @@ class ClusterWatch:
     def _pod(self, change: Change[LivePod]) -> None:
         pod = self._ranked(change.new) if change.new is not None else None
         if pod is not None:
+            if pod.unread and (change.old is None or change.old.unread != pod.unread):
+                _log.warning(
+                    "a pod cannot be read in full", pod=pod.full_name, node=pod.node, problem=pod.unread
+                )
             uid, names = pod.uid, self._cache.put_pod(pod)
         elif change.old is not None:
             uid, names = change.old.uid, self._cache.drop_pod(change.old.uid)

@@ -39,7 +39,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
     `qos` is `status.qosClass` where the manifest carries it. `pod_level` says that the pod has resources of its
     own (`spec.resources`); `pod_requests` and `pod_limits` hold them. `scheduling` is what decides about the node before
-    any manager sees the pod, and so is no part of its shape.
+    any manager sees the pod, and so is no part of its shape; nor is `resizing`, what a resize in progress makes schedulers count
+    beyond what the kubelet holds for the pod (`resize.py`).
     """
 
     name: str
@@ -52,6 +53,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     pod_requests: Resources = ()
     pod_limits: Resources = ()
     scheduling: Scheduling = NO_SCHEDULING
+    resizing: Resources = ()
 
     @property
     def pod_level(self) -> bool:

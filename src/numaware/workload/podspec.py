@@ -85,7 +85,7 @@ def _resources_of(source: PodSource, uid: str, status: Field) -> Pod:
             )
         )
         return Pod(source.pod, source.namespace, uid)
-    overhead = _amounts(spec.get("overhead"))
+    overhead = read_amounts(spec.get("overhead"))
     _refuse(spec.get("overhead"), container_refusals(Requirements({}, overhead)))
     pod = Pod(
         name=source.pod,
@@ -146,10 +146,13 @@ def _container_name(container: Field, names: set[str]) -> str:
 def _requirements(needs: Field) -> Requirements:
     needs.located().expect_mapping()
     _note_misplaced(needs, _MISPLACED_IN_RESOURCES)
-    return Requirements(requests=_amounts(needs.get("requests")), limits=_amounts(needs.get("limits")))
+    return Requirements(
+        requests=read_amounts(needs.get("requests")), limits=read_amounts(needs.get("limits"))
+    )
 
 
-def _amounts(listed: Field) -> Amounts:
+def read_amounts(listed: Field) -> Amounts:
+    """Resources and their quantities, without those that are none."""
     kind = listed.located().node.kind
     if listed.value is not None and not isinstance(listed.value, dict):
         listed.error(Sentence("expected a mapping of resources to quantities, got a JSON {kind}", kind=kind))

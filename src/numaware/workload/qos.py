@@ -35,7 +35,8 @@ def _class_of(parts: list[tuple[Resources, Resources]]) -> Qos:
 def requested_in_all(pod: Pod, *, sidecars: bool = True) -> dict[str, int]:
     """Nano-units that a pod takes from a node as a whole, as schedulers count: its containers at their peak.
 
-    What the pod asks for as a whole (pod-level resources) replaces that; the overhead comes on top of either.
+    What the pod asks for as a whole (pod-level resources) replaces that; the overhead comes on top of either, and so does
+    what a resize in progress makes count.
     """
 
     def at_peak(name: str) -> int:
@@ -43,7 +44,7 @@ def requested_in_all(pod: Pod, *, sidecars: bool = True) -> dict[str, int]:
 
     total = {name: at_peak(name) for container in pod.in_order for name, _ in container.requests}
     total.update(pod.pod_requests)
-    for name, nano in pod.overhead:
+    for name, nano in pod.overhead + pod.resizing:
         total[name] = total.get(name, 0) + nano
     return total
 

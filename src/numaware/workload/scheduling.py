@@ -189,7 +189,8 @@ class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
     """The scheduling part of a pod. `claims` are volumes to be bound first, `resource_claims` devices of DRA.
 
     Annotations are kept only where this program heeds them: its own, and Volcano's topology policy. `priority` is None
-    where neither a number nor one of Kubernetes' own classes was named.
+    where neither a number nor one of Kubernetes' own classes was named. `unread` says what of a live pod could not be read:
+    whatever that would mean, no node may be chosen without it.
     """
 
     labels: Labels = ()
@@ -206,6 +207,7 @@ class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
     claims: tuple[str, ...] = ()
     resource_claims: tuple[str, ...] = ()
     owners: tuple[Owner, ...] = ()
+    unread: str = ""
 
     def annotation(self, key: str) -> str:
         """One annotation, empty where there is none."""

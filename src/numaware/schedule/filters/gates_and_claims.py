@@ -12,9 +12,11 @@ _SHOWN = 3
 
 
 def waiting_reason(scheduling: Scheduling) -> Reason | None:
-    """What the pod waits for: its gates, claims that decide about the node as well, a workload class that exists."""
+    """What the pod waits for: its gates, a reader who knows it all, claims that decide about the node, a class that exists."""
     if scheduling.gates:
         return GATED
+    if scheduling.unread:
+        return Reason("pod-unreadable", (printable(scheduling.unread, 300),))
     named = scheduling.annotation(CLASS_ANNOTATION)
     if named and named not in CLASSES:
         return Reason("workload-class", (printable(named, 60),))

@@ -21,6 +21,7 @@ REASONS: Mapping[str, str] = {
     "scheduling-gates": "调度门控未清空，暂不调度",
     "too-many-pods": "Pod 数已达上限",
     "quoted": "{text}",
+    "pod-unreadable": "无法判断：Pod 无法完整读取：{problem}",
     "claims": "无法判断：Pod 还在等待 {claims:list}，而它们也决定节点",
     "volcano-cpu-policy": "CPU 管理器策略不是 static",
     "not-aligned": "无法对齐这个 Pod",

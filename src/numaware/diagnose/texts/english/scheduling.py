@@ -22,6 +22,7 @@ REASONS: Mapping[str, str] = {
     "scheduling-gates": "Scheduling is blocked due to non-empty scheduling gates",
     "too-many-pods": "Too many pods",
     "quoted": "{text}",
+    "pod-unreadable": "cannot be judged: the pod cannot be read in full: {problem}",
     "claims": "cannot be judged: the pod waits for {claims:and}, and those decide about the node too",
     "volcano-cpu-policy": "cpu manager policy isn't static",
     "not-aligned": "node(s) could not align the pod",
