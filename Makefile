@@ -52,6 +52,10 @@ e2e: .venv/.dev kube-assets
 	@scripts/system-packages e2e
 	$(BIN)/pytest tests/e2e -m e2e
 
+# Ten times 460 pods at once through kube-scheduler and the extender, configured as our own command prints it.
+extender-rounds: .venv/.dev kube-assets
+	NUMAWARE_ROUNDS=$(or $(ROUNDS),10) $(BIN)/pytest tests/e2e/test_extender_as_printed.py -m e2e
+
 docs: .venv/.dev
 	$(BIN)/mkdocs serve
 

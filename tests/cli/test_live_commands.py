@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+import yaml
 from msgspec.structs import replace
 
 from kube.fake_api_server import FakeApiServer, Refusal
@@ -462,6 +463,25 @@ def test_the_configuration_for_another_scheduler_can_be_pasted(
     assert answer.code == 0
     assert "http://10.0.0.1:9443/" in answer.out
     assert "9443//" not in answer.out
+
+
+def test_kube_scheduler_cannot_override_a_refusal_whichever_way_it_fails(
+    typed: Callable[..., Answer],
+) -> None:
+    """It binds by itself what an extender refuses that it may ignore."""
+    said = {
+        fail: yaml.safe_load(typed("extender", "config", *flags).out)["extenders"][0]
+        for fail, flags in (("usual", []), ("closed", ["--fail", "closed"]), ("open", ["--fail", "open"]))
+    }
+    assert said["usual"] == said["closed"]
+    assert (said["closed"]["ignorable"], said["closed"]["bindVerb"]) == (False, "bind")
+    assert (said["open"]["ignorable"], "bindVerb" in said["open"]) == (True, False)
+
+
+def test_the_configuration_names_the_kubeconfig_of_kube_scheduler(typed: Callable[..., Answer]) -> None:
+    for flags, wanted in (([], "/etc/kubernetes/scheduler.conf"), (["--kubeconfig", "/a: b"], "/a: b")):
+        told = yaml.safe_load(typed("extender", "config", *flags).out)
+        assert told["clientConnection"] == {"kubeconfig": wanted}
 
 
 @pytest.mark.parametrize(

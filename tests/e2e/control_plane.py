@@ -269,14 +269,18 @@ class ControlPlane:
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
+            **(config or {}),
             "clientConnection": {
                 "kubeconfig": str(self.kubeconfig("kube-scheduler")),
                 "qps": _QPS,
                 "burst": _BURST,
             },
-            **(config or {}),
         }
         path.write_text(yaml.safe_dump(whole), encoding="utf-8")
+        return self.start_scheduler_from(path, name)
+
+    def start_scheduler_from(self, path: Path, name: str = "scheduler") -> Program:
+        """The real kube-scheduler with a file as it stands."""
         return self._serve(name, "kube-scheduler", f"--config={path}")
 
     def start_controllers(self) -> Program:

@@ -93,8 +93,13 @@ def numaware(plane: ControlPlane, *arguments: str, user: str, status: int = 0) -
 
 def extender_config(extender: Daemon, *flags: str) -> dict[str, Any]:
     """What kube-scheduler needs to ask this extender, as our own command prints it."""
+    found: dict[str, Any] = yaml.safe_load(printed_config(extender, *flags))
+    return found
+
+
+def printed_config(extender: Daemon, *flags: str) -> str:
+    """The same, as it stands."""
     command = (sys.executable, "-m", "numaware", "extender", "config", "--url", f"http://{extender.address}")
     told = (*command, "--token-file", str(extender.token), *flags)
     done = subprocess.run(told, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = yaml.safe_load(done.stdout)
-    return found
+    return done.stdout

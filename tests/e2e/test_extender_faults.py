@@ -1,6 +1,6 @@
 """kube-scheduler with the extender, when something fails in the middle of a burst: no pod is lost or booked twice.
 
-It fails closed here: without an answer no pod is placed, so nothing is placed blindly either.
+It fails closed, as our command prints it: without an answer no pod is placed, so nothing is placed blindly either.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def start(scene: Scene, *flags: str) -> Daemon:
     scene.burst(BURST, scheduler="default-scheduler", delay=0.05)
     extender = scene.start("extender")
     extender.wait_ready()
-    scene.plane.start_scheduler(extender_config(extender, "--fail", "closed", *flags))
+    scene.plane.start_scheduler(extender_config(extender, *flags))
     scene.wait_for(MIDDLE)
     return extender
 
@@ -90,7 +90,7 @@ def test_a_pod_that_no_kubelet_would_take_waits(scene: Scene) -> None:
     scene.sent = 0
     extender = scene.start("extender")
     extender.wait_ready()
-    scene.plane.start_scheduler(extender_config(extender, "--fail", "closed"))
+    scene.plane.start_scheduler(extender_config(extender))
     body = pod("wide", "20", "default-scheduler")
     body["spec"]["nodeSelector"] = {"kind": "p100"}
     scene.api.create(PODS, body)

@@ -57,7 +57,7 @@ def test_no_kubelet_refuses_what_kube_scheduler_sends_it_once_it_asks(
 ) -> None:
     with FakeNodes(plane, load.nodes()) as fakes, Daemon(plane, "extender") as extender:
         extender.wait_ready()
-        scheduler = plane.start_scheduler(extender_config(extender, "--fail", "closed"))
+        scheduler = plane.start_scheduler(extender_config(extender))
         plane.wait_ready("scheduler")
         began = time.monotonic()
         plane.api().create_all(PODS, load.pods())

@@ -22,7 +22,7 @@ from support.live_pods import live
 from support.small_clusters import gpu_node
 from support.twin_nodes import admitted, config, machine, pod, pod_of
 
-LATER = {"tolerations": [{"key": "k", "operator": "Near", "value": "3"}]}
+LATER: dict[str, Any] = {"tolerations": [{"key": "k", "operator": "Near", "value": "3"}]}
 PROBLEM = 'spec.tolerations[0].operator: Unsupported value: "Near"'
 
 

@@ -66,7 +66,7 @@ class Scene:
             names=("numaware",),
             metrics=Metrics(),
             clock=self.clock,
-            on_sent=lambda uid, _: self.sent.append(uid),
+            on_sent=lambda uid, *_: self.sent.append(uid),
             **more,  # type: ignore[arg-type] # what the test says
         )
 

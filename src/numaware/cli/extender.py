@@ -74,22 +74,34 @@ def config(
     ] = None,
     fail: Annotated[
         Literal["open", "closed"],
-        option("Without the extender: place pods as if it had never been there, or place none."),
-    ] = "open",
+        option(
+            "While the extender is away: pods wait (closed), or are placed without it, and then kube-scheduler "
+            "binds by itself at all times (open)."
+        ),
+    ] = "closed",
     weight: Annotated[int, option("What its opinion weighs beside others' (kube-scheduler).")] = 10,
     send_nodes: Annotated[bool, flag("Have whole Node objects sent instead of names; slow.")] = False,
     managed: Annotated[
         tuple[str, ...],
         repeatable("Ask only about pods that want this resource; repeatable. All if not given."),
     ] = (),
+    kubeconfig: Annotated[
+        str, option("Where kube-scheduler's own kubeconfig is, seen from there.")
+    ] = "/etc/kubernetes/scheduler.conf",
 ) -> int:
-    """Print the fragment that makes another scheduler ask the extender.
+    """Print what makes another scheduler ask the extender.
+
+    For kube-scheduler that is a whole configuration, to be given to it as
+    --config; for Volcano a plugin for a tier. What the extender refuses no
+    scheduler binds. While it is away pods wait, and are placed once it is
+    back; --fail open says otherwise, at the price that two pods which come
+    close after each other may be promised the same CPUs.
 
     For example:
 
-      numaware extender config --token-file token
+      numaware extender config --token-file token > kube-scheduler.yaml
       numaware extender config --for volcano --url http://numaware-extender.numaware:9443
-      numaware extender config --fail closed --managed nvidia.com/gpu
+      numaware extender config --fail open --managed nvidia.com/gpu
     """
     from numaware.serve import extender_config  # noqa: PLC0415 - keeps serve out of every other verb
 
@@ -107,7 +119,12 @@ def config(
         text = extender_config.for_volcano(address, fail=fail, managed=managed)
     else:
         text = extender_config.for_kube_scheduler(
-            address, fail=fail, weight=weight, node_cache=not send_nodes, managed=managed
+            address,
+            fail=fail,
+            weight=weight,
+            node_cache=not send_nodes,
+            managed=managed,
+            kubeconfig=kubeconfig,
         )
     sys.stdout.write(text)
     return 0

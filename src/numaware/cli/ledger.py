@@ -32,7 +32,9 @@ def replay(
     A scheduler keeps one file for each prediction that the kubelet did not
     keep: the node and its state, the pod, what was predicted and what
     happened. The twin is asked again; if it now says what the kubelet did,
-    the miss is explained. If not, the file is what a bug report needs.
+    the miss is explained. So it is if the twin says so without pods that
+    had gone by then: a kubelet lets go of a pod before the API server tells
+    of it. If not, the file is what a bug report needs.
 
     Exit code: 0 every miss is explained, 1 some are not, 2 bad input.
 
@@ -57,7 +59,10 @@ def _lines(file: Path, one: Again) -> Iterator[str]:
     yield f"  predicted  {_said(one.predicted)}"
     yield f"  observed   {_said(one.observed)}"
     yield f"  twin now   {_said(one.now)}"
-    yield f"  {'explained' if one.explained else 'not explained: please report it, with this file'}"
+    if one.without:
+        yield f"  explained: {' and '.join(one.without)} had gone before the pod came, and the API server told of it later"
+    else:
+        yield f"  {'explained' if one.explained else 'not explained: please report it, with this file'}"
 
 
 def _said(observation: Observation) -> str:

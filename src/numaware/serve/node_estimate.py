@@ -21,6 +21,7 @@ from numaware.kube.topology.fingerprint import fingerprint
 from numaware.kube.topology.report import Report
 from numaware.machine.cpuset import MAX_ID
 from numaware.machine.node_topology import ZoneCounts
+from numaware.machine.words import printable
 from numaware.schedule import ledger
 from numaware.schedule.candidate_twins import CandidateTwin
 from numaware.schedule.ledger import Placement
@@ -181,7 +182,11 @@ def unread_pods(held: Mapping[str, PodOnNode]) -> Iterator[str]:
     """What could not be read of the pods that are there."""
     for one in sorted(held.values(), key=lambda one: one.live.full_name):
         if one.gone is None and one.live.unread:
-            yield f"pod {one.live.full_name} cannot be read in full: {one.live.unread}"
+            yield unread_text(one.live)
+
+
+def unread_text(live: LivePod) -> str:
+    return f"pod {printable(live.full_name, 320)} cannot be read in full: {live.unread}"
 
 
 def _described(node: Node, pods: dict[str, Pod]) -> Node:

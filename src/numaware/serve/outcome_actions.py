@@ -58,7 +58,8 @@ class OutcomeActions:
         audited = self._audit.seen(pod) if self._leads() else None
         if audited is None:
             return
-        self._metrics.predictions.labels(audited.outcome).inc()
+        if audited.outcome is not None:
+            self._metrics.predictions.labels(audited.outcome).inc()
         if audited.storm is not None:
             self._report(pod, audited.storm)
         if self._clean_up and pod.refused and pod.scheduler in self._names and not self._leftovers.full():

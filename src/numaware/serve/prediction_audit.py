@@ -2,7 +2,8 @@
 
 The prediction is an annotation of the pod, so a scheduler that has just started audits the pods of the one before it. The
 agent's annotation of where the pod is, or the kubelet's refusal, settles it. A miss is kept as a file for `numaware ledger
-replay`; a refusal also goes to the storm guard, which holds the template off that node and detects storms.
+replay`; a refusal also goes to the storm guard, which holds the template off that node and detects storms. Of pods that others
+have bound only the guard hears: nobody here has promised anything for them.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _MOST_FILES = 1000
 
 
 class Audited(NamedTuple):
-    """The outcome of one pod, and the storm if this refusal makes one."""
+    """The outcome of one pod, None where another has bound it, and the storm if this refusal makes one."""
 
-    outcome: Outcome
+    outcome: Outcome | None
     storm: Storm | None = None
 
 
@@ -49,17 +50,21 @@ class PredictionAudit:
         self._clock = clock
         self._folder = folder
         self._files = len(list(folder.glob("*.json"))) if folder and folder.is_dir() else 0
-        self._before: dict[str, Node] = {}
+        self._sent: dict[str, tuple[str, Node]] = {}
         self._audited: set[str] = set()
+        # Pods that end or are being deleted: what they hold may be free already.
+        self._leaving: set[str] = set()
 
-    def sent(self, uid: str, before: Node) -> None:
-        """A pod is on its way to a node that is estimated to be in this state."""
-        if len(self._before) >= _MOST_OPEN:
-            del self._before[next(iter(self._before))]
-        self._before[uid] = before
+    def sent(self, uid: str, name: str, before: Node) -> None:
+        """A pod is on its way to the node called `name`, which is estimated to be in this state."""
+        if len(self._sent) >= _MOST_OPEN:
+            del self._sent[next(iter(self._sent))]
+        self._sent[uid] = name, before
 
     def seen(self, pod: LivePod) -> Audited | None:
         """A pod as it is now; None unless it is known, for the first time, what became of it."""
+        if pod.deletion is not None or pod.finished:
+            self._leaving.add(pod.uid)
         observed = observation_of(pod)
         if observed is None or pod.uid in self._audited:
             return None
@@ -68,16 +73,20 @@ class PredictionAudit:
         if prediction is None and observed.placement is not None:
             # Another scheduler's pod that runs: nobody has promised anything.
             return None
+        where, before = self._sent.pop(pod.uid, ("", None))
+        storm = self._storm(pod, observed) if observed.placement is None else None
+        if prediction is None and where != pod.node:
+            return Audited(None, storm)
         outcome = ledger.compare(prediction, observed)
-        before = self._before.pop(pod.uid, None)
         if prediction is not None and outcome != "match":
             self._keep(pod, prediction, observed, before)
-        return Audited(outcome, self._storm(pod, observed) if observed.placement is None else None)
+        return Audited(outcome, storm)
 
     def gone(self, uid: str) -> None:
         """The pod is deleted."""
-        self._before.pop(uid, None)
+        self._sent.pop(uid, None)
         self._audited.discard(uid)
+        self._leaving.discard(uid)
 
     def _storm(self, pod: LivePod, observed: Observation) -> Storm | None:
         member = self._cluster.by_name.get(pod.node)
@@ -95,7 +104,7 @@ class PredictionAudit:
         )
         if self._folder is None or before is None or self._files >= _MOST_FILES:
             return
-        bundle = miss.bundle(before, pod.pod, prediction, observed)
+        bundle = miss.bundle(before, pod.pod, prediction, observed, self._departed(before, pod.node))
         name = re.sub(r"[^A-Za-z0-9.-]", "_", f"{pod.namespace}_{pod.name}_{pod.uid}")[:200]
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -104,6 +113,12 @@ class PredictionAudit:
             _log.warning("could not keep a miss", folder=str(self._folder), error=str(error))
             return
         self._files += 1
+
+    def _departed(self, before: Node, name: str) -> list[str]:
+        """Pods that were on the node when the pod was sent there, and have let go of it since, or are about to."""
+        member = self._cluster.by_name.get(name)
+        here = member.pods if member is not None else {}
+        return [uid for uid in before.state.pods if uid not in here or uid in self._leaving]
 
 
 def prediction_of(pod: LivePod) -> Prediction | None:

@@ -72,7 +72,7 @@ class Scheduler:
     """Schedules the pods that name one of `names` as their scheduler.
 
     `may_act` is asked before each bind: whoever does not lead any more must not. `on_sent` gets each pod that is sent to a
-    node, and the node as it was before.
+    node, that node's name, and the node as it was before.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Scheduler:
         metrics: Metrics,
         clock: Callable[[], float],
         may_act: Callable[[], bool] = lambda: True,
-        on_sent: Callable[[str, Node], None] = lambda _uid, _before: None,
+        on_sent: Callable[[str, str, Node], None] = lambda _uid, _name, _before: None,
     ) -> None:
         self.cache = cache
         self.queue = Queue()
@@ -180,7 +180,7 @@ class Scheduler:
         before = self.cache.engine.cluster.by_name[node].node
         self.cache.assume(live, decision)
         self.queue.placed(live.uid)
-        self._on_sent(live.uid, before)
+        self._on_sent(live.uid, node, before)
         self._binds.put(node, _Sent(live, prediction(self.cache, live, node), self.cache.estimate(node)))
         return True
 

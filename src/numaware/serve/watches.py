@@ -33,6 +33,7 @@ from numaware.kube.resources import (
 from numaware.kube.topology import nrt, volcano
 from numaware.kube.topology.report import Report
 from numaware.serve.cluster_cache import ClusterCache
+from numaware.serve.node_estimate import unread_text
 
 _log = structlog.get_logger(__name__)
 
@@ -260,6 +261,9 @@ async def look(client: Client, cache: ClusterCache) -> list[str]:
             cache.put_report(report)
     async for pod in each(PODS, pods.decode, _PODS_THAT_MATTER):
         cache.put_pod(pod)
+        if pod.unread and not pod.node:
+            # Of one that has a node, the node tells.
+            problems.append(unread_text(pod))
     cache.resume()
     try:
         async for namespace in each(NAMESPACES, namespaces.decode):
