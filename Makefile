@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web test bare lint bench kube-assets e2e docs clean
+.PHONY: up web test bare lint bench kube-assets e2e extender-rounds docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
