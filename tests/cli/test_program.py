@@ -64,7 +64,9 @@ def test_whatever_is_imported_is_declared() -> None:
                 imported.add((node.module or "").partition(".")[0])
     owners = packages_distributions()
     foreign = imported - set(sys.stdlib_module_names) - {"numaware"}
-    needed = {name: {one.lower().replace("-", "_") for one in owners.get(name, [name])} for name in foreign}
+    needed = {
+        name: {re.sub(r"[-.]", "_", one.lower()) for one in owners.get(name, [name])} for name in foreign
+    }
     assert {name for name, packages in needed.items() if not packages & declared().keys()} == set()
 
 

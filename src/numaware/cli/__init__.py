@@ -25,6 +25,7 @@ VERBS = {
     "config": "Write a kubelet configuration for a machine, each line explained.",
     "doctor": "Examine a node or a cluster, read-only: what is wrong, worst first.",
     "explain": "Ask what the kubelet of a node will do with a pod, and why.",
+    "kubelet": "Switch the policies of this node's kubelet, safely, and back.",
     "lint": "Check manifests and kubelet configurations before they are applied.",
     "extender": "Answer kube-scheduler or Volcano: which nodes will admit a pod.",
     "ledger": "Look into predictions that a kubelet did not keep.",

@@ -276,6 +276,17 @@ class Client(Transport):
             "POST", PODS.path(namespace, name, "binding"), body=_encode(body), safe=False, within=within
         )
 
+    async def evict(self, namespace: str, name: str, uid: str, *, within: float | None = None) -> None:
+        """Ask a pod to go, as budgets allow; status 429 if one does not, `ApiError.conflict` if it is another pod by now."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        path = PODS.path(namespace, name, "eviction")
+        await self._send("POST", path, body=_encode(body), safe=False, within=within)
+
     async def patch_pod_status(
         self, namespace: str, name: str, uid: str, status: Mapping[str, object]
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -60,6 +61,17 @@ def decode(raw: bytes | msgspec.Raw) -> LiveNode:
     )
 
 
+def said_ready(raw: bytes | msgspec.Raw) -> datetime | None:
+    """When its kubelet last said that it is ready; None if it says anything else.
+
+    No part of `LiveNode`: it changes all the time, and nobody takes it back when a kubelet is stopped.
+    """
+    for one in _NODE.read(raw).status.conditions or ():
+        if one.type == "Ready" and one.status == "True":
+            return one.last_heartbeat_time
+    return None
+
+
 def _amounts(amounts: Mapping[str, str | int] | None) -> Amounts:
     return tuple(sorted((name, count(name, text)) for name, text in (amounts or {}).items()))
 
@@ -74,10 +86,14 @@ class _Info(Wire):
     container_runtime_version: str = ""
 
 
+class _Condition(Condition, frozen=True):
+    last_heartbeat_time: datetime | None = None
+
+
 class _Status(Wire):
     allocatable: dict[str, str | int] | None = None
     capacity: dict[str, str | int] | None = None
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[_Condition, ...] | None = None
     node_info: _Info = msgspec.field(default_factory=_Info)
 
 

@@ -53,6 +53,17 @@ def from_arguments(arguments: Iterable[tuple[str, str]], source: str) -> Setting
     return Settings(**{field: _frozen(value) for field, value in values.items()})
 
 
+def argument(text: str, name: str) -> str:
+    """The value of any one flag of a command line, empty if it is not there; the last one counts."""
+    if len(text) > MAX_CHARACTERS:
+        return ""
+    try:
+        given = [value for flag, value in _arguments(list(_words(text))) if flag == name]
+    except ValueError:
+        return ""
+    return given[-1] if given else ""
+
+
 def _words(text: str) -> Iterator[str]:
     """The words of all lines; continued lines are joined, and a word that quotes a whole command line is split again."""
     if "\0" in text:
@@ -175,3 +186,6 @@ _FLAGS: dict[str, tuple[str, Callable[[str, object], object]]] = {
     "eviction-hard": ("eviction_hard", _thresholds),
     "feature-gates": ("feature_gates", _gates),
 }
+
+# Setting -> the flag that makes it.
+FLAG_OF = {setting: name for name, (setting, _) in _FLAGS.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from numaware.errors import InputError
 from numaware.machine.words import printable
@@ -59,6 +59,8 @@ _SINCE = {
 }
 _DURATION = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _INT32 = 1 << 31
+# What a field holds: text, a map of text, a map of truths, a truth, or reservations by NUMA node.
+Kind = Literal["text", "texts", "gates", "truth", "reservations"]
 # Unknown fields told one by one; a file with more of them is something else.
 MAX_UNKNOWN = 50
 
@@ -197,3 +199,15 @@ _FIELDS: dict[str, tuple[str, Callable[[Node, str], object]]] = {
     "mergeDefaultEvictionSettings": ("merge_default_eviction", _truth),
     "featureGates": ("feature_gates", _gates),
 }
+
+# Field of the file -> setting, for who edits files.
+SETTING_OF = {name: setting for name, (setting, _) in _FIELDS.items()}
+_KINDS: dict[Callable[[Node, str], object], Kind] = {
+    _text: "text",
+    _duration: "text",
+    _texts: "texts",
+    _gates: "gates",
+    _truth: "truth",
+    _reservations: "reservations",
+}
+KIND_OF = {name: _KINDS[read] for name, (_, read) in _FIELDS.items()}

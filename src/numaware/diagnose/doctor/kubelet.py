@@ -29,7 +29,7 @@ from numaware.twin.state.verify import Checkpoint
 from numaware.workload.yamlfile import documents
 
 KUBELET = "var/lib/kubelet"
-_CONFIGS = (
+CONFIGS = (
     f"{KUBELET}/config.yaml",
     "etc/kubernetes/kubelet/kubelet-config.json",
     "etc/kubernetes/kubelet/config.json",
@@ -72,13 +72,9 @@ class KubeletSetup(NamedTuple):
 def find(root: NodeRoot, processes: Mapping[str, bytes] | None, version: str) -> KubeletSetup:
     """The configuration that the running kubelet names, or the usual one; flags of the process, or of the usual files."""
     line = (processes or {}).get("kubelet", b"").decode(errors="replace")
-    source, text = ("/proc/…/cmdline", line) if line else _flag_files(root)
-    named = [
-        word.partition("=")[2] or after
-        for word, after in zip([*line.split("\0")], [*line.split("\0")[1:], ""], strict=True)
-        if word == "--config" or word.startswith("--config=")
-    ]
-    place = root.first([path.lstrip("/") for path in named] or _CONFIGS)
+    source, text = ("/proc/…/cmdline", line) if line else flag_files(root)
+    named = flags.argument(line, "config")
+    place = root.first([named.lstrip("/")] if named else CONFIGS)
     file, data = place or ("", b"")
     setup = KubeletSetup(version, f"/{file}" if file else "", data, source, text)
     if not data and not text:
@@ -95,7 +91,8 @@ def find(root: NodeRoot, processes: Mapping[str, bytes] | None, version: str) ->
     return setup._replace(settings=read.settings, config=None if read.refused else read.config)
 
 
-def _flag_files(root: NodeRoot) -> tuple[str, str]:
+def flag_files(root: NodeRoot) -> tuple[str, str]:
+    """The usual files of flags, all of them: their names and their text."""
     files = [(path, data) for path in _FLAG_FILES if (data := root.read(path)) is not None]
     text = "\n".join(data.decode(errors="replace") for _, data in files)
     return ", ".join(f"/{path}" for path, _ in files), text

@@ -1,0 +1,93 @@
+"""The unit that runs the kubelet, as systemd sees it; tests put a runner of their own in its place."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import msgspec
+
+_SECONDS = 120.0
+_MOST_WORDS = 2000
+
+
+class UnitError(Exception):
+    """The unit could not be stopped or started, in the words of who should have done it."""
+
+
+class UnitState(msgspec.Struct, frozen=True):
+    """How a unit stands: `active`, `failed`, and how often it was started again by itself."""
+
+    active: bool
+    failed: bool = False
+    restarts: int = 0
+
+
+class Unit(Protocol):
+    """Stops and starts the kubelet. Both may be asked of one that stands like that already."""
+
+    async def stop(self) -> None: ...
+
+    async def start(self) -> None: ...
+
+    async def state(self) -> UnitState: ...
+
+    async def last_words(self) -> str:
+        """The end of its log, for who has to say why it did not come up; empty if nobody knows."""
+
+
+class Systemd:
+    """A unit of the systemd whose `systemctl` is found; with a `root`, of the machine whose root that is."""
+
+    def __init__(self, unit: str, root: str = "/") -> None:
+        self.unit = unit
+        # In a container the machine's own tools are used, on the machine's own files: its systemd takes their word.
+        self._front = () if root == "/" else ("chroot", root)
+
+    async def stop(self) -> None:
+        await self._ask("systemctl", "stop", self.unit)
+
+    async def start(self) -> None:
+        # A unit that failed too often in a row is not started again before it is forgiven.
+        await self._run("systemctl", "reset-failed", self.unit)
+        await self._ask("systemctl", "start", self.unit)
+
+    async def state(self) -> UnitState:
+        text = await self._ask("systemctl", "show", "--property=ActiveState,NRestarts", self.unit)
+        shown = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+        restarts = shown.get("NRestarts", "")
+        return UnitState(
+            shown.get("ActiveState") == "active",
+            shown.get("ActiveState") == "failed",
+            int(restarts) if restarts.isdecimal() else 0,
+        )
+
+    async def last_words(self) -> str:
+        _, text = await self._run("journalctl", "--unit", self.unit, "--lines", "5", "--output", "cat")
+        return text[-_MOST_WORDS:].strip()
+
+    async def _ask(self, *words: str) -> str:
+        code, text = await self._run(*words)
+        if code:
+            raise UnitError(f"{' '.join(words)}: {text[-_MOST_WORDS:].strip() or f'exit code {code}'}")
+        return text
+
+    async def _run(self, *words: str) -> tuple[int, str]:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._front,
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+        except OSError as error:
+            raise UnitError(f"{words[0]}: {error.strerror}") from None
+        try:
+            async with asyncio.timeout(_SECONDS):
+                out, _ = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise UnitError(f"{' '.join(words)}: no answer within {_SECONDS:.0f} s") from None
+        return process.returncode or 0, out.decode(errors="replace")

@@ -1,0 +1,113 @@
+"""The four ways to run a kubelet, recognised by their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from numaware.errors import InputError
+from numaware.node.kubelet_switch.look import place_of
+
+CONFIG = b"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: none\n"
+
+
+def files(root: Path, contents: dict[str, bytes]) -> Path:
+    for name, data in contents.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    (root / "proc").mkdir(exist_ok=True)
+    (root / "proc/cpuinfo").write_bytes(b"")
+    return root
+
+
+def test_kubeadm_is_known_by_its_flags(tmp_path: Path) -> None:
+    root = files(
+        tmp_path,
+        {
+            "var/lib/kubelet/config.yaml": CONFIG,
+            "var/lib/kubelet/kubeadm-flags.env": b'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.1"\n',
+            "etc/kubernetes/kubelet.conf": b"",
+        },
+    )
+    place = place_of(root)
+    assert (place.kind, place.unit, place.file, place.form) == (
+        "kubeadm",
+        "kubelet",
+        "/var/lib/kubelet/config.yaml",
+        "configuration",
+    )
+    assert place.kubeconfig == "/etc/kubernetes/kubelet.conf"
+    assert place.healthz() == "http://127.0.0.1:10248/healthz"
+
+
+def test_a_plain_unit_says_in_its_command_line_where_all_is(tmp_path: Path) -> None:
+    line = b"kubelet\0--config=/opt/k.yaml\0--root-dir=/data/kubelet\0--kubeconfig\0/opt/kc\0--cpu-manager-policy=static\0"
+    root = files(tmp_path, {"opt/k.yaml": CONFIG, "proc/7/comm": b"kubelet\n", "proc/7/cmdline": line})
+    place = place_of(root)
+    assert (place.kind, place.file, place.kubelet_root, place.kubeconfig) == (
+        "systemd",
+        "/opt/k.yaml",
+        "/data/kubelet",
+        "/opt/kc",
+    )
+    assert place.read("v1.35.0").config.cpu_policy == "static"
+    assert place.source_of("cpu_policy", "v1.35.0") == "/proc/…/cmdline"
+
+
+def test_with_a_folder_of_drop_ins_ours_is_one_of_them(tmp_path: Path) -> None:
+    line = b"kubelet\0--config=/opt/k.yaml\0--config-dir=/opt/d/\0"
+    root = files(
+        tmp_path,
+        {
+            "opt/k.yaml": CONFIG,
+            "opt/d/10-a.conf": b"kind: KubeletConfiguration\ntopologyManagerPolicy: restricted\n",
+            "opt/d/README": b"not a drop-in",
+            "proc/7/comm": b"kubelet\n",
+            "proc/7/cmdline": line,
+        },
+    )
+    place = place_of(root)
+    assert (place.file, place.form, place.content) == ("/opt/d/99-numaware.conf", "drop-in", None)
+    assert place.read("v1.35.0").config.topology_policy == "restricted"
+    ours = place.with_content(b"kind: KubeletConfiguration\ntopologyManagerPolicy: best-effort\n")
+    assert ours.read("v1.35.0").config.topology_policy == "best-effort"
+    assert [layer.path for layer in ours.layers] == [
+        "/opt/k.yaml",
+        "/opt/d/10-a.conf",
+        "/opt/d/99-numaware.conf",
+    ]
+
+
+@pytest.mark.parametrize(("kind", "unit"), [("k3s", "k3s-agent"), ("rke2", "rke2-server")])
+def test_ranchers_take_drop_ins_and_older_ones_flags(tmp_path: Path, kind: str, unit: str) -> None:
+    root = files(
+        tmp_path,
+        {
+            f"var/lib/rancher/{kind}/agent/kubelet.kubeconfig": b"",
+            f"etc/rancher/{kind}/config.yaml": b"kubelet-arg:\n- cpu-manager-policy=static\n- max-pods=7\n",
+            f"etc/systemd/system/{unit}.service": b"",
+        },
+    )
+    old = place_of(root)
+    assert (old.kind, old.unit, old.form) == (kind, unit, "kubelet-arg")
+    assert old.file == f"/etc/rancher/{kind}/config.yaml.d/99-numaware.yaml"
+    assert old.read("v1.35.0").config.cpu_policy == "static"
+    folder = f"var/lib/rancher/{kind}/agent/etc/kubelet.conf.d"
+    files(root, {f"{folder}/00-{kind}-defaults.conf": b"kind: KubeletConfiguration\nhealthzPort: 1\n"})
+    new = place_of(root)
+    assert (new.file, new.form) == (f"/{folder}/99-numaware.conf", "drop-in")
+    # Flags win over drop-ins there, too.
+    assert (
+        new.with_content(b"kind: KubeletConfiguration\ncpuManagerPolicy: none\n")
+        .read("v1.35.0")
+        .config.cpu_policy
+        == "static"
+    )
+
+
+def test_no_configuration_is_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="its configuration file was not found"):
+        place_of(files(tmp_path, {}))
+    with pytest.raises(InputError, match="cannot be read"):
+        place_of(files(tmp_path, {}), config="/nowhere.yaml")
