@@ -44,3 +44,9 @@ def test_a_node_that_cannot_be_read_is_one_error_with_its_name(changes: dict[str
         decode(raw(node_object(**changes)))
     assert caught.value.subject == "node n1"
     assert message in caught.value.message
+
+
+def test_images_go_by_every_name_they_have() -> None:
+    images = [{"names": ["app@sha256:1", "app:v1"], "sizeBytes": 7}, {"sizeBytes": 3}, {"names": ["b:v2"]}]
+    found = decode(raw({"metadata": {"name": "n"}, "status": {"images": images}}))
+    assert found.images == (("app:v1", 7), ("app@sha256:1", 7), ("b:v2", 0))

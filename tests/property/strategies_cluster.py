@@ -16,6 +16,7 @@ from numaware.workload.scheduling import (
     HostPort,
     NodeRules,
     NodeTerm,
+    Owner,
     PodRules,
     PodTerm,
     PreferredNodes,
@@ -43,6 +44,9 @@ WISHES = (
     Scheduling(node=NodeRules(preferred=(PreferredNodes(7, NodeTerm((FAST,))),))),
     Scheduling(labels=(("app", "a"),), pods=PodRules(apart=(PodTerm("host", MINE, ("default",)),))),
     Scheduling(labels=(("app", "a"),), spread=(SpreadRule("disk", 1, hard=True, selector=MINE),)),
+    Scheduling(labels=(("app", "a"),), spread=(SpreadRule("disk", 2, hard=False, selector=MINE),)),
+    Scheduling(labels=(("app", "a"),), owners=(Owner("ReplicaSet", "web", controller=True),)),
+    Scheduling(images=("app:v1",)),
     Scheduling(host_ports=(HostPort("TCP", "0.0.0.0", 80),)),  # noqa: S104 - nothing is bound to it
     Scheduling(annotations=((VOLCANO_POLICY, "restricted"),)),
 )

@@ -18,7 +18,9 @@ from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.ledger import placement_of
 from numaware.schedule.partial_node import partial_node
+from numaware.schedule.pod_kinds import kind_of
 from numaware.schedule.preference_scores import neighbour_scores, node_affinity_scores, taint_scores
+from numaware.schedule.preferences import Preferences
 from numaware.schedule.score import TOP
 from numaware.schedule.storm import StormGuard
 from numaware.schedule.stranding import Mix
@@ -75,6 +77,9 @@ class Scene:
         self, made: Made, kinds: list[Pod], steps: list[Move], asking: list[Pod], **known: bool
     ) -> None:
         self.cluster = Cluster(made, **known)
+        self.cluster.selectors.set_owner(("ReplicaSet", "default", "web"), MINE)
+        for number, (facts, _) in enumerate(made):
+            self.cluster.images.set_node(facts.name, [("app:v1", (300 << 20) * (number % 3))])
         self.guard = StormGuard()
         self.asking = asking
         self.text = (
@@ -253,20 +258,37 @@ def test_a_decision_is_the_best_of_the_answers(scene: Scene) -> None:
 
 
 def best_of(cluster: Cluster, pod: Pod, answers: Sequence[Answer]) -> str | None:
-    """The node with the highest score once wishes are counted in, the first by name of several."""
+    """The node with the highest score once wishes are counted in, of equals in one state the one with the images, the first
+    by name of several; to pods that own nothing kube-scheduler's scores come first.
+    """
     fitting = [(member, answer) for member, answer in zip(cluster, answers, strict=True) if answer.admitted]
+    if not fitting:
+        return None
+    kind, rules = kind_of(pod), cluster.placed_pods.rules_for(pod)
+    preferences = Preferences(cluster)
+    spread = preferences.spread(pod, kind)
+    totals = preferences.totals(pod, kind, fitting, rules, spread)
     facts = [member.facts for member, _ in fitting]
     wishes = zip(
         node_affinity_scores(pod.scheduling, facts),
         taint_scores(pod.scheduling, facts),
-        neighbour_scores(cluster.placed_pods.rules_for(pod), [each.name for each in facts]),
+        neighbour_scores(rules, [each.name for each in facts]),
+        spread.scores([each.name for each in facts]) if spread else [0] * len(facts),
         strict=True,
     )
-    totals = {
-        member.name: answer.score + 3 * TOP // 1000 * sum(wished)
-        for (member, answer), wished in zip(fitting, wishes, strict=True)
-    }
-    return max(totals, key=lambda name: (totals[name], [-ord(letter) for letter in name]), default=None)
+    if not (kind.workload == "low" and (spread or pod.scheduling.node.preferred or (rules and rules.wishes))):
+        assert totals == [
+            (answer.score + 3 * TOP // 1000 * sum(wished), 0)
+            for (_, answer), wished in zip(fitting, wishes, strict=True)
+        ]
+    best = fitting[totals.index(max(totals))][0]
+    images, engine = preferences.images(pod), Engine(cluster)
+    equals = [
+        member.name
+        for (member, _), total in zip(fitting, totals, strict=True)
+        if total == max(totals) and engine.class_of(member) == engine.class_of(best)
+    ]
+    return min(equals, key=lambda name: (-images.get(name, 0), name))
 
 
 @settings(max_examples=100)

@@ -15,7 +15,7 @@ from kube.fake_api_server import FakeApiServer, fake_api_server, until
 from numaware.diagnose.reason import Reason
 from numaware.kube.client import Client
 from numaware.kube.config import connect
-from numaware.kube.resources import NAMESPACES, NODES
+from numaware.kube.resources import NAMESPACES, NODES, PODS, REPLICA_SETS, SERVICES
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import UNKNOWN_NAMESPACES, Engine
 from numaware.serve import logs
@@ -151,5 +151,32 @@ def test_a_look_goes_on_without_namespaces_that_may_not_be_read(tmp_path: Path) 
             assert problems == []
             assert cache.engine.cluster.placed_pods.knows_namespaces is not forbidden
             assert list(cache.engine.cluster.by_name) == ["n0"]
+
+    play(story)
+
+
+def test_replicas_are_known_by_services_and_controllers(tmp_path: Path) -> None:
+    async def story(server: FakeApiServer) -> None:
+        add_node(server, "n0", gpu_node())
+        server.put(REPLICA_SETS, "web", "default", spec={"selector": {"matchLabels": {"app": "web"}}})
+        owner = {"kind": "ReplicaSet", "name": "web", "uid": "1", "apiVersion": "apps/v1", "controller": True}
+        metadata = {
+            "name": "web-1",
+            "namespace": "default",
+            "labels": {"app": "web"},
+            "ownerReferences": [owner],
+        }
+        server.put(PODS, "web-1", "default", metadata=metadata, spec={"containers": [{"name": "app"}]})
+        async with watching(server, tmp_path) as (live, cache):
+            await live.synced()
+            (pod,) = [one.pod for one in cache.pods]
+            spread = cache.engine.cluster.selectors.default_spread
+            assert [rule.topology_key for rule in spread(pod)] == [
+                "kubernetes.io/hostname",
+                "topology.kubernetes.io/zone",
+            ]
+            server.put(SERVICES, "web", "default", spec={"selector": {"app": "web", "tier": "a"}})
+            server.remove(REPLICA_SETS, "web", "default")
+            await until(lambda: spread(pod) == ())
 
     play(story)

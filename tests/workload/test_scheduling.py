@@ -230,13 +230,25 @@ def test_tolerations() -> None:
 - {key: gpu, value: "yes", effect: NoSchedule}
 - {key: gpu, operator: Equal, value: "no"}
 - {operator: Exists}
-- {key: slow, operator: Exists, effect: NoExecute, tolerationSeconds: 300}""")
+- {key: slow, operator: Exists, effect: NoExecute, tolerationSeconds: 300}
+- {key: price, operator: Lt, value: "100"}""")
     assert found.node.tolerations == (
         Toleration("gpu", value="yes", effect="NoSchedule"),
         Toleration("gpu", value="no"),
         Toleration(exists=True),
         Toleration("slow", exists=True, effect="NoExecute"),
+        Toleration("price", value="100", compares="Lt"),
     )
+
+
+def test_images_go_by_the_names_that_nodes_give_them() -> None:
+    text = """kind: Pod
+metadata: {name: p}
+spec:
+  initContainers: [{name: i, image: "registry:5000/init"}]
+  containers: [{name: a, image: "app:v1"}, {name: b}]"""
+    found = read(text.encode(), "f").workloads[0].pod.scheduling
+    assert found.images == ("registry:5000/init:latest", "app:v1")
 
 
 def ports_of(spec: str) -> tuple[HostPort, ...]:
@@ -349,8 +361,12 @@ spec:
         ("schedulingGates: [{}]", "spec.schedulingGates[0].name: Required value"),
         ("hostNetwork: 1", "spec.hostNetwork: expected true or false, got a JSON number"),
         (
-            "tolerations: [{key: a, operator: Lt, value: '3'}]",
-            'spec.tolerations[0].operator: Unsupported value: "Lt": supported values: "", "Equal", "Exists"',
+            "tolerations: [{key: a, operator: Like, value: '3'}]",
+            'spec.tolerations[0].operator: Unsupported value: "Like": supported values: "", "Equal", "Exists", "Gt", "Lt"',
+        ),
+        (
+            "tolerations: [{key: a, operator: Lt, value: '03'}]",
+            "spec.tolerations[0].value: Invalid value: must be a whole number when the operator is Gt or Lt",
         ),
         (
             "tolerations: [{effect: Never, operator: Exists}]",

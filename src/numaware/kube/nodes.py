@@ -24,7 +24,7 @@ class LiveNode(msgspec.Struct, frozen=True):
     """One node as the API server has it; a status that is written again and changes none of this gives an equal value.
 
     Amounts are counted as schedulers do (CPU in thousandths, everything else in whole units) and, like labels, ascend by
-    name. `ready` is False unless its kubelet says so.
+    name. `ready` is False unless its kubelet says so. `images` are bytes by every name that an image goes by.
     """
 
     name: str
@@ -37,6 +37,7 @@ class LiveNode(msgspec.Struct, frozen=True):
     kubelet_version: str
     ready: bool
     runtime: str = ""
+    images: tuple[tuple[str, int], ...] = ()
 
 
 def decode(raw: bytes | msgspec.Raw) -> LiveNode:
@@ -58,6 +59,13 @@ def decode(raw: bytes | msgspec.Raw) -> LiveNode:
         kubelet_version=status.node_info.kubelet_version,
         ready=condition(status.conditions, "Ready").status == "True",
         runtime=status.node_info.container_runtime_version,
+        images=tuple(
+            sorted(
+                {
+                    name: image.size_bytes for image in status.images or () for name in image.names or ()
+                }.items()
+            )
+        ),
     )
 
 
@@ -90,10 +98,16 @@ class _Condition(Condition, frozen=True):
     last_heartbeat_time: datetime | None = None
 
 
+class _Image(Wire):
+    names: tuple[str, ...] | None = None
+    size_bytes: int = 0
+
+
 class _Status(Wire):
     allocatable: dict[str, str | int] | None = None
     capacity: dict[str, str | int] | None = None
     conditions: tuple[_Condition, ...] | None = None
+    images: tuple[_Image, ...] | None = None
     node_info: _Info = msgspec.field(default_factory=_Info)
 
 

@@ -1,8 +1,8 @@
 """Pods of the API server: the few fields that scheduling needs, and the pod as the rest of the program knows it.
 
 A watch brings every pod many times, and pods come from templates. So what decides about a pod's place is cut out of the
-object and read once for all pods that have it in common: images, volumes without claims and the random names that
-admission adds are no part of it.
+object and read once for all pods that have it in common: commands, volumes that any node can mount and the random names
+that admission adds are no part of it.
 
 A pod that cannot be read in full is still a pod: it holds what it asks for, and says in `unread` what is not known of it.
 """
@@ -258,6 +258,7 @@ def _tree(value: Any) -> Node:
 
 class _Container(Wire, omit_defaults=True):
     name: str = ""
+    image: str | None = None
     resources: Raw | UnsetType = UNSET
     ports: Raw | UnsetType = UNSET
     restart_policy: str | None = None

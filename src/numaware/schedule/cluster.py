@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 from numaware.schedule.filters.placed_pods import PlacedPods
 from numaware.schedule.node_facts import NodeFacts, pod_requests
+from numaware.schedule.node_images import NodeImages
 from numaware.schedule.pod_kinds import owns_something
+from numaware.schedule.replica_selectors import ReplicaSelectors
 from numaware.schedule.room import WHOLE
 from numaware.schedule.shares import Remainders, Share, device_for, settled, wanted_share, with_shared
 from numaware.twin.errors import KubeletPanic
@@ -83,6 +85,9 @@ class Cluster:
         self.by_name: dict[str, Member] = {}
         self.where: dict[str, Member] = {}
         self.placed_pods = PlacedPods(knows_namespaces=knows_namespaces)
+        # What only scores look at, for whoever knows it.
+        self.images = NodeImages()
+        self.selectors = ReplicaSelectors()
         # How many changes there have been, a reader's place in them; and how many of them described a node anew.
         self.serial = self.described = 0
         self._changes, self._descriptions = _Changes(), _Changes()
@@ -144,6 +149,7 @@ class Cluster:
         for uid in member.pods:
             del self.where[uid]
         self.placed_pods.drop_node(name)
+        self.images.set_node(name, ())
         self.described = self._descriptions.add(member.name)
         self._changed(member)
 

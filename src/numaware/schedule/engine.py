@@ -21,6 +21,7 @@ from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.filters import (
     InterPodRules,
+    SoftSpread,
     beside_reason,
     static_reason,
     volcano_reason,
@@ -31,10 +32,9 @@ from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.outlook import outlook
 from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.schedule.pool import NODE_UNKNOWN, Pool
-from numaware.schedule.preference_scores import neighbour_scores, node_affinity_scores, taint_scores
+from numaware.schedule.preferences import Preferences, best_supplied
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.schedule.room import gpu_resource
-from numaware.schedule.score import TOP
 from numaware.schedule.shares import Share
 from numaware.schedule.storm import StormGuard
 from numaware.schedule.stranding import Mix, Need
@@ -47,8 +47,6 @@ from numaware.workload.scheduling import VOLCANO_POLICY, NodeRules
 
 # Distinct rules about nodes whose pools are kept; the oldest goes first.
 _MOST_POOLS = 64
-# A point of a preference (0 to 100) against the engine's own score (0 to TOP).
-_PREFERENCE = 3 * TOP // 1000
 UNKNOWN_NAMESPACES = Reason("namespaces-unknown")
 
 
@@ -91,6 +89,7 @@ class Engine:
         self._evaluators = {
             name: Evaluator(each, cached=cached) for name, each in {**(profiles or {}), "": profile}.items()
         }
+        self._preferences = Preferences(cluster)
         self._trial: tuple[tuple[str, TrialPolicies], TrialEvaluator] | None = None
         # How often the evaluators have forgotten everything, the numbers of classes with it.
         self._generation = 0
@@ -215,45 +214,65 @@ class Engine:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
         self._renew_mix()
         rules = self.cluster.placed_pods.rules_for(pod)
-        pool = self._pool(pod) if self._only_scores_count(pod, rules) else None
-        answers = self._ask(pod, kind, None) if pool is None else []
-        best = self._best_of(answers, pod, rules) if pool is None else pool.best(pod, kind)
+        spread = self._preferences.spread(pod, kind)
+        pool = self._pool(pod) if self._only_scores_count(pod, rules, spread) else None
+        if pool is not None:
+            best = pool.best(pod, kind)
+            if best is not None and (images := self._preferences.images(pod)):
+                first, answer = best
+                name = best_supplied(images, first.name, pool.peers(first.name, images))
+                best = self.cluster.by_name[name], answer
+            counts = pool.answer_counts(pod, kind) if best is None else iter(())
+        else:
+            answers = self._ask(pod, kind, None)
+            best = self._best_of(answers, pod, kind, rules, spread)
+            counts = _counted(answers)
         if best is None:
-            counts = pool.answer_counts(pod, kind) if pool else _counted(answers)
             return Decision(pod, None, 0, reasons=_reason_counts(counts))
         member, answer = best
         return Decision(pod, member.name, answer.score, answer.hints, answer.share, kind=kind)
 
-    def _only_scores_count(self, pod: Pod, rules: InterPodRules | None) -> bool:
-        """Whether the best answer is that of the best class: nothing tells nodes of a class apart but their names."""
+    def _only_scores_count(self, pod: Pod, rules: InterPodRules | None, spread: SoftSpread | None) -> bool:
+        """Whether the best answer is that of the best class: nothing tells nodes of a class apart but names and images."""
         return (
             self.cached
             and not self._reluctant
+            and spread is None
             and not pod.scheduling.node.preferred
             and not self._one_by_one(pod, rules)
         )
 
     def _best_of(
-        self, answers: Sequence[Answer], pod: Pod, rules: InterPodRules | None
+        self,
+        answers: Sequence[Answer],
+        pod: Pod,
+        kind: Kind,
+        rules: InterPodRules | None,
+        spread: SoftSpread | None,
     ) -> tuple[Member, Answer] | None:
-        """By score and by what the pod, its neighbours and the nodes would rather have; the first by name of several."""
+        """By score and by what the pod, its neighbours and the nodes would rather have; of equals in one state the one
+        that has the images, or the first by name.
+        """
         fitting = [
             (member, answer)
             for member, answer in zip(self.cluster, answers, strict=True)
             if not answer.reasons
         ]
-        facts = [member.facts for member, _ in fitting]
-        wishes = zip(
-            node_affinity_scores(pod.scheduling, facts),
-            taint_scores(pod.scheduling, facts),
-            neighbour_scores(rules, [node.name for node in facts]),
-            strict=True,
-        )
-        totals = [
-            answer.score + _PREFERENCE * sum(points)
-            for (_, answer), points in zip(fitting, wishes, strict=True)
-        ]
-        return fitting[totals.index(max(totals))] if fitting else None
+        if not fitting:
+            return None
+        totals = self._preferences.totals(pod, kind, fitting, rules, spread)
+        most = max(totals)
+        best = fitting[totals.index(most)]
+        images = self._preferences.images(pod)
+        if not images:
+            return best
+        state = self.class_of(best[0])
+        equals = {
+            member.name: (member, answer)
+            for (member, answer), total in zip(fitting, totals, strict=True)
+            if total == most and self.class_of(member) == state
+        }
+        return equals[best_supplied(images, best[0].name, equals)]
 
     def _profile_name(self, pod: Pod) -> str:
         name = pod.scheduling.scheduler

@@ -125,6 +125,12 @@ class Pool:
                 heapq.heappush(heap, (score, some.first, number))
         return None
 
+    def peers(self, name: str, others: Iterable[str]) -> Iterator[str]:
+        """The member and those of the others that are in the same state, as of the last answers."""
+        number = self._number[name]
+        yield name
+        yield from (other for other in others if self._number.get(other) == number)
+
     def answers(
         self, pod: Pod, kind: Kind, names: Sequence[str], evaluator: Evaluator | None = None
     ) -> list[Answer]:

@@ -1,7 +1,9 @@
 """What a pod would rather have, as scores from 0 to 100 over the nodes that are possible.
 
-Mirrors the scores of kube-scheduler's plugins NodeAffinity, TaintToleration and InterPodAffinity (v1.35) and how it
-scales them; where kube-scheduler divides as floating-point numbers, this divides whole numbers and rounds down.
+Mirrors the scores of kube-scheduler's plugins NodeAffinity, TaintToleration, InterPodAffinity, NodeResourcesFit
+(LeastAllocated) and NodeResourcesBalancedAllocation (v1.35) and how it scales them; where kube-scheduler divides as
+floating-point numbers and nobody could tell, this divides whole numbers and rounds down. PodTopologySpread is scored in
+`filters/soft_spread.py`, ImageLocality in `node_images.py`.
 """
 
 from __future__ import annotations
@@ -52,3 +54,19 @@ def neighbour_scores(question: InterPodRules | None, nodes: Sequence[str]) -> li
     weights = [question.weight(node) for node in nodes]
     least, most = min(weights, default=0), max(weights, default=0)
     return [TOP * (weight - least) // (most - least) if most > least else 0 for weight in weights]
+
+
+def least_allocated_score(requested: Sequence[int], allocatable: Sequence[int]) -> int:
+    """The mean of what would be free of each resource; one that the node does not have does not count."""
+    shares = [
+        max(0, TOP * (most - amount) // most)
+        for amount, most in zip(requested, allocatable, strict=True)
+        if most
+    ]
+    return sum(shares) // len(shares) if shares else 0
+
+
+def balanced_score(requested: Sequence[int], allocatable: Sequence[int]) -> int:
+    """The more alike CPUs and memory would be used, the better; both are at most wholly used."""
+    shares = [min(1.0, amount / most) for amount, most in zip(requested, allocatable, strict=True) if most]
+    return int((1 - (abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0)) * TOP)

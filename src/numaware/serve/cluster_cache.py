@@ -105,6 +105,7 @@ class ClusterCache:
         """A node is new, or its description is."""
         place = self._place(live.name)
         before, place.live = place.live, live
+        self.engine.cluster.images.set_node(live.name, live.images)
         member = self.engine.cluster.by_name.get(live.name)
         if before is None or member is None or _matters(before, live):
             return self._rebuild(live.name)
@@ -138,6 +139,7 @@ class ClusterCache:
     def put_pod(self, live: LivePod) -> set[str]:
         """A pod is new, or something about it is."""
         self._pods[live.uid] = live
+        self.engine.cluster.placed_pods.set_leaving(live.uid, leaving=live.deletion is not None)
         name = self._on.get(live.uid)
         if not live.node:
             # Not bound yet: what is assumed of it stays assumed.
@@ -155,6 +157,7 @@ class ClusterCache:
     def drop_pod(self, uid: str) -> set[str]:
         """A pod is gone."""
         self._pods.pop(uid, None)
+        self.engine.cluster.placed_pods.set_leaving(uid, leaving=False)
         name = self._on.get(uid)
         if name is None:
             return set()

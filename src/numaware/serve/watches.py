@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 from msgspec.structs import replace
 
-from numaware.kube import namespaces, nodes, pods, priority
+from numaware.kube import namespaces, nodes, pods, priority, replicas
 from numaware.kube.client import Client
 from numaware.kube.decoding import DecodeError
 from numaware.kube.errors import ApiError
@@ -21,6 +23,7 @@ from numaware.kube.nodes import LiveNode
 from numaware.kube.pods import LivePod
 from numaware.kube.priority import PriorityClass
 from numaware.kube.reflector import Change, Reflector
+from numaware.kube.replicas import Controller, Service
 from numaware.kube.resources import (
     NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
@@ -28,6 +31,10 @@ from numaware.kube.resources import (
     NUMATOPOLOGIES,
     PODS,
     PRIORITY_CLASSES,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
     Resource,
 )
 from numaware.kube.topology import nrt, volcano
@@ -42,6 +49,14 @@ _PODS_THAT_MATTER = "status.phase!=Succeeded"
 # The server is heard of at least every other minute; after this long what is known may be anything.
 _SECONDS_TO_WORRY = 300.0
 _SECONDS_BETWEEN_LOOKS = 5.0
+# How long what makes decisions better, but is not needed for them, is waited for at the start.
+_SECONDS_OF_GRACE = 5.0
+# Kinds whose pods are replicas of one thing, besides Services.
+_CONTROLLERS = (
+    ("replica sets", REPLICA_SETS, replicas.decode_controller),
+    ("stateful sets", STATEFUL_SETS, replicas.decode_controller),
+    ("replication controllers", REPLICATION_CONTROLLERS, replicas.decode_replication_controller),
+)
 
 
 class Listener(Protocol):
@@ -57,8 +72,9 @@ class Listener(Protocol):
 class ClusterWatch:
     """Feeds `cluster_cache` from an API server and tells the listeners, while `run` runs.
 
-    `decides` is for listeners who decide which pod comes first and beside whom: only they need to hear of PriorityClasses
-    and Namespaces. Nobody waits for the latter: without them, only pods that select namespaces by labels have no answer.
+    `decides` is for listeners who decide which pod comes first and beside whom: only they need to hear of PriorityClasses,
+    Namespaces, and of Services and controllers, whose replicas are spread. Nobody depends on the latter two: without
+    namespaces, only pods that select them by labels have no answer.
     """
 
     def __init__(
@@ -108,6 +124,9 @@ class ClusterWatch:
         self._needed = [*self.reflectors]
         if decides:
             reflect("namespaces", NAMESPACES, namespaces.decode, self._namespace)
+            reflect("services", SERVICES, replicas.decode_service, self._service)
+            for kind, resource, decode in _CONTROLLERS:
+                reflect(kind, resource, decode, partial(self._controller, resource.kind))
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -120,11 +139,20 @@ class ClusterWatch:
                 tasks.create_task(self._know_namespaces(self.reflectors["namespaces"]))
             for kind in self._needed:
                 await self.reflectors[kind].synced.wait()
+            await self._grace()
             self._tell_nodes(self._cache.resume())
             self._known.set()
             while True:
                 await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
                 self._tell_nodes(self._cache.refresh())
+
+    async def _grace(self) -> None:
+        """Wait a little for the kinds that nobody depends on, unless they cannot be read."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SECONDS_OF_GRACE):
+                for one in self.reflectors.values():
+                    while not one.synced.is_set() and not one.in_trouble:  # noqa: ASYNC110 - of trouble there is no event
+                        await asyncio.sleep(0.02)
 
     async def synced(self) -> None:
         """Return when everything that there is has been listed once."""
@@ -160,6 +188,16 @@ class ClusterWatch:
     def _namespace(self, change: Change[Namespace]) -> None:
         labels = change.new.labels if change.new is not None else None
         self._tell_nodes(self._cache.put_namespace(change.key, labels))
+
+    def _service(self, change: Change[Service]) -> None:
+        namespace, _, name = change.key.partition("/")
+        selector = change.new.selector if change.new is not None else None
+        self._cache.engine.cluster.selectors.set_service(namespace, name, selector)
+
+    def _controller(self, kind: str, change: Change[Controller]) -> None:
+        namespace, _, name = change.key.partition("/")
+        selector = change.new.selector if change.new is not None else None
+        self._cache.engine.cluster.selectors.set_owner((kind, namespace, name), selector)
 
     def _priority_class(self, change: Change[PriorityClass]) -> None:
         """Pods carry their priority in numbers, unless the admission that writes them is off."""

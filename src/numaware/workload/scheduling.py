@@ -29,6 +29,7 @@ PLACEMENT_OBSERVED = "numaware.io/placement-observed"
 
 # strconv.ParseInt with base 10: no blanks, no underscores, and it has to fit into 64 bits.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 
 
 class Requirement(msgspec.Struct, frozen=True, order=True):
@@ -90,19 +91,27 @@ class PreferredNodes(msgspec.Struct, frozen=True):
 
 
 class Toleration(msgspec.Struct, frozen=True):
-    """A taint that does not keep the pod away; without `key` any, without `effect` every effect."""
+    """A taint that does not keep the pod away; without `key` any, without `effect` every effect.
+
+    One that `compares` tolerates taints whose value is the larger (Gt) or the smaller number (Lt); what is no number is
+    not tolerated.
+    """
 
     key: str = ""
     exists: bool = False
     value: str = ""
     effect: str = ""
+    compares: Literal["", "Gt", "Lt"] = ""
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
-        return (
-            (not self.effect or self.effect == effect)
-            and (not self.key or self.key == key)
-            and (self.exists or self.value == value)
-        )
+        if (self.effect and self.effect != effect) or (self.key and self.key != key):
+            return False
+        if not self.compares:
+            return self.exists or self.value == value
+        wants, has = decimal(self.value), decimal(value)
+        if wants is None or has is None:
+            return False
+        return has > wants if self.compares == "Gt" else has < wants
 
 
 class NodeRules(msgspec.Struct, frozen=True, cache_hash=True):
@@ -188,9 +197,10 @@ class Owner(msgspec.Struct, frozen=True):
 class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
     """The scheduling part of a pod. `claims` are volumes to be bound first, `resource_claims` devices of DRA.
 
-    Annotations are kept only where this program heeds them: its own, and Volcano's topology policy. `priority` is None
-    where neither a number nor one of Kubernetes' own classes was named. `unread` says what of a live pod could not be read:
-    whatever that would mean, no node may be chosen without it.
+    `images` are those of all containers, init containers first, as nodes name them. Annotations are kept only where this
+    program heeds them: its own, and Volcano's topology policy. `priority` is None where neither a number nor one of
+    Kubernetes' own classes was named. `unread` says what of a live pod could not be read: whatever that would mean, no node
+    may be chosen without it.
     """
 
     labels: Labels = ()
@@ -208,6 +218,7 @@ class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
     resource_claims: tuple[str, ...] = ()
     owners: tuple[Owner, ...] = ()
     unread: str = ""
+    images: tuple[str, ...] = ()
 
     def annotation(self, key: str) -> str:
         """One annotation, empty where there is none."""
@@ -215,6 +226,11 @@ class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 NO_SCHEDULING = Scheduling()
+
+
+def decimal(text: str) -> int | None:
+    """A whole number of 64 bits in the one way that Kubernetes takes it (no plus, no leading zeros), None if it is none."""
+    return _integer(text) if _CANONICAL.fullmatch(text) else None
 
 
 def _integer(text: str | None) -> int | None:

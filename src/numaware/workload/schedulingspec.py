@@ -6,7 +6,7 @@ Mirrors the defaults and validation of `pkg/apis/core` (v1.35) as far as they co
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
+from typing import Literal, get_args
 
 import msgspec
 
@@ -25,10 +25,12 @@ from numaware.workload.scheduling import (
     Owner,
     Scheduling,
     Toleration,
+    decimal,
 )
 from numaware.workload.yamlfile import Node
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
+_TOLERATION_OPERATORS = ("", "Equal", "Exists", "Gt", "Lt")
 _PREEMPTION = ("PreemptLowerPriority", "Never")
 _EFFECTS: tuple[Effect, ...] = get_args(Effect)
 # Classes that every cluster has; the numbers of others are in the cluster.
@@ -100,6 +102,7 @@ def read_scheduling(source: PodSource) -> Scheduling:
         claims=claims,
         resource_claims=_names(spec.get("resourceClaims")),
         owners=owners,
+        images=tuple(_images(spec)),
     )
     return NO_SCHEDULING if scheduling == NO_SCHEDULING else scheduling
 
@@ -134,6 +137,15 @@ def _host_ports(spec: Field) -> Iterator[HostPort]:
                     yield HostPort(protocol, address, taken)
 
 
+def _images(spec: Field) -> Iterator[str]:
+    """The images of all containers under the names that container runtimes give them: without a tag it is the latest."""
+    for group in ("initContainers", "containers"):
+        for container in spec.get(group).items():
+            name = container.get("image").value
+            if isinstance(name, str) and name:
+                yield name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
 def _claims(source: PodSource) -> Iterator[str]:
     """Names of volume claims, also of those that are made for the pod alone."""
     for volume in source.root.get("spec").get("volumes").entries():
@@ -162,7 +174,7 @@ def _owners(source: PodSource) -> Iterator[Owner]:
 def _tolerations(tolerations: Field) -> Iterator[Toleration]:
     for item in tolerations.entries():
         key = item.get("key").text()
-        operator = item.get("operator").choice(("", "Equal", "Exists"), "")
+        operator = item.get("operator").choice(_TOLERATION_OPERATORS, "")
         value = item.get("value").text()
         effect = item.get("effect").choice(("", *_EFFECTS), "")
         if key:
@@ -173,9 +185,12 @@ def _tolerations(tolerations: Field) -> Iterator[Toleration]:
             )
         if operator == "Exists" and value:
             item.error("Invalid value: there must be no value when the operator is Exists", "operator")
+        compares: Literal["", "Gt", "Lt"] = "Gt" if operator == "Gt" else "Lt" if operator == "Lt" else ""
+        if compares and decimal(value) is None:
+            item.error("Invalid value: must be a whole number when the operator is Gt or Lt", "value")
         if item.get("tolerationSeconds").value is not None and effect != "NoExecute":
             item.error("Invalid value: must be NoExecute when tolerationSeconds is set", "effect")
-        yield Toleration(key, operator == "Exists", value, effect)
+        yield Toleration(key, operator == "Exists", value, effect, compares)
 
 
 def _names(listed: Field) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 import pytest
 
@@ -52,6 +54,29 @@ def test_a_cordoned_node_takes_only_pods_that_tolerate_the_cordon() -> None:
 def test_a_pod_that_names_its_node_goes_nowhere_else() -> None:
     assert reason(NodeRules(node_name="n1")) is None
     assert reason(NodeRules(node_name="n2")) == "node(s) didn't match the requested node name"
+
+
+@pytest.mark.parametrize(
+    ("operator", "wanted", "value", "fits"),
+    [
+        ("Gt", "99", "100", True),
+        ("Gt", "100", "100", False),
+        ("Lt", "101", "100", True),
+        ("Lt", "100", "100", False),
+        ("Gt", "-5", "0", True),
+        # What is no number in the one way to write it is not tolerated.
+        ("Gt", "1", "05", False),
+        ("Gt", "1", "many", False),
+        ("Lt", "+9", "1", False),
+        ("Gt", "1", "9223372036854775808", False),
+    ],
+)
+def test_a_toleration_may_compare_numbers(
+    operator: Literal["Gt", "Lt"], wanted: str, value: str, fits: bool
+) -> None:
+    rules = NodeRules(tolerations=(Toleration("price", value=wanted, compares=operator),))
+    node = NodeFacts("n1", taints=(Taint("price", value, "NoSchedule"),))
+    assert (reason(rules, node) is None) is fits
 
 
 @pytest.mark.parametrize(

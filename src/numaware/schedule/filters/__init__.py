@@ -8,6 +8,7 @@ from numaware.schedule.filters.gates_and_claims import GATED, waiting_reason
 from numaware.schedule.filters.inter_pod import InterPodRules, beside_reason
 from numaware.schedule.filters.node_resources import capacity_reasons
 from numaware.schedule.filters.placed_pods import PlacedPods
+from numaware.schedule.filters.soft_spread import SoftSpread
 from numaware.schedule.filters.taints_and_affinity import static_reason
 from numaware.schedule.filters.volcano import volcano_reason
 
@@ -15,6 +16,7 @@ __all__ = [
     "GATED",
     "InterPodRules",
     "PlacedPods",
+    "SoftSpread",
     "beside_reason",
     "capacity_reasons",
     "static_reason",

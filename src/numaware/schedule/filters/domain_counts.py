@@ -12,21 +12,42 @@ from typing import Protocol
 
 from numaware.schedule.filters.taints_and_affinity import selects, untolerated_taint
 from numaware.schedule.node_facts import NodeFacts
-from numaware.workload.scheduling import Labels, NodeRules, PodTerm, SpreadRule
+from numaware.workload.scheduling import Labels, NodeRules, PodTerm, Selector, SpreadRule
 
 # value of a node label -> how many, or how much; no zeros
 Sums = dict[str, int]
 
 
 class Kin:
-    """Pods that no rule tells apart, and on which nodes they are; `namespace_labels` is None where nobody knows them."""
+    """Pods that no rule tells apart, and on which nodes they are; `namespace_labels` is None where nobody knows them.
 
-    __slots__ = ("labels", "namespace", "namespace_labels", "on", "pulled", "repelled", "tallies", "version")
+    `leaving` are pods that are being deleted: to spread others they do not count any more.
+    """
 
-    def __init__(self, namespace: str, labels: Labels, namespace_labels: Mapping[str, str] | None) -> None:
+    __slots__ = (
+        "labels",
+        "leaving",
+        "namespace",
+        "namespace_labels",
+        "on",
+        "pulled",
+        "repelled",
+        "tallies",
+        "version",
+    )
+
+    def __init__(
+        self,
+        namespace: str,
+        labels: Labels,
+        namespace_labels: Mapping[str, str] | None,
+        *,
+        leaving: bool = False,
+    ) -> None:
         self.namespace = namespace
         self.labels = dict(labels)
         self.namespace_labels = namespace_labels
+        self.leaving = leaving
         self.on: dict[str, int] = {}
         self.tallies: list[DomainCounts] = []
         # The standing terms of other pods that mean this kin, as of `version` of the index that keeps them.
@@ -85,19 +106,13 @@ class SpreadCounts:
         self._domain_of: dict[str, str] = {}
         for facts in nodes:
             labels = dict(facts.labels)
-            if all(key in labels for key in keys) and _counts(rule, rules, facts):
-                self._domain_of[facts.name] = labels[rule.topology_key]
+            domain = labels.get(rule.topology_key)
+            if domain is not None and all(key in labels for key in keys) and _counts(rule, rules, facts):
+                self._domain_of[facts.name] = domain
         self.sums = dict.fromkeys(self._domain_of.values(), 0)
 
     def wants(self, kin: Kin) -> bool:
-        # KUBE-SCHEDULER: a selector that takes everything counts nobody here (countPodsMatchSelector).
-        selector = self.rule.selector
-        return (
-            kin.namespace == self.namespace
-            and selector is not None
-            and bool(selector.requirements)
-            and selector.matches(kin.labels)
-        )
+        return _is_spread(kin, self.namespace, self.rule.selector)
 
     def count(self, node: str, number: int) -> None:
         domain = self._domain_of.get(node)
@@ -110,6 +125,33 @@ class SpreadCounts:
         selector = self.rule.selector
         itself = selector is not None and selector.matches(kin.labels)
         return self.rule.max_skew + least - itself
+
+
+class HostCounts:
+    """Pods that a spread rule speaks of on each node, whatever keeps others off it: so kube-scheduler scores by hosts."""
+
+    def __init__(self, namespace: str, selector: Selector | None) -> None:
+        self.namespace = namespace
+        self.selector = selector
+        self.sums: Sums = {}
+
+    def wants(self, kin: Kin) -> bool:
+        return _is_spread(kin, self.namespace, self.selector)
+
+    def count(self, node: str, number: int) -> None:
+        add(self.sums, node, number)
+
+
+def _is_spread(kin: Kin, namespace: str, selector: Selector | None) -> bool:
+    # KUBE-SCHEDULER: a selector that takes everything counts nobody here, nor does a pod that is being deleted
+    # (countPodsMatchSelector).
+    return (
+        kin.namespace == namespace
+        and not kin.leaving
+        and selector is not None
+        and bool(selector.requirements)
+        and selector.matches(kin.labels)
+    )
 
 
 def _counts(rule: SpreadRule, rules: NodeRules, facts: NodeFacts) -> bool:

@@ -10,11 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from numaware.schedule.filters.domain_counts import DomainCounts, Kin, SpreadCounts, Sums, TermCounts, add
+from numaware.schedule.filters.domain_counts import (
+    DomainCounts,
+    HostCounts,
+    Kin,
+    SpreadCounts,
+    Sums,
+    TermCounts,
+    add,
+)
 from numaware.schedule.filters.inter_pod import InterPodRules
+from numaware.schedule.filters.soft_spread import HOST, SoftRule, SoftSpread
 from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.pod import Pod
-from numaware.workload.scheduling import Labels, NodeRules, PodRules, PodTerm, SpreadRule
+from numaware.workload.scheduling import Labels, NodeRules, PodRules, PodTerm, Selector, SpreadRule
 
 # Questions that are being counted; beyond it all are dropped, and counted anew when they are asked again.
 MAX_TALLIES = 4096
@@ -53,8 +62,11 @@ class PlacedPods:
         self._placed: dict[str, _Placed] = {}
         # Node -> its pods, in the order in which they came.
         self._on: dict[str, dict[str, Pod]] = {}
-        self._kin: dict[tuple[str, Labels], Kin] = {}
+        self._kin: dict[tuple[str, Labels, bool], Kin] = {}
+        # Pods that are being deleted, wherever they are.
+        self._leaving: set[str] = set()
         self._term_tallies: dict[tuple[PodTerm, ...], TermCounts] = {}
+        self._host_tallies: dict[tuple[str, Selector | None], HostCounts] = {}
         self._spread_tallies: dict[tuple[object, ...], SpreadCounts] = {}
         self._repel: _Standing = {}
         self._pull: _Standing = {}
@@ -115,7 +127,8 @@ class PlacedPods:
     def _count_all(self) -> None:
         """Count the pods that came since somebody asked."""
         for uid, (pod, node) in self._uncounted.items():
-            kin = self._known_kin(pod) or self._new_kin(pod)
+            leaving = uid in self._leaving
+            kin = self._known_kin(pod, leaving=leaving) or self._new_kin(pod, leaving=leaving)
             placed = self._placed[uid] = _Placed(pod, node, kin)
             self._on.setdefault(node, {})[uid] = pod
             self._count(placed, 1)
@@ -131,7 +144,20 @@ class PlacedPods:
         del self._on[placed.node][uid]
         self._count(placed, -1)
         if not placed.kin.on:
-            del self._kin[placed.pod.namespace, placed.pod.scheduling.labels]
+            del self._kin[placed.pod.namespace, placed.pod.scheduling.labels, placed.kin.leaving]
+
+    def set_leaving(self, uid: str, *, leaving: bool) -> None:
+        """The pod is being deleted, or (no longer) known to be: it counts no more where others are to be spread."""
+        if leaving == (uid in self._leaving):
+            return
+        where = self._uncounted.get(uid)
+        if where is None and (placed := self._placed.get(uid)):
+            where = placed.pod, placed.node
+        if where is not None:
+            self.remove(uid)
+        (self._leaving.add if leaving else self._leaving.discard)(uid)
+        if where is not None:
+            self.place(*where)
 
     def rules_for(self, pod: Pod) -> InterPodRules | None:
         """The rules to be kept when the pod is placed; None if it may join anybody and nobody minds or cares."""
@@ -164,6 +190,28 @@ class PlacedPods:
                 *((key, 1, sums) for key, sums in kin.pulled),
             ),
         )
+
+    def soft_spread(self, pod: Pod, rules: tuple[SpreadRule, ...], *, every_key: bool) -> SoftSpread:
+        """How evenly the pod would like to be spread; `every_key`: only over nodes that have the labels of all rules."""
+        self._count_all()
+        keys = tuple(sorted({rule.topology_key for rule in rules}))
+        soft = []
+        for rule in rules:
+            if rule.topology_key == HOST:
+                sums = self._host_tally(pod.namespace, rule.selector).sums
+            else:
+                wanted = keys if every_key else ()
+                sums = self._spread_tally(pod.namespace, rule, wanted, pod.scheduling.node).sums
+            soft.append(SoftRule(rule.topology_key, rule.max_skew, sums))
+        return SoftSpread(self._labels, tuple(soft), every_key)
+
+    def _host_tally(self, namespace: str, selector: Selector | None) -> HostCounts:
+        tally = self._host_tallies.get((namespace, selector))
+        if tally is None:
+            tally = HostCounts(namespace, selector)
+            self._start(tally)
+            self._host_tallies[namespace, selector] = tally
+        return tally
 
     def _spreads(self, pod: Pod, kin: Kin, rules: tuple[SpreadRule, ...]) -> Iterator[tuple[str, int, Sums]]:
         keys = tuple(sorted({rule.topology_key for rule in rules}))
@@ -199,7 +247,7 @@ class PlacedPods:
 
     def _start(self, tally: DomainCounts) -> None:
         """Count everybody who is there, and from now on everybody who comes."""
-        if len(self._term_tallies) + len(self._spread_tallies) >= MAX_TALLIES:
+        if len(self._term_tallies) + len(self._spread_tallies) + len(self._host_tallies) >= MAX_TALLIES:
             self._forget_tallies()
         for kin in self._kin.values():
             if tally.wants(kin):
@@ -208,9 +256,10 @@ class PlacedPods:
                     tally.count(node, number)
 
     def _forget_tallies(self) -> None:
-        if self._term_tallies or self._spread_tallies:
+        if self._term_tallies or self._spread_tallies or self._host_tallies:
             self._term_tallies.clear()
             self._spread_tallies.clear()
+            self._host_tallies.clear()
             for kin in self._kin.values():
                 kin.tallies.clear()
 
@@ -249,11 +298,12 @@ class PlacedPods:
         kin.pulled = [(term.topology_key, sums) for term, sums in self._pull.items() if kin.meant_by(term)]
         kin.version = self._version
 
-    def _known_kin(self, pod: Pod) -> Kin | None:
-        return self._kin.get((pod.namespace, pod.scheduling.labels))
+    def _known_kin(self, pod: Pod, *, leaving: bool = False) -> Kin | None:
+        return self._kin.get((pod.namespace, pod.scheduling.labels, leaving))
 
-    def _unplaced(self, pod: Pod) -> Kin:
-        return Kin(pod.namespace, pod.scheduling.labels, self._namespace_labels(pod.namespace))
+    def _unplaced(self, pod: Pod, *, leaving: bool = False) -> Kin:
+        labels = self._namespace_labels(pod.namespace)
+        return Kin(pod.namespace, pod.scheduling.labels, labels, leaving=leaving)
 
     def _namespace_labels(self, name: str) -> dict[str, str] | None:
         if not self.knows_namespaces:
@@ -261,11 +311,13 @@ class PlacedPods:
         # Kubernetes itself puts the name of every namespace among its labels.
         return {_NAMESPACE_NAME: name, **dict(self._namespaces.get(name, ()))}
 
-    def _new_kin(self, pod: Pod) -> Kin:
-        kin = self._kin[pod.namespace, pod.scheduling.labels] = self._unplaced(pod)
+    def _new_kin(self, pod: Pod, *, leaving: bool) -> Kin:
+        kin = self._unplaced(pod, leaving=leaving)
+        self._kin[pod.namespace, pod.scheduling.labels, leaving] = kin
         known: tuple[DomainCounts, ...] = (
             *self._term_tallies.values(),
             *self._spread_tallies.values(),
+            *self._host_tallies.values(),
         )
         kin.tallies.extend(tally for tally in known if tally.wants(kin))
         return kin
