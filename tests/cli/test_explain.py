@@ -520,11 +520,6 @@ def test_every_mistake_is_one_line_and_exit_code_2(ask: Ask, arguments: list[str
         (cpu.FILE, cpu.encode("static", "0-x", {}), 'could not parse default cpu set "0-x"'),
         (memory.FILE, memory.encode("Static", {}, {}), 'configured policy "None" differs from state'),
         (device.FILE, "[]", "gpu-07: kubelet_internal_checkpoint: not JSON"),
-        (
-            device.FILE,
-            device.encode([device.DeviceEntry("u", "c", "x.io/nic", {7: ["n0"]})], {"x.io/nic": ["n0"]}),
-            "is on NUMA node 7, which the machine does not have",
-        ),
         ("kubelet-version", "soon", "kubelet-version: 'soon' is not a kubelet version"),
         ("kubelet-flags", "--feature-gates=A", "malformed pair"),
         ("pods.json", "{", "pods.json:1: not YAML"),

@@ -243,8 +243,8 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "a negative distance": (lambda s: s["machine"]["numa"][0].update(distances=[-1, 1]), "a distance below"),
     "a device on no node": (
-        lambda s: s["machine"]["devices"]["vendor.example/gpu"][0].update(numa=[7]),
-        "is on NUMA node 7, which the machine does not have",
+        lambda s: s["machine"]["devices"]["vendor.example/gpu"][0].update(numa=[-1]),
+        "is on NUMA node -1, which is no NUMA node's number",
     ),
     "a device twice": (
         lambda s: s["machine"]["devices"]["vendor.example/gpu"][0].update(id="b"),

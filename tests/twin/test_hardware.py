@@ -19,8 +19,8 @@ def test_a_machine_is_put_in_order_whatever_order_it_is_listed_in() -> None:
     [
         (PluginResource("memory", ()), "'memory' is no name for devices"),
         (PluginResource(GPU, (PluginDevice("a"), PluginDevice("a"))), "device 'a' of .* is listed twice"),
-        (PluginResource(GPU, (PluginDevice("a", (5,)),)), "on NUMA node 5, which the machine does not have"),
-        (PluginResource(GPU, (PluginDevice("a\x1b[31m" * 50, (5,)),)), "device 'a[^\x1b]*' of"),
+        (PluginResource(GPU, (PluginDevice("a", (-2,)),)), "on NUMA node -2, which is no NUMA node's number"),
+        (PluginResource(GPU, (PluginDevice("a\x1b[31m" * 50, (-5,)),)), "device 'a[^\x1b]*' of"),
     ],
 )
 def test_devices_that_cannot_be_are_refused(resource: PluginResource, problem: str) -> None:

@@ -26,6 +26,8 @@ def node_class(node: Node) -> Hashable:
         _add_cpus(row, kubelet.cpus, node.effective_shared())
     for part in state.memory.nodes:
         row += part.assignments > 0, part.cells, part.free
+    if not kubelet.rules.reuse_per_pod:
+        row.append(state.memory.haunted or bool(state.memory.reuse[1]))
     taken = state.device.taken
     for name in sorted(taken) if len(taken) > 1 else taken:
         row.append(name)

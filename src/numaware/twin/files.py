@@ -16,11 +16,18 @@ from numaware.twin.hardware import mask_of
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.memory.static import Block, MemoryState, NodeMemory, StaticMemory
 from numaware.twin.node import NodeState
+from numaware.twin.rules import Rules
 from numaware.twin.state import cpu as cpu_file
 from numaware.twin.state import device as device_file
 from numaware.twin.state import memory as memory_file
 from numaware.twin.state.alloc_response import one_variable
-from numaware.twin.state.errors import CorruptCheckpointError, policy_changed, restore_error
+from numaware.twin.state.errors import (
+    CorruptCheckpointError,
+    RefusedCheckpointError,
+    policy_changed,
+    restore_error,
+)
+from numaware.twin.state.release import read_cpu, read_memory
 from numaware.workload.pod import Pod
 
 STATE_FILES = (cpu_file.FILE, memory_file.FILE, device_file.FILE)
@@ -33,7 +40,7 @@ def state_files(kubelet: Kubelet, state: NodeState) -> dict[str, str]:
     """File name -> content, for the files this kubelet would have written."""
     files = {cpu_file.FILE: _cpu(kubelet, state)}
     if kubelet.rules.memory_manager:
-        files[memory_file.FILE] = _memory(kubelet.memory, state.memory)
+        files[memory_file.FILE] = _memory(kubelet, state.memory)
     if kubelet.hardware.resources:
         files[device_file.FILE] = _device(kubelet, state)
     return files
@@ -45,24 +52,26 @@ def devices_by_node(kubelet: Kubelet, resource: str, devices: int) -> dict[int, 
     apart = -1 if kubelet.rules.no_topology_apart else 0
     by_node: dict[int, list[str]] = {}
     for index in iter_bits(devices):
-        for node in kubelet.layout.node_ids(inventory.nodes[index]) or (apart,):
+        for node in inventory.announced[index] or (apart,):
             by_node.setdefault(node, []).append(inventory.ids[index])
     return dict(sorted(by_node.items()))
 
 
 def _cpu(kubelet: Kubelet, state: NodeState) -> str:
+    wrapped = kubelet.rules.wrapped_files
     if kubelet.cpus is None:
-        return cpu_file.encode("none", "", {})
+        return cpu_file.encode("none", "", {}, wrapped=wrapped)
     owned = {
         uid: {container: list_form(cpus) for container, cpus in containers.items()}
         for uid, containers in state.cpu.owned.items()
     }
-    return cpu_file.encode("static", list_form(state.cpu.shared), owned)
+    return cpu_file.encode("static", list_form(state.cpu.shared), owned, wrapped=wrapped)
 
 
-def _memory(manager: StaticMemory | None, state: MemoryState) -> str:
+def _memory(kubelet: Kubelet, state: MemoryState) -> str:
+    manager, wrapped = kubelet.memory, kubelet.rules.wrapped_files
     if manager is None:
-        return memory_file.encode("None", {}, {})
+        return memory_file.encode("None", {}, {}, wrapped=wrapped)
     ids = manager.layout.node_ids
     nodes = {}
     for position, node in enumerate(state.nodes):
@@ -84,7 +93,7 @@ def _memory(manager: StaticMemory | None, state: MemoryState) -> str:
         }
         for uid, containers in state.blocks.items()
     }
-    return memory_file.encode("Static", nodes, entries)
+    return memory_file.encode("Static", nodes, entries, wrapped=wrapped)
 
 
 def _device(kubelet: Kubelet, state: NodeState) -> str:
@@ -116,12 +125,17 @@ def load_state(kubelet: Kubelet, files: Mapping[str, bytes]) -> NodeState:
 
 
 def _taken_back(
-    manager: Literal["CPU", "memory"], name: str, decode: Callable[[bytes], Stored], data: bytes, policy: str
+    manager: Literal["CPU", "memory"],
+    name: str,
+    read: Callable[[bytes, Rules], Stored],
+    data: bytes,
+    rules: Rules,
+    policy: str,
 ) -> Stored:
     """The content of a manager's file, or the kubelet's refusal of one that is corrupt or of another policy."""
     try:
-        checkpoint = decode(data)
-    except CorruptCheckpointError as error:
+        checkpoint = read(data, rules)
+    except RefusedCheckpointError as error:
         raise StartError(manager.lower(), restore_error(manager, str(error.problem), name)) from None
     if checkpoint.policy != policy:
         changed = policy_changed(manager, policy, checkpoint.policy)
@@ -134,7 +148,13 @@ def _load_cpu(kubelet: Kubelet, data: bytes | None) -> CpuState:
     fresh = manager.initial() if manager else CpuState(0, {})
     if data is None:
         return fresh
-    checkpoint = _taken_back("CPU", cpu_file.FILE, cpu_file.decode, data, kubelet.config.cpu_policy)
+    rules = kubelet.rules
+    checkpoint = _taken_back("CPU", cpu_file.FILE, read_cpu, data, rules, kubelet.config.cpu_policy)
+    bad_list = cpu_file.unreadable_list(
+        checkpoint, "default CPU set" if rules.wrapped_files else "default cpu set"
+    )
+    if bad_list:
+        raise StartError("cpu", restore_error("CPU", bad_list, cpu_file.FILE))
     if manager is None:
         return fresh
     try:
@@ -153,7 +173,7 @@ def _load_memory(kubelet: Kubelet, data: bytes | None) -> MemoryState:
     if data is None or not kubelet.rules.memory_manager:
         return fresh
     checkpoint = _taken_back(
-        "memory", memory_file.FILE, memory_file.decode, data, kubelet.config.memory_policy
+        "memory", memory_file.FILE, read_memory, data, kubelet.rules, kubelet.config.memory_policy
     )
     if manager is None:
         return fresh

@@ -111,7 +111,7 @@ def checked(hardware: Hardware) -> Hardware:
     if len({resource.name for resource in hardware.resources}) < len(hardware.resources):
         raise ValueError("a device resource is listed twice")
     for resource in hardware.resources:
-        _check_resource(resource, frozenset(nodes))
+        _check_resource(resource)
     _check_neighbours(hardware, mask_of(cpu.id for cpu in cpus))
     return Hardware(
         tuple(sorted(hardware.numa, key=lambda node: node.id)),
@@ -126,7 +126,7 @@ def checked(hardware: Hardware) -> Hardware:
     )
 
 
-def _check_resource(resource: PluginResource, nodes: frozenset[int]) -> None:
+def _check_resource(resource: PluginResource) -> None:
     name = printable(resource.name, 80)
     if not is_extended(resource.name):
         raise ValueError(f"{name!r} is no name for devices (expected a form such as vendor.example/gpu)")
@@ -135,10 +135,11 @@ def _check_resource(resource: PluginResource, nodes: frozenset[int]) -> None:
         if device.id in seen:
             raise ValueError(f"device {printable(device.id, 80)!r} of {name} is listed twice")
         seen.add(device.id)
+        # A node that the machine does not have is the plugin's mistake, and the kubelet takes the device all the same.
         for node in device.numa:
-            if node not in nodes:
+            if not 0 <= node <= _MAX_NODE:
                 raise ValueError(
-                    f"device {printable(device.id, 80)!r} of {name} is on NUMA node {node}, which the machine does not have"
+                    f"device {printable(device.id, 80)!r} of {name} is on NUMA node {node}, which is no NUMA node's number"
                 )
 
 

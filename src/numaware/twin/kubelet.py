@@ -70,7 +70,8 @@ class Kubelet:
 
     def _topology_policy(self) -> Policy | None:
         config = self.config
-        if config.topology_policy == "none":
+        none = config.topology_policy == "none"
+        if none and not self.rules.none_is_checked:
             return None
         options = parse_topology_options(config.topology_options, config.version, config.feature_gates)
         if isinstance(options, str):
@@ -80,14 +81,16 @@ class Kubelet:
             raise StartError(
                 "topology", "cannot discover NUMA topology: error getting NUMA distances from cadvisor"
             )
-        if len(self.layout.ids) > options.max_allowable:
+        if len(self.layout.ids) > options.max_allowable and not none:
             raise StartError(
                 "topology", f"unsupported on machines with more than {options.max_allowable} NUMA Nodes"
             )
-        if config.topology_policy not in ("best-effort", "restricted", "single-numa-node"):
+        if config.topology_policy not in ("none", "best-effort", "restricted", "single-numa-node"):
             raise StartError("topology", f"unknown policy: {quoted(config.topology_policy)}")
         if config.topology_scope not in ("container", "pod"):
             raise StartError("topology", f"unknown scope: {quoted(config.topology_scope)}")
+        if none:
+            return None
         closest = options.prefer_closest and distances is not None
         better = Closest(self.layout.ids, distances or ()) if closest else narrower
         return Policy(config.topology_policy, self.layout.full, better, equal_masks=self.rules.equal_masks)
@@ -136,6 +139,8 @@ class Kubelet:
         config = self.config
         if not self.rules.memory_manager or config.memory_policy == "None":
             return None
+        if config.memory_policy == "BestEffort" and self.rules.memory_best_effort:
+            raise StartError("memory", 'policy "BestEffort" is not available for platform "linux"')
         if config.memory_policy != "Static":
             raise StartError("memory", f"unknown policy: {quoted(config.memory_policy)}")
         system = reserved_memory(config, self.hardware.numa, self.reservation)

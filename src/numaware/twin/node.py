@@ -192,7 +192,7 @@ class Node:
         """The node after all containers of a pod started: memory of init containers that ended is free again."""
         pod = self.state.pods.get(uid)
         memory = self.kubelet.memory
-        if pod is None or memory is None:
+        if pod is None or memory is None or not self.kubelet.rules.memory_reuse:
             return self
         ended = tuple(
             wanted.name

@@ -148,6 +148,7 @@ class EncodedState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     devices: Owned = {}
     file: Owned | None = None
     device_reuse: tuple[str, dict[str, int]] | None = None
+    memory_haunted: bool = False
 
     @classmethod
     def of(cls, state: NodeState) -> EncodedState:
@@ -165,6 +166,7 @@ class EncodedState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
             # The order in which pods came is part of both.
             None if list(device.file.items()) == list(device.owned.items()) else device.file,
             (device_uid, dict(devices)) if device_uid else None,
+            memory.haunted,
         )
 
     def state(self, pods: dict[str, Pod]) -> NodeState:
@@ -173,7 +175,10 @@ class EncodedState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
         if self.memory_reuse is not None:
             uid, again = self.memory_reuse
             memory = MemoryState(
-                self.memory, self.blocks, (uid, {(nodes, kind): size for nodes, kind, size in again})
+                self.memory,
+                self.blocks,
+                (uid, {(nodes, kind): size for nodes, kind, size in again}),
+                self.memory_haunted,
             )
         held = DeviceState(device, device if self.file is None else self.file, taken_of(device))
         if self.device_reuse is not None:

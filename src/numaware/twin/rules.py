@@ -1,70 +1,166 @@
-"""Which rules a kubelet of a given release follows.
+"""Which rules a kubelet of a given release follows: every difference between v1.20 and v1.37, by name.
 
-The twin is written for v1.35; each field names one rule that an older release lacked, with the version that brought
-it, as found in the sources of the tags. Managers ask for the rule, never for the version.
+The twin is one kubelet that follows rules; `RULES` says in which releases each of them holds, as found in the sources
+and confirmed by recordings of the releases themselves (tests/vectors/README.md). Managers ask for the rule, never for
+the version. `numaware twin rules` prints the table, and docs/kubelet/versions.md is made from it.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
 _VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:\.([0-9]{1,3}))?(?:[.+\-].*)?\Z", re.ASCII | re.DOTALL)
 OLDEST_MINOR = 18
+# The newest release whose managers were recorded; what comes after is modelled as this one, and that is said.
+NEWEST_MINOR = 37
+NEWEST = f"v1.{NEWEST_MINOR}"
 # A version without a patch number means the last patch of its minor version.
 _LAST_PATCH = 999
-# Minor versions that got the health checks of v1.28 in a patch.
-_HEALTH_PATCH = {25: 10, 26: 5, 27: 2}
+
+Release = tuple[int, int]
+
+
+class Rule(NamedTuple):
+    """One rule: the first (minor, patch) that has it, the first that has it no more, and patches it was taken back to.
+
+    `says` is the rule in a sentence, for people who run both sides of it.
+    """
+
+    since: Release
+    says: str
+    until: Release | None = None
+    patches: tuple[Release, ...] = ()
+
+    def holds(self, minor: int, patch: int) -> bool:
+        if self.until is not None and (minor, patch) >= self.until:
+            return False
+        return (minor, patch) >= self.since or any(
+            minor == taken and patch >= first for taken, first in self.patches
+        )
+
+
+RULES: dict[str, Rule] = {
+    "memory_manager": Rule((21, 0), "the Memory Manager exists"),
+    "policy_options": Rule((22, 0), "CPU manager policy options, full-pcpus-only and SMTAlignmentError exist"),
+    "sorted_cpus": Rule(
+        (22, 0), "CPUs are sorted by how few are free beside them; before, two sockets had no certain order"
+    ),
+    "memory_reuse": Rule((22, 0), "memory of init containers that ended is used again by the pod's later ones"),
+    "memory_extends_upwards": Rule(
+        (0, 0),
+        "a memory hint is extended only to groups that reach beyond its highest NUMA node",
+        until=(22, 0),
+    ),
+    "keeps_pending": Rule(
+        (22, 1), "CPUs of the pod last asked about stay taken until the next one is", until=(32, 0)
+    ),
+    "numa_allocator": Rule((23, 0), "CPUs are taken by NUMA level, too; distribute-cpus-across-numa exists"),
+    "no_topology_apart": Rule(
+        (23, 0), "devices without topology are kept under node -1 in the file, before that under node 0"
+    ),
+    "narrowest_before_groups": Rule(
+        (23, 0),
+        "the narrowest memory hint is the one an empty machine would give, whatever groups there are now",
+    ),
+    "reuse_per_pod": Rule(
+        (23, 0),
+        "what a pod may use again of its init containers' memory is kept even after another pod had some",
+    ),
+    "equal_masks": Rule((24, 0), "a merged hint is preferred only if all managers prefer the same NUMA nodes"),
+    "topology_options": Rule(
+        (26, 0), "topology manager options exist; a device without NUMA nodes counts as one without topology"
+    ),
+    "smt_free": Rule((27, 0), "full-pcpus-only also counts the free cores, not only the threads asked for"),
+    "none_is_checked": Rule(
+        (0, 0), "scope and options of the topology manager are checked under policy none, too", until=(28, 0)
+    ),
+    "device_health": Rule(
+        (28, 0),
+        "unhealthy devices are refused by name, also those a running pod has",
+        patches=((25, 10), (26, 5), (27, 2)),
+    ),
+    "sidecars": Rule((29, 0), "init containers that restart run beside the others and keep what they have"),
+    "memory_groups": Rule(
+        (32, 0), "an allocation may not cross memory groups; a restart compares the sums of a group"
+    ),
+    "smt_cause": Rule((32, 0), "an SMTAlignmentError says which of its two causes it has"),
+    "memory_best_effort": Rule(
+        (32, 0), "memory policy BestEffort is known, and refused for not being on Windows"
+    ),
+    "odd_uncore": Rule((34, 0), "an odd number of CPUs, too, is taken from one last-level cache if it fits"),
+    "device_nodes": Rule(
+        (36, 0), "device hints name only NUMA nodes that have such devices, so a pod is pulled there"
+    ),
+    "files_newest_first": Rule(
+        (36, 0), "a state file is read as its newest layout first; one without a memory checksum is taken"
+    ),
+    "held_first": Rule(
+        (37, 0), "full-pcpus-only asks nothing of a container that has its CPUs: a restart refuses it no more"
+    ),
+    "even_within_reach": Rule(
+        (37, 0), "distributed CPUs never ask a NUMA node for more than it has; with align-by-socket one socket wins"
+    ),
+    "wrapped_files": Rule(
+        (37, 0), "CPU and memory state files hold their content twice, and only the second checksum counts"
+    ),
+}  # fmt: skip
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """The rules of one release. All true but `keeps_pending` is v1.34 and later."""
+    """The rules of one release; each field but the first is a name in `RULES`."""
 
     minor: int
-    keeps_pending: bool  # 1.22.1 to 1.31: CPUs of the pod last asked about stay taken until the next one is
-    memory_manager: bool  # 1.21: the Memory Manager exists
-    no_topology_apart: bool  # 1.23: devices without topology are kept under node -1, before that under node 0
-    policy_options: bool  # 1.22: CPU manager policy options and SMTAlignmentError
-    numa_allocator: bool  # 1.23: CPUs are taken by NUMA level and sorted consistently
-    equal_masks: (
-        bool  # 1.24: a merged hint is preferred only if all masks are equal; best-non-preferred count rule
-    )
-    topology_options: (
-        bool  # 1.26: topology manager options; a device has topology only with a non-empty node list
-    )
-    smt_free: bool  # 1.27: full-pcpus-only also counts the free cores, before that only the threads asked for
-    device_health: bool  # 1.28, 1.27.2, 1.26.5, 1.25.10: unhealthy devices are refused by name; reworded "unregistered" error
-    sidecars: bool  # 1.29: restartable init containers; numbers in the CPU shortage message
-    memory_groups: bool  # 1.32: allocation may not cross memory groups; restart compares sums per group
-    smt_cause: bool  # 1.32: the SMT message is chosen by cause, not by the number of CPUs left
-    odd_uncore: bool  # 1.34: an odd number of CPUs, too, is taken from one cache if it fits
+    memory_manager: bool
+    policy_options: bool
+    sorted_cpus: bool
+    memory_reuse: bool
+    memory_extends_upwards: bool
+    keeps_pending: bool
+    numa_allocator: bool
+    no_topology_apart: bool
+    narrowest_before_groups: bool
+    reuse_per_pod: bool
+    equal_masks: bool
+    topology_options: bool
+    smt_free: bool
+    none_is_checked: bool
+    device_health: bool
+    sidecars: bool
+    memory_groups: bool
+    smt_cause: bool
+    memory_best_effort: bool
+    odd_uncore: bool
+    device_nodes: bool
+    files_newest_first: bool
+    held_first: bool
+    even_within_reach: bool
+    wrapped_files: bool
 
 
-@lru_cache(maxsize=64)
-def rules_for(version: str) -> Rules:
-    """The rules of a kubelet version such as `v1.27.16`; ValueError for what is not one."""
+def release_of(version: str) -> Release:
+    """Minor and patch of a kubelet version such as `v1.27.16`; ValueError for what is not one."""
     match = _VERSION.match(version)
     if match is None or int(match[1]) < OLDEST_MINOR:
         raise ValueError(
             f"{version[:40]!r} is not a kubelet version from v1.{OLDEST_MINOR} on (expected a form such as v1.35.0)"
         )
-    minor = int(match[1])
-    patch = _LAST_PATCH if match[2] is None else int(match[2])
-    return Rules(
-        minor=minor,
-        keeps_pending=(minor, patch) >= (22, 1) and minor <= 31,
-        memory_manager=minor >= 21,
-        no_topology_apart=minor >= 23,
-        policy_options=minor >= 22,
-        numa_allocator=minor >= 23,
-        equal_masks=minor >= 24,
-        topology_options=minor >= 26,
-        smt_free=minor >= 27,
-        device_health=minor >= 28 or patch >= _HEALTH_PATCH.get(minor, _LAST_PATCH + 1),
-        sidecars=minor >= 29,
-        memory_groups=minor >= 32,
-        smt_cause=minor >= 32,
-        odd_uncore=minor >= 34,
-    )
+    return int(match[1]), _LAST_PATCH if match[2] is None else int(match[2])
+
+
+@lru_cache(maxsize=64)
+def rules_for(version: str) -> Rules:
+    """The rules of a kubelet version; ValueError for what is not one."""
+    minor, patch = release_of(version)
+    return Rules(minor, **{name: rule.holds(minor, patch) for name, rule in RULES.items()})
+
+
+def modelled_as(version: str) -> str:
+    """The release that stands in for a version newer than all that were recorded, empty where none has to."""
+    try:
+        return NEWEST if release_of(version)[0] > NEWEST_MINOR else ""
+    except ValueError:
+        return ""

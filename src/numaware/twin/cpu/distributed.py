@@ -1,14 +1,15 @@
 """Taking CPUs spread evenly over NUMA nodes: the option `distribute-cpus-across-numa`.
 
-Mirrors `cpumanager/cpu_assignment.go` (takeByTopologyNUMADistributed, v1.35). For each possible number of nodes,
-the combination of nodes that leaves all nodes most evenly filled wins; what does not divide evenly is dealt round
-robin over the subset that keeps the balance best.
+Mirrors `cpumanager/cpu_assignment.go` (takeByTopologyNUMADistributed, v1.23 to v1.37). For each possible number of
+nodes, the combination of nodes that leaves all nodes most evenly filled wins; what does not divide evenly is dealt round
+robin over the subset that keeps the balance best. Since v1.37 a combination inside one socket beats all others where the
+option `align-by-socket` is set, too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -21,19 +22,33 @@ Listed = tuple[int, int]
 
 
 class _Plan(NamedTuple):
-    """How evenly the nodes would be filled, which nodes to use, and which of them take the remainder."""
+    """How evenly the nodes would be filled, which nodes to use, which of them take the remainder, and the winner's class."""
 
     balance: float
     nodes: tuple[Listed, ...]
     remainder: tuple[Listed, ...]
+    one_socket: bool = False
 
 
 class AccountingError(Exception):
     """The kubelet's own arithmetic did not come out even."""
 
 
-def take_distributed(layout: Layout, free: int, count: int, group: int, *, spread: bool = False) -> int:
-    """The mask of `count` CPUs out of `free`, dealt over NUMA nodes in units of `group` CPUs."""
+def take_distributed(
+    layout: Layout,
+    free: int,
+    count: int,
+    group: int,
+    *,
+    spread: bool = False,
+    within_reach: bool = False,
+    by_socket: bool = False,
+) -> int:
+    """The mask of `count` CPUs out of `free`, dealt over NUMA nodes in units of `group` CPUs.
+
+    `within_reach` and `by_socket` are since v1.37: no node is asked for more than it has, and with align-by-socket nodes of
+    one socket are sought first.
+    """
     if count <= 0:
         return 0
     if count % group:
@@ -46,25 +61,48 @@ def take_distributed(layout: Layout, free: int, count: int, group: int, *, sprea
     groups = -(-layout.cpu_count // group)
     per_node = -(-groups // len(layout.numas))
     wanted = -(-count // group)
+    sockets = _sockets_of(layout) if by_socket else None
     for size in range(-(-wanted // per_node), min(wanted, len(nodes)) + 1):
-        plan = _best_plan(ordered, available, size, count, group)
+        plan = _best_plan(ordered, available, size, count, group, sockets)
         if plan is not None:
-            return _deal(layout, nodes, plan, count // size // group * group, count, group, spread=spread)
+            share = _share(plan.nodes, count, group, available if within_reach else None)
+            return _deal(layout, nodes, plan, share, count, group, spread=spread)
     return take(layout, free, count, spread=spread)
 
 
+def _sockets_of(layout: Layout) -> dict[int, int]:
+    """NUMA node -> the sockets it has CPUs of, as a mask."""
+    return dict(zip(layout.ids, layout.sockets_of_node, strict=True))
+
+
+def _share(nodes: Sequence[Listed], count: int, group: int, available: dict[int, int] | None) -> int:
+    """What each node gives before the remainder is dealt: an even part, no more than the poorest of `available` has."""
+    share = count // len(nodes) // group * group
+    if available is None:
+        return share
+    return min(share, *(available[node] // group * group for _, node in nodes))
+
+
 def _best_plan(
-    ordered: Sequence[Listed], available: dict[int, int], size: int, count: int, group: int
+    ordered: Sequence[Listed],
+    available: dict[int, int],
+    size: int,
+    count: int,
+    group: int,
+    sockets: Mapping[int, int] | None,
 ) -> _Plan | None:
-    """The combination of `size` nodes with the lowest imbalance, the first among equals."""
+    """The combination of `size` nodes with the lowest imbalance, the first among equals.
+
+    With `sockets`, the sockets of each node, one that lies in a single socket beats any that does not.
+    """
     best: _Plan | None = None
-    share = count // size // group * group
-    remainder = count - share * size
     for nodes in combinations(ordered, size):
         if best is not None:
             best = best._replace(nodes=_overwritten(best.nodes, nodes))
-            if best.balance == 0:
+            if best.balance == 0 and (sockets is None or best.one_socket):
                 break
+        share = _share(nodes, count, group, available if sockets else None)
+        remainder = count - share * size
         if sum(available[node] for node in {node for _, node in nodes}) < count:
             continue
         if sum(available[node] // group for _, node in nodes) * group < count:
@@ -77,9 +115,24 @@ def _best_plan(
         plan = _Plan(math.inf if remainder else _imbalance(after.values()), nodes, ())
         if remainder:
             plan = _with_remainder(plan, after, remainder, group)
-        if plan.balance < (math.inf if best is None else best.balance):
+        if sockets is not None:
+            plan = plan._replace(one_socket=_in_one_socket(nodes, sockets))
+        if _is_better(plan, best):
             best = plan
     return best
+
+
+def _in_one_socket(nodes: Sequence[Listed], sockets: Mapping[int, int]) -> bool:
+    touched = 0
+    for _, node in nodes:
+        touched |= sockets[node]
+    return touched.bit_count() <= 1
+
+
+def _is_better(plan: _Plan, best: _Plan | None) -> bool:
+    # KUBELET: before any combination is kept, the best one counts as crossing sockets and infinitely unbalanced.
+    balance, one_socket = (math.inf, False) if best is None else (best.balance, best.one_socket)
+    return plan.one_socket if plan.one_socket != one_socket else plan.balance < balance
 
 
 def _with_remainder(plan: _Plan, after: dict[int, int], remainder: int, group: int) -> _Plan:

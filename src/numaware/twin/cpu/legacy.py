@@ -1,20 +1,44 @@
 """Taking CPUs as kubelets before v1.23 did: whole sockets, whole cores, single CPUs, without regard to NUMA.
 
-Mirrors `cpumanager/cpu_assignment.go` of v1.20. Its comparisons were inconsistent across sockets (the result
-depended on the order of an unordered set), so where two sockets compete the twin's choice is one of those that
-kubelet could have made; inside one socket it is the kubelet's own.
+Mirrors `cpumanager/cpu_assignment.go` of v1.22 (`take_by_socket`) and of v1.20 and v1.21 (`take_legacy`). The
+comparisons of the latter were inconsistent across sockets (the result depended on the order of an unordered set), so
+where two sockets compete the twin's choice is one of those that kubelet could have made; inside one socket it is the
+kubelet's own.
 """
 
 from __future__ import annotations
 
 from numaware.machine.cpuset import iter_bits
-from numaware.twin.cpu.packed import NotEnoughCpusError
+from numaware.twin.cpu.packed import NotEnoughCpusError, Taking, Unit
 from numaware.twin.gosort import go_sorted
 from numaware.twin.hardware import Layout
 
 
+class _TakingBySocket(Taking):
+    """As since v1.23, but that there are no NUMA nodes between sockets and cores."""
+
+    def _sockets(self) -> list[Unit]:
+        return self._sorted(self.layout.sockets)
+
+    def _core_groups(self) -> list[tuple[int, ...]]:
+        return [self.layout.cores_in_socket[socket] for socket, _ in self._sockets()]
+
+
+def take_by_socket(layout: Layout, free: int, count: int) -> int:
+    """The mask of the `count` CPUs that v1.22 picks out of `free`."""
+    if count <= 0:
+        return 0
+    if count > free.bit_count():
+        raise NotEnoughCpusError(count, free.bit_count())
+    taking = _TakingBySocket(layout, free, count)
+    taking.whole_sockets()
+    taking.whole_cores()
+    taking.single_cpus(spread=False)
+    return taking.taken
+
+
 def take_legacy(layout: Layout, free: int, count: int) -> int:
-    """The mask of `count` CPUs out of `free`."""
+    """The mask of the `count` CPUs that v1.20 and v1.21 pick out of `free`."""
     if count <= 0:
         return 0
     if count > free.bit_count():

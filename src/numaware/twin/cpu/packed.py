@@ -1,6 +1,6 @@
 """Taking CPUs packed: whole NUMA nodes and sockets first, then caches, cores, and single threads.
 
-Mirrors `cpumanager/cpu_assignment.go` (takeByTopologyNUMAPacked, v1.35). Units are tried in ascending order of
+Mirrors `cpumanager/cpu_assignment.go` (takeByTopologyNUMAPacked, v1.23 to v1.37). Units are tried in ascending order of
 free CPUs, ties by id, so that an allocation fills what is already broken before it breaks something whole.
 """
 
@@ -46,7 +46,7 @@ def take(
         for node, planes in layout.planes:
             if not free & ~node:
                 return _take_in_node(planes, free, count)
-    taking = _Taking(layout, free, count)
+    taking = Taking(layout, free, count)
     levels = (
         (taking.whole_nodes, taking.whole_sockets)
         if layout.numa_first
@@ -64,7 +64,7 @@ def take(
 
 def nodes_in_order(layout: Layout, free: int) -> list[int]:
     """The NUMA nodes with free CPUs as the allocator tries them: fewest free first, below sorted sockets if these hold several."""
-    return [node for node, _ in _Taking(layout, free, 0).nodes()]
+    return [node for node, _ in Taking(layout, free, 0).nodes()]
 
 
 def _take_in_node(planes: tuple[tuple[int, int], ...], free: int, count: int) -> int:
@@ -93,7 +93,7 @@ def _take_in_node(planes: tuple[tuple[int, int], ...], free: int, count: int) ->
     return taken
 
 
-class _Taking:
+class Taking:
     """What is taken so far, what is still free, and how many are missing."""
 
     def __init__(self, layout: Layout, free: int, count: int) -> None:

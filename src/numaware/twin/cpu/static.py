@@ -14,7 +14,7 @@ import msgspec
 
 from numaware.machine.cpuset import list_form
 from numaware.twin.cpu.distributed import AccountingError, take_distributed
-from numaware.twin.cpu.legacy import take_legacy
+from numaware.twin.cpu.legacy import take_by_socket, take_legacy
 from numaware.twin.cpu.packed import NotEnoughCpusError, take
 from numaware.twin.errors import KubeletPanic, StartError, smt_alignment, unexpected
 from numaware.twin.hardware import Layout, mask_order, sums
@@ -168,11 +168,13 @@ class StaticCpus:
         count = wanted.cpus
         if not count:
             return state
-        if self.options.full_pcpus_only:
-            self._check_whole_cores(state, count)
         shared, owned, reusable = state.shared, state.owned, state.reusable(uid)
         mine = owned.get(uid)
         cpus = mine.get(wanted.name) if mine else None
+        # KUBELET: until v1.36 this looks at the free pool before it looks at what the container already has, so a running pod
+        # can be refused after a kubelet restart (Allocate, full-pcpus-only).
+        if self.options.full_pcpus_only and not (cpus is not None and self.rules.held_first):
+            self._check_whole_cores(state, count)
         if cpus is None:
             cpus = self._pick(shared & ~self.reserved | reusable, count, hint)
             shared &= ~cpus
@@ -182,8 +184,6 @@ class StaticCpus:
         )
 
     def _check_whole_cores(self, state: CpuState, count: int) -> None:
-        # KUBELET: this looks at the free pool before it looks at what the container already has, so a running pod can
-        # be refused after a kubelet restart (Allocate, full-pcpus-only).
         per_core = self.layout.cpus_per_core
         not_multiple = f"requested {count} cpus not multiple cpus per core = {per_core}"
         if count % per_core:
@@ -241,11 +241,15 @@ class StaticCpus:
 
     def _take(self, free: int, count: int) -> int:
         if not self.rules.numa_allocator:
-            return take_legacy(self.layout, free, count)
+            return (take_by_socket if self.rules.sorted_cpus else take_legacy)(self.layout, free, count)
         spread = self.options.distribute_across_cores
         if self.options.distribute_across_numa:
             group = self.layout.cpus_per_core if self.options.full_pcpus_only else 1
-            return take_distributed(self.layout, free, count, group, spread=spread)
+            reach = self.rules.even_within_reach
+            by_socket = reach and self.options.align_by_socket
+            return take_distributed(
+                self.layout, free, count, group, spread=spread, within_reach=reach, by_socket=by_socket
+            )
         return take(
             self.layout,
             free,

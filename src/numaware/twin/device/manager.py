@@ -1,6 +1,6 @@
 """The Device Manager: hints and allocation of what device plugins offer.
 
-Mirrors `devicemanager/manager.go` and `topology_hints.go` (v1.35). Where the kubelet picks at random (its sets have
+Mirrors `devicemanager/manager.go` and `topology_hints.go` (v1.20 to v1.37). Where the kubelet picks at random (its sets have
 no order), the twin picks the lowest ids; how many devices come from which class (aligned, unaligned, without
 topology) is the kubelet's. Devices of one resource are bits in a mask, in ascending order of id.
 """
@@ -8,7 +8,7 @@ topology) is the kubelet's. Devices of one resource are bits in a mask, in ascen
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from itertools import accumulate
 
@@ -18,7 +18,7 @@ from numaware.machine.cpuset import iter_bits
 from numaware.twin.errors import unexpected
 from numaware.twin.hardware import Layout, PluginResource, lowest, mask_order, sums
 from numaware.twin.rules import Rules
-from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size, single_nodes
+from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size
 from numaware.workload.demand import ContainerDemand, Demand
 
 _NOTHING: Mapping[str, int] = {}
@@ -44,7 +44,7 @@ class DeviceState(msgspec.Struct, frozen=True, gc=False):
 class Inventory:
     """The devices of one resource as masks: healthy ones, those on each NUMA node, those without topology."""
 
-    def __init__(self, resource: PluginResource, layout: Layout) -> None:
+    def __init__(self, resource: PluginResource, layout: Layout, rules: Rules) -> None:
         self.name = resource.name
         self.prefers = resource.prefers
         self.ids = tuple(device.id for device in resource.devices)
@@ -53,6 +53,9 @@ class Inventory:
         self.placed = 0
         self.on_node = [0] * len(layout.ids)
         self.nodes: list[int] = []
+        # As announced: a plugin may name NUMA nodes that the machine does not have, and the kubelet writes them down.
+        self.announced = tuple(tuple(sorted(set(device.numa))) for device in resource.devices)
+        bearing = 0
         for index, device in enumerate(resource.devices):
             bit = 1 << index
             if device.healthy:
@@ -63,12 +66,26 @@ class Inventory:
                     nodes |= 1 << position[node]
                     self.on_node[position[node]] |= bit
             self.nodes.append(nodes)
+            bearing |= nodes
             if device.numa:
                 self.placed |= bit
         self.groups = _groups(self.nodes, self.healthy)
         self.single = all(not nodes & (nodes - 1) for nodes in self.nodes)
         self.has_topology = bool(self.placed)
         self._aligned: dict[int, int] = {}
+        # The NUMA nodes that hints may name; since v1.36 only those with such devices, all of them if there are none.
+        self._hinted = bearing if rules.device_nodes and bearing else layout.full
+        self.places = tuple(
+            (1 << position, on) for position, on in enumerate(self.on_node) if self._hinted >> position & 1
+        )
+
+    @cached_property
+    def masks(self) -> Sequence[int]:
+        """The sets of NUMA nodes that hints may name, in the kubelet's order."""
+        every = mask_order(len(self.on_node))
+        if self._hinted == every[-1]:
+            return every
+        return [mask for mask in every if not mask & ~self._hinted]
 
     @cached_property
     def _largest(self) -> list[int]:
@@ -123,7 +140,7 @@ class DeviceManager:
     def __init__(self, layout: Layout, resources: tuple[PluginResource, ...], rules: Rules) -> None:
         self.layout = layout
         self.rules = rules
-        self.inventories = {resource.name: Inventory(resource, layout) for resource in resources}
+        self.inventories = {resource.name: Inventory(resource, layout, rules) for resource in resources}
 
     def initial(self) -> DeviceState:
         return DeviceState({}, {}, {})
@@ -168,7 +185,7 @@ class DeviceManager:
         nodes = len(self.layout.ids)
         smallest = inventory.smallest(count, nodes)
         if smallest == 1 and not reusable:
-            narrow = single_nodes(((on & devices).bit_count() for on in inventory.on_node), count)
+            narrow = [node for node, on in inventory.places if (on & devices).bit_count() >= count]
             return Hints(partial(self._wide_enough, inventory, devices, count), narrow)
         placed = reusable & inventory.placed
         missing = count - placed.bit_count()
@@ -180,7 +197,7 @@ class DeviceManager:
 
     def _wide_enough(self, inventory: Inventory, devices: int, wanted: int) -> list[int]:
         inside = inventory.count_by_mask(devices)
-        return [mask for mask in mask_order(len(self.layout.ids)) if inside[mask] >= wanted]
+        return [mask for mask in inventory.masks if inside[mask] >= wanted]
 
     # Allocation
 

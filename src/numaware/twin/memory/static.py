@@ -1,6 +1,6 @@
 """The Memory Manager's Static policy: hints, allocation, release, and the check after a restart.
 
-Mirrors `memorymanager/policy_static.go` (v1.35). A node's memory is charged either to single-node allocations or to
+Mirrors `memorymanager/policy_static.go` (v1.21 to v1.37). A node's memory is charged either to single-node allocations or to
 one group of nodes (`cells`), never to both. Sizes are unsigned 64-bit as in the kubelet: they wrap.
 """
 
@@ -44,11 +44,15 @@ class NodeMemory(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class MemoryState(msgspec.Struct, frozen=True, gc=False):
-    """Per node what is left, per container what it was charged, and what the pod last served may use again."""
+    """Per node what is left, per container what it was charged, and what the pod last served may use again.
+
+    `haunted` where the kubelet still remembers what an earlier pod might have used again (until `Rules.reuse_per_pod`).
+    """
 
     nodes: tuple[NodeMemory, ...]
     blocks: dict[str, dict[str, tuple[Block, ...]]]
     reuse: tuple[str, Mapping[tuple[int, str], int]] = ("", _NOTHING)
+    haunted: bool = False
 
     def reusable(self, uid: str) -> Mapping[tuple[int, str], int]:
         return self.reuse[1] if self.reuse[0] == uid else _NOTHING
@@ -123,6 +127,9 @@ class StaticMemory:
         """One list for all kinds: a mask counts only if every kind fits."""
         self._crash_on_missing(wanted, self.layout.full)
         ever, smallest = self._ever_fitting(wanted)
+        if not self.rules.narrowest_before_groups:
+            ever = _ungrouped(state.nodes, ever)
+            smallest = ever[0].bit_count() if ever else len(self.totals)
         reusable = state.reusable(uid)
         find = partial(self._fitting_now, state.nodes, ever, wanted, reusable)
         if smallest > 1 or reusable:
@@ -153,18 +160,7 @@ class StaticMemory:
         wanted: Amounts,
         reusable: Mapping[tuple[int, str], int],
     ) -> list[int]:
-        used = sum(1 << position for position, node in enumerate(nodes) if node.assignments)
-        grouped = sum(1 << position for position, node in enumerate(nodes) if node.cells & (node.cells - 1))
-        groups = {node.cells for node in nodes if node.assignments}
-        candidates = [
-            mask
-            for mask in candidates
-            if (
-                not mask & used or (mask in groups and _is_group(nodes, mask))
-                if mask & (mask - 1)
-                else not mask & grouped
-            )
-        ]
+        candidates = _ungrouped(nodes, candidates)
         for kind, size in wanted:
             index = self._index[kind]
             free = sums([node.free[index] for node in nodes])
@@ -221,11 +217,34 @@ class StaticMemory:
             nodes = self._charge(nodes, blocks, reusable)
             if known:
                 mine = {**known, **mine}
-                _take_over(mine, blocks, earlier)
+                if self.rules.memory_reuse:
+                    _take_over(mine, blocks, earlier)
             held = {**held, uid: mine}
+        if not self.rules.reuse_per_pod:
+            return self._reused_before_23(
+                MemoryState(nodes, held, state.reuse, state.haunted), uid, wanted, blocks
+            )
         if reusable or wanted.ends:
             reusable = _reusable_after(reusable, blocks, ends=wanted.ends)
         return MemoryState(nodes, held, (uid, reusable))
+
+    def _reused_before_23(
+        self, state: MemoryState, uid: str, wanted: ContainerDemand, blocks: tuple[Block, ...]
+    ) -> MemoryState:
+        """The state after a container of `uid` was charged `blocks`, with what the next one may use again.
+
+        KUBELET: v1.22 means to forget what other pods left but forgets what this one left, each time it remembers another
+        pod, which then stays for good (updatePodReusableMemory). So a container uses again only what the init container right
+        before it had. v1.21 used nothing again.
+        """
+        if not self.rules.memory_reuse:
+            return state
+        last, left = state.reuse
+        haunted = state.haunted or (last != uid and bool(left))
+        mine = left if last == uid and not haunted else _NOTHING
+        if mine or wanted.ends:
+            mine = _reusable_after(mine, blocks, ends=wanted.ends)
+        return MemoryState(state.nodes, state.blocks, (uid, mine), haunted)
 
     def _mine(self, name: str, nodes: int, wanted: Amounts) -> dict[str, tuple[Block, ...]]:
         """What a pod's only container is charged; one object for all pods that are charged the same."""
@@ -252,8 +271,11 @@ class StaticMemory:
             nodes, preferred = default
         if nodes is not None and not self._fits(state, nodes, wanted):
             hints = self._hints(state, uid, wanted)
+            # KUBELET: v1.21 gives up a group when it ends with the hint's highest node (isHintInGroup).
+            upwards = nodes.bit_length() if self.rules.memory_extends_upwards else 0
             wider, preferred_wider = (
-                [mask for mask in masks if mask & nodes == nodes] for masks in (hints.masks, hints.preferred)
+                [mask for mask in masks if mask & nodes == nodes and mask.bit_length() > upwards]
+                for masks in (hints.masks, hints.preferred)
             )
             extended = _best(Hints(wider, preferred_wider))
             if extended is None:
@@ -316,7 +338,7 @@ class StaticMemory:
             held[uid] = left
         else:
             del held[uid]
-        return MemoryState(nodes, held, state.reuse)
+        return MemoryState(nodes, held, state.reuse, state.haunted)
 
     def _given_back(
         self, before: tuple[NodeMemory, ...], blocks: tuple[Block, ...]
@@ -364,6 +386,22 @@ class StaticMemory:
 
 def _refused(problem: str) -> AdmissionError:
     return unexpected(f"[memorymanager] {problem}", "memory")
+
+
+def _ungrouped(nodes: tuple[NodeMemory, ...], masks: list[int]) -> list[int]:
+    """The masks that no group of nodes stands in the way of: single nodes of none, several that are free or are the group."""
+    used = sum(1 << position for position, node in enumerate(nodes) if node.assignments)
+    grouped = sum(1 << position for position, node in enumerate(nodes) if node.cells & (node.cells - 1))
+    groups = {node.cells for node in nodes if node.assignments}
+    return [
+        mask
+        for mask in masks
+        if (
+            not mask & used or (mask in groups and _is_group(nodes, mask))
+            if mask & (mask - 1)
+            else not mask & grouped
+        )
+    ]
 
 
 def _is_group(nodes: tuple[NodeMemory, ...], mask: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 
 import msgspec
@@ -39,11 +40,12 @@ class Stamp(msgspec.Struct, frozen=True):
         return self.unchecked or self.stored == self.computed
 
 
-def first_match(stored: int | None, dumps: dict[str, str], *, optional: bool = False) -> Stamp:
+def first_match(stored: int | None, dumps: dict[str, str], optional: Collection[str] = ()) -> Stamp:
     """The stamp of the first layout whose dump gives the stored checksum, else of the first layout.
 
-    Layouts can be told apart by nothing but their checksum when a file holds no assignment at all.
+    Layouts can be told apart by nothing but their checksum when a file holds no assignment at all. Those in `optional` are
+    taken without one.
     """
-    stamps = (Stamp(form, stored, fnv1a(dump), optional) for form, dump in dumps.items())
+    stamps = (Stamp(form, stored, fnv1a(dump), form in optional) for form, dump in dumps.items())
     first = next(stamps)
     return first if first.accepted else next((stamp for stamp in stamps if stamp.accepted), first)

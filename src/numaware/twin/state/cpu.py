@@ -7,7 +7,7 @@ plus a `data` string, the same content once more with its own checksum, which is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,8 +18,8 @@ from numaware.machine.words import printable
 from numaware.twin.gotext import cpu_list_problem, quoted
 from numaware.twin.state import document
 from numaware.twin.state.checksum import Stamp, first_match, fnv1a
-from numaware.twin.state.errors import checked
-from numaware.twin.state.golang import Unsigned, dump_map, json_text
+from numaware.twin.state.errors import UnlikeError, checked
+from numaware.twin.state.golang import Unsigned, dump_map, json_text, wrap
 
 FILE = "cpu_manager_state"
 
@@ -40,10 +40,26 @@ class CpuCheckpoint(msgspec.Struct, frozen=True):
     pods: dict[str, str] = {}
 
 
-def encode(policy: str, default_cpus: str, entries: Entries) -> str:
-    """The file a kubelet of 1.18 and later writes."""
-    checksum = fnv1a(_dump(policy, default_cpus, _dump_entries(entries)))
-    return json_text(_File(policy, default_cpus, entries or msgspec.UNSET, checksum))
+def encode(
+    policy: str,
+    default_cpus: str,
+    entries: Entries,
+    *,
+    pods: Mapping[str, str] | None = None,
+    wrapped: bool = False,
+) -> str:
+    """The file a kubelet of 1.18 and later writes.
+
+    `pods` where its gate PodLevelResourceManagers is open; `wrapped` since 1.37.
+    """
+    held = {uid: _PodCpus(cpus) for uid, cpus in pods.items()} if pods else msgspec.UNSET
+    content = _File(policy, default_cpus, entries or msgspec.UNSET, held)
+    assignments = _dump_entries(entries)
+    if pods is not None and not wrapped:
+        content.checksum = fnv1a(_dump(policy, default_cpus, f"{assignments} {_dump_pods(pods)}"))
+        return json_text(content)
+    content.checksum = fnv1a(_dump(policy, default_cpus, assignments))
+    return wrap(content) if wrapped else json_text(content)
 
 
 def decode(data: str | bytes, source: str = FILE) -> CpuCheckpoint:
@@ -56,9 +72,9 @@ def decode(data: str | bytes, source: str = FILE) -> CpuCheckpoint:
     return checkpoint
 
 
-def unreadable_list(checkpoint: CpuCheckpoint) -> str | None:
+def unreadable_list(checkpoint: CpuCheckpoint, default: str = "default cpu set") -> str | None:
     """The first CPU list that is none, in the words of a kubelet that finds it after the checksum was right."""
-    lists = [("default cpu set", checkpoint.default_cpus, "")]
+    lists = [(default, checkpoint.default_cpus, "")]
     lists += [
         ("cpuset", text, f" for container id {quoted(key)}")
         for key, text in checkpoint.by_container_id.items()
@@ -77,18 +93,21 @@ def unreadable_list(checkpoint: CpuCheckpoint) -> str | None:
 
 def parse(fields: Mapping[str, Any], source: str = FILE) -> CpuCheckpoint:
     """Read the content without judging its checksum; `stamp` says how that turned out."""
-    return document.parse(fields, source, FILE, _parse_flat, wrapped="v4")
-
-
-class _File(msgspec.Struct, frozen=True, rename="camel"):
-    policy_name: str
-    default_cpu_set: str
-    entries: Entries | msgspec.UnsetType
-    checksum: int
+    return document.parse(fields, source, FILE, parse_as, wrapped="v4")
 
 
 class _PodCpus(msgspec.Struct):
     cpu_set: str = msgspec.field(name="cpuSet", default="")
+
+
+class _File(msgspec.Struct, rename="camel"):
+    policy_name: str
+    default_cpu_set: str
+    entries: Entries | msgspec.UnsetType
+    pod_entries: Mapping[str, _PodCpus] | msgspec.UnsetType
+    checksum: int | msgspec.UnsetType = msgspec.UNSET
+    data: str | msgspec.UnsetType = msgspec.UNSET
+    data_checksum: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Content(msgspec.Struct, rename="lower"):
@@ -101,8 +120,12 @@ class _Content(msgspec.Struct, rename="lower"):
     checksum: Unsigned | None = None
 
 
-def _parse_flat(fields: Mapping[str, Any]) -> CpuCheckpoint:
-    """Layouts v1 to v3, which differ in what `entries` holds and, when it is empty, only in the checksum."""
+def parse_as(fields: Mapping[str, Any], forms: Sequence[str] = ()) -> CpuCheckpoint:
+    """The outer fields as one of layouts v1 to v3, which differ in what `entries` holds and, if it is empty, only in the checksum.
+
+    `forms` are the layouts to try, in that order: a reader of v2 looks past what a whole pod holds. Without any, those the
+    content can be. `ValueError` where it can be none of them.
+    """
     content = msgspec.convert(fields, _Content)
     policy, default = content.policyname, content.defaultcpuset
     pods = {uid: pod.cpu_set for uid, pod in content.podentries.items()}
@@ -114,14 +137,18 @@ def _parse_flat(fields: Mapping[str, Any]) -> CpuCheckpoint:
         dumps["v1"] = _dump_ids(by_id)
     else:
         entries = msgspec.convert(content.entries, dict[str, dict[str, str]])
-        if not pods:
+        if forms or not pods:
             dumps["v2"] = _dump_entries(entries)
-        if not entries and not pods:
+        if not entries and (forms or not pods):
             dumps["v1"] = _dump_ids({})
         dumps["v3"] = f"{_dump_entries(entries)} {_dump_pods(pods)}"
-    texts = {form: _dump(policy, default, assignments) for form, assignments in dumps.items()}
-    stamp = first_match(content.checksum, texts, optional=True)
-    return CpuCheckpoint(policy, default, stamp, entries, by_id, pods)
+    texts = {form: _dump(policy, default, dumps[form]) for form in forms or dumps if form in dumps}
+    if not texts:
+        raise UnlikeError(forms[-1])
+    stamp = first_match(content.checksum, texts, optional=("v1", "v2") if forms else tuple(texts))
+    return CpuCheckpoint(
+        policy, default, stamp, entries, by_id, pods if stamp.form == "v3" or not forms else {}
+    )
 
 
 def _dump(policy: str, default_cpus: str, assignments: str) -> str:

@@ -42,18 +42,24 @@ def read(data: str | bytes, source: str) -> Document:
     if not raw.strip():
         raise InputError(source, "empty file: unexpected end of JSON input")
     try:
-        return Document(_fields(raw))
+        return Document(fields_of(raw))
     except (ValueError, RecursionError) as error:
         problem = str(error)
     try:
-        return Document(_fields(_cut_out(read_text(raw, source))), as_written=False)
+        return Document(fields_of(_cut_out(read_text(raw, source))), as_written=False)
     except (ValueError, RecursionError):
         raise InputError(source, f"not JSON: {problem}") from None
 
 
-class _Wrapper(msgspec.Struct):
+class Wrapper(msgspec.Struct):
+    """What kubelets of 1.37 and later write around the content: the same once more as text, with its checksum."""
+
     data: str = ""
     datachecksum: Unsigned = 0
+
+    def stamp(self, form: str) -> Stamp:
+        """How the text's checksum turned out."""
+        return Stamp(form, self.datachecksum, fnv1a(f"(string){self.data}"))
 
 
 def parse(
@@ -71,14 +77,19 @@ def parse(
     try:
         if not wrapped or not fields.keys() & {"data", "datachecksum"}:
             return read_fields(fields)
-        wrapper = msgspec.convert(fields, _Wrapper)
-        stamp = Stamp(wrapped, wrapper.datachecksum, fnv1a(f"(string){wrapper.data}"))
-        return msgspec.structs.replace(read_fields(_fields(wrapper.data)), stamp=stamp)
+        wrapper = msgspec.convert(fields, Wrapper)
+        return msgspec.structs.replace(read_fields(fields_of(wrapper.data)), stamp=wrapper.stamp(wrapped))
     except (ValueError, RecursionError) as error:
-        raise InputError(source, f"not a {file}: {error}") from None
+        raise not_this(source, file, error) from None
 
 
-def _fields(json_object: str | bytes) -> dict[str, Any]:
+def not_this(source: str, file: str, error: Exception) -> InputError:
+    """What is wrong with a file whose fields are not those of `file`."""
+    return InputError(source, f"not a {file}: {error}")
+
+
+def fields_of(json_object: str | bytes) -> dict[str, Any]:
+    """The object's fields, keyed in lower case; `ValueError` where it is none."""
     return {
         key.lower(): value for key, value in msgspec.json.decode(json_object, type=dict[str, Any]).items()
     }

@@ -11,7 +11,19 @@ from numaware.twin.state.checksum import Stamp
 CORRUPT = "checkpoint is corrupted"
 
 
-class CorruptCheckpointError(InputError):
+class RefusedCheckpointError(InputError):
+    """The file reads well, but a kubelet of that release does not take it; `problem` is its own words."""
+
+
+class UnlikeError(ValueError):
+    """The content cannot be of any layout that a reader tries; `form` is the last of them."""
+
+    def __init__(self, form: str) -> None:
+        self.form = form
+        super().__init__(f"the entries are not those of layout {form}")
+
+
+class CorruptCheckpointError(RefusedCheckpointError):
     """The file reads well, but its checksum is not that of its content."""
 
     def __init__(self, source: str, stamp: Stamp) -> None:

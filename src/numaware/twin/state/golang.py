@@ -8,9 +8,11 @@ of a map or list; strings are bare, and `<nil>` is a list or map that was never 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 import msgspec
+
+from numaware.twin.state.checksum import fnv1a
 
 NIL = "<nil>"
 
@@ -26,6 +28,27 @@ _ESCAPES = str.maketrans(
 def json_text(value: object) -> str:
     """Compact JSON, map keys in byte order, as `json.Marshal` writes it (give maps text keys: Go sorts `10` before `2`)."""
     return msgspec.json.encode(value, order="deterministic").decode().translate(_ESCAPES)
+
+
+class Wrapped(Protocol):
+    """A file's content that can hold itself once more as text; until it does, its last three fields are unset."""
+
+    pod_entries: Any
+    checksum: int | msgspec.UnsetType
+    data: str | msgspec.UnsetType
+    data_checksum: int | msgspec.UnsetType
+
+
+def wrap(content: Wrapped) -> str:
+    """The layout since 1.37: what older kubelets read, then the same as text with a checksum of its own.
+
+    What only newer kubelets know (`pod_entries`) is in the text alone.
+    """
+    checksum, content.checksum = content.checksum, msgspec.UNSET
+    content.data = json_text(content)
+    content.data_checksum = fnv1a(f"(string){content.data}")
+    content.checksum, content.pod_entries = checksum, msgspec.UNSET
+    return json_text(content)
 
 
 def dump_list(items: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ content once more with its own checksum, which is the one that counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from numaware.twin.state import document
 from numaware.twin.state.checksum import Stamp, first_match, fnv1a
 from numaware.twin.state.errors import checked
-from numaware.twin.state.golang import Unsigned, dump_list, dump_map, json_text
+from numaware.twin.state.golang import Unsigned, dump_list, dump_map, json_text, wrap
 
 FILE = "memory_manager_state"
 
@@ -60,15 +60,32 @@ class MemoryCheckpoint(msgspec.Struct, frozen=True):
     pods: dict[str, tuple[MemoryBlock, ...]] = {}
 
 
-def encode(policy: str, machine_state: MachineState, entries: Entries) -> str:
-    """The file a kubelet of 1.21 and later writes, blocks of a container sorted (a kubelet leaves their order to chance)."""
+def encode(
+    policy: str,
+    machine_state: MachineState,
+    entries: Entries,
+    *,
+    pods: Mapping[str, Sequence[MemoryBlock]] | None = None,
+    wrapped: bool = False,
+) -> str:
+    """The file a kubelet of 1.21 and later writes, blocks of a container sorted (a kubelet leaves their order to chance).
+
+    `pods` where its gate PodLevelResourceManagers is open; `wrapped` since 1.37.
+    """
     blocks = {
         uid: {name: sorted(held, key=_block_order) for name, held in containers.items()}
         for uid, containers in entries.items()
     }
     nodes = {str(number): node for number, node in machine_state.items()}
-    checksum = fnv1a(_dump(policy, machine_state, _dump_entries(blocks)))
-    return json_text(_File(policy, nodes, blocks or msgspec.UNSET, checksum))
+    whole = {uid: tuple(sorted(held, key=_block_order)) for uid, held in (pods or {}).items()}
+    held = {uid: _PodBlocks(blocks) for uid, blocks in whole.items()} if whole else msgspec.UNSET
+    content = _File(policy, nodes, blocks or msgspec.UNSET, held)
+    assignments = _dump_entries(blocks)
+    if pods is not None and not wrapped:
+        content.checksum = fnv1a(_dump(policy, machine_state, f"{assignments} {_dump_pods(whole)}"))
+        return json_text(content)
+    content.checksum = fnv1a(_dump(policy, machine_state, assignments))
+    return wrap(content) if wrapped else json_text(content)
 
 
 def decode(data: str | bytes, source: str = FILE) -> MemoryCheckpoint:
@@ -80,18 +97,21 @@ def decode(data: str | bytes, source: str = FILE) -> MemoryCheckpoint:
 
 def parse(fields: Mapping[str, Any], source: str = FILE) -> MemoryCheckpoint:
     """Read the content without judging its checksum; `stamp` says how that turned out."""
-    return document.parse(fields, source, FILE, _parse_flat, wrapped="v3")
-
-
-class _File(msgspec.Struct, frozen=True, rename="camel"):
-    policy_name: str
-    machine_state: Mapping[str, NodeEntry]
-    entries: Entries | msgspec.UnsetType
-    checksum: int
+    return document.parse(fields, source, FILE, parse_as, wrapped="v3")
 
 
 class _PodBlocks(msgspec.Struct):
     blocks: tuple[MemoryBlock, ...] = msgspec.field(name="memoryBlocks", default=())
+
+
+class _File(msgspec.Struct, rename="camel"):
+    policy_name: str
+    machine_state: Mapping[str, NodeEntry]
+    entries: Entries | msgspec.UnsetType
+    pod_entries: Mapping[str, _PodBlocks] | msgspec.UnsetType
+    checksum: int | msgspec.UnsetType = msgspec.UNSET
+    data: str | msgspec.UnsetType = msgspec.UNSET
+    data_checksum: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Content(msgspec.Struct):
@@ -104,14 +124,22 @@ class _Content(msgspec.Struct):
     checksum: Unsigned | None = None
 
 
-def _parse_flat(fields: Mapping[str, Any]) -> MemoryCheckpoint:
+def parse_as(
+    fields: Mapping[str, Any], forms: Sequence[str] = (), optional: Collection[str] = ()
+) -> MemoryCheckpoint:
+    """The outer fields as layout v1 or v2.
+
+    `forms` are the layouts to try, in that order: a reader of v1 looks past what a whole pod holds. Without any, those the
+    content can be. A checksum need not be there for those in `optional`.
+    """
     content = msgspec.convert(fields, _Content, strict=False)
     policy, state, entries = content.policyname, content.machinestate, content.entries
     pods = {uid: pod.blocks for uid, pod in content.podentries.items()}
     listed = _dump_entries(entries)
-    dumps = {} if pods else {"v1": _dump(policy, state, listed)}
+    dumps = {} if pods and not forms else {"v1": _dump(policy, state, listed)}
     dumps["v2"] = _dump(policy, state, f"{listed} {_dump_pods(pods)}")
-    return MemoryCheckpoint(policy, first_match(content.checksum, dumps), state, entries, pods)
+    stamp = first_match(content.checksum, {form: dumps[form] for form in forms or dumps}, optional)
+    return MemoryCheckpoint(policy, stamp, state, entries, pods if stamp.form == "v2" or not forms else {})
 
 
 def _block_order(block: MemoryBlock) -> tuple[str, tuple[int, ...], int]:
