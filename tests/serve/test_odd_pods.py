@@ -13,12 +13,12 @@ from numaware.diagnose.texts import say
 from numaware.kube.pods import LivePod, decode
 from numaware.serve.listing import node_rows
 from numaware.twin.node import Node
-from serve.test_scheduler import Scene
 from serve.test_watches import play, warnings, watching
 from support.cache_world import complete, free_cpus, live_node, truth_of
 from support.live_cluster import add_node, add_pod
 from support.live_objects import pod_object, raw
 from support.live_pods import live
+from support.scheduler_scene import Scene
 from support.small_clusters import gpu_node
 from support.twin_nodes import admitted, config, machine, pod, pod_of
 

@@ -63,7 +63,7 @@ def test_a_refused_pod_stays_where_it_is_until_something_helps_it() -> None:
     for uid in uids(queue):
         queue.refused(uid, 0)
     assert uids(queue, 100) == []
-    queue.wake(lambda one: one.uid == "b")
+    queue.wake(lambda one: one.uid == "b", 100)
     assert uids(queue, 100) == ["b"]
     assert [one.pod.uid for one in queue.waiting.values() if one.state == "stuck"] == ["a"]
 
@@ -74,9 +74,9 @@ def test_only_the_first_of_a_group_is_woken_and_the_next_follows_when_it_found_a
         queue.put(pod(uid), 0)
     for uid in uids(queue):
         queue.refused(uid, 0)
-    queue.wake(lambda _: True)
+    queue.wake(lambda _: True, 0)
     assert uids(queue) == ["a"]
-    queue.placed("a")
+    queue.placed("a", 0)
     assert uids(queue) == ["b"]
     queue.refused("b", 1)
     assert uids(queue) == []
@@ -115,11 +115,11 @@ def test_a_pod_that_is_gone_is_never_taken() -> None:
     queue = Queue()
     queue.put(pod("a"), 0)
     queue.put(pod("b"), 0)
-    queue.drop("a")
+    queue.drop("a", 0)
     assert uids(queue) == ["b"]
     queue.refused("b", 0)
-    queue.drop("b")
-    queue.wake(lambda _: True)
+    queue.drop("b", 0)
+    queue.wake(lambda _: True, 0)
     assert (uids(queue, 1000), len(queue), queue._stuck) == ([], 0, {})
 
 
@@ -146,7 +146,7 @@ def test_no_pod_is_lost_and_none_is_in_two_hands(actions: list[tuple[str, str, i
                 queue.put(pod(uid, number, number + 1), now)
                 wanted.add(uid)
             case "drop":
-                queue.drop(uid)
+                queue.drop(uid, now)
                 wanted.discard(uid)
                 hands.discard(uid)
             case "take":
@@ -156,7 +156,7 @@ def test_no_pod_is_lost_and_none_is_in_two_hands(actions: list[tuple[str, str, i
                     assert taken.uid not in hands
                     hands.add(taken.uid)
             case "placed" if uid in hands:
-                queue.placed(uid)
+                queue.placed(uid, now)
             case "failed" if uid in hands:
                 queue.failed(uid, now)
                 hands.discard(uid)
@@ -164,7 +164,7 @@ def test_no_pod_is_lost_and_none_is_in_two_hands(actions: list[tuple[str, str, i
                 queue.refused(uid, now)
                 hands.discard(uid)
             case "wake":
-                queue.wake(lambda one, chosen=uid: one.uid == chosen)  # type: ignore[misc]
+                queue.wake(lambda one, chosen=uid: one.uid == chosen, now)  # type: ignore[misc]
             case _:
                 now += number
     for uid in sorted(hands):

@@ -1,101 +1,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
 
-from numaware.kube.pods import LivePod
+from numaware.kube.nodes import LiveNode
 from numaware.schedule import ledger
-from numaware.schedule.cluster import Cluster
-from numaware.schedule.engine import Engine
-from numaware.serve.cluster_cache import ClusterCache
-from numaware.serve.metrics import Metrics
-from numaware.serve.scheduler import Bound, Scheduler
-from numaware.twin.node import Node
-from numaware.workload.scheduling import PodRules, PodTerm, Requirement, Scheduling, Selector
-from support.live_pods import complete, live, live_node
+from numaware.schedule.engine import Decision
+from numaware.serve.scheduler import Bound
+from numaware.workload.pod import Pod
+from numaware.workload.scheduling import PodRules, PodTerm, Requirement, Scheduling, Selector, SpreadRule
+from support.live_pods import live, live_node
+from support.scheduler_scene import FakeActions, Scene
 from support.small_clusters import gpu_node
 from support.twin_nodes import pod
-
-
-class FakeActions:
-    """Keeps what is done; binds come out as told, the rest succeed."""
-
-    def __init__(self, *audit: Bound) -> None:
-        self.audit = list(audit)
-        self.bound: list[tuple[str, str]] = []
-        self.annotations: dict[str, dict[str, str]] = {}
-        self.refused: dict[str, str] = {}
-        self.told: list[str] = []
-        self.gate: asyncio.Event | None = None
-
-    async def bind(self, pod: LivePod, node: str, annotations: dict[str, str]) -> Bound:
-        if self.gate is not None:
-            await self.gate.wait()
-        outcome = self.audit.pop(0) if self.audit else "bound"
-        if outcome == "bound":
-            self.bound.append((pod.uid, node))
-            self.annotations[pod.uid] = annotations
-        return outcome
-
-    def scheduled(self, pod: LivePod, node: str) -> None:
-        self.told.append(f"{pod.uid} on {node}")
-
-    def unschedulable(self, pod: LivePod, message: str) -> None:
-        self.refused[pod.uid] = message
-
-
-class Scene:
-    """A scheduler over a few nodes, run until nothing happens any more."""
-
-    def __init__(self, *nodes: Node, actions: FakeActions | None = None, **more: object) -> None:
-        self.now = 0.0
-        self.actions = actions or FakeActions()
-        self.engine = Engine(Cluster(()))
-        self.cache = ClusterCache(self.engine, self.clock)
-        for number, node in enumerate(nodes):
-            self.cache.put_node(live_node(f"n{number}", node))
-            self.cache.put_report(complete(f"n{number}", node))
-        self.sent: list[str] = []
-        self.scheduler = Scheduler(
-            self.cache,
-            self.actions,
-            names=("numaware",),
-            metrics=Metrics(),
-            clock=self.clock,
-            on_sent=lambda uid, *_: self.sent.append(uid),
-            **more,  # type: ignore[arg-type] # what the test says
-        )
-
-    def clock(self) -> float:
-        return self.now
-
-    def stuck(self) -> int:
-        return sum(one.state == "stuck" for one in self.scheduler.queue.waiting.values())
-
-    def arrive(self, *pods: LivePod) -> None:
-        for one in pods:
-            self.cache.put_pod(one)
-            self.scheduler.pod_changed(one.uid, one)
-
-    async def settle(self) -> None:
-        for _ in range(50):
-            await asyncio.sleep(0)
-
-    def play(self, story: Callable[[Scene], Awaitable[None]]) -> None:
-        async def run() -> None:
-            task = asyncio.create_task(self.scheduler.run())
-            await self.settle()
-            await story(self)
-            await self.settle()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-        asyncio.run(run())
 
 
 def test_a_pod_is_bound_with_its_prediction_and_people_are_told() -> None:
@@ -231,6 +151,122 @@ def test_a_pod_that_must_be_near_another_is_tried_again_when_that_one_comes_wher
 
     scene.play(story)
     assert scene.actions.bound == [("web", "n1")]
+
+
+SPREAD = SpreadRule("zone", 1, hard=True, selector=Selector((Requirement("app", "In", ("a",)),)))
+NEAR = PodRules(near=(PodTerm("zone", Selector((Requirement("app", "In", ("db",)),)), ("default",)),))
+
+
+def in_zone(name: str, zone: str) -> LiveNode:
+    return replace(live_node(name, gpu_node("single-numa-node")), labels=(("zone", zone),))
+
+
+@pytest.mark.parametrize(
+    "scheduling",
+    [Scheduling(labels=(("app", "a"),), spread=(SPREAD,)), Scheduling(pods=NEAR)],
+    ids=["spread", "affinity"],
+)
+def test_a_stuck_pod_with_rules_about_others_is_left_alone_by_what_does_not_concern_it(
+    scheduling: Scheduling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods that its rules do not speak of come and go on nodes that have no room for it: nobody asks, decides or words."""
+    scene = Scene(*[gpu_node("single-numa-node")] * 2)
+    for name, zone in (("n0", "z0"), ("n1", "z1")):
+        scene.cache.put_node(in_zone(name, zone))
+    asked: list[str] = []
+    decide = scene.engine.decide
+
+    def counted(one: Pod) -> Decision:
+        asked.append(one.uid)
+        return decide(one)
+
+    monkeypatch.setattr(scene.engine, "decide", counted)
+
+    async def story(scene: Scene) -> None:
+        scene.cache.put_pod(
+            live(replace(pod("a0", 8), scheduling=Scheduling(labels=(("app", "a"),))), node="n0")
+        )
+        scene.cache.put_pod(live(pod("full", 8), node="n1"))
+        scene.cache.put_pod(live(pod("full-too", 7), node="n1"))
+        scene.arrive(live(replace(pod("stuck", 8), scheduling=scheduling)))
+        await scene.settle()
+        assert list(scene.actions.refused) == ["stuck"]
+        for number in range(5):
+            other = live(pod(f"plain{number}", 1), node="n0")
+            scene.scheduler.nodes_changed(scene.cache.put_pod(other))
+            await scene.settle()
+            scene.scheduler.nodes_changed(scene.cache.drop_pod(other.uid))
+            await scene.settle()
+
+    scene.play(story)
+    assert asked == ["stuck"]
+
+
+def test_a_node_that_goes_may_open_another_to_a_pod_that_is_to_be_spread() -> None:
+    """The zone with the fewest pods is gone, so one more is not too many in the other."""
+    scene = Scene(gpu_node("single-numa-node"), gpu_node("single-numa-node"))
+    scene.cache.put_node(in_zone("n0", "z0"))
+    scene.cache.put_node(replace(in_zone("n1", "z1"), unschedulable=True))
+    kind = Scheduling(labels=(("app", "a"),), spread=(SPREAD,))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(replace(pod("a", 2), scheduling=kind)), live(replace(pod("b", 2), scheduling=kind)))
+        await scene.settle()
+        assert scene.actions.bound == [("a", "n0")]
+        scene.scheduler.nodes_changed(scene.cache.drop_node("n1"))
+
+    scene.play(story)
+    assert scene.actions.bound == [("a", "n0"), ("b", "n0")]
+
+
+def test_a_pod_that_waits_for_the_labels_of_namespaces_is_tried_when_all_are_known() -> None:
+    team = Selector((Requirement("team", "In", ("x",)),))
+    apart = PodRules(apart=(PodTerm("zone", Selector(), (), team),))
+    scene = Scene(gpu_node())
+    scene.engine.cluster.placed_pods.knows_namespaces = False
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(replace(pod("a", 2), scheduling=Scheduling(pods=apart))))
+        await scene.settle()
+        assert "namespaces" in scene.actions.refused["a"]
+        scene.scheduler.nodes_changed(scene.cache.know_namespaces())
+
+    scene.play(story)
+    assert scene.actions.bound == [("a", "n0")]
+
+
+def test_the_next_of_a_group_has_its_turn_when_the_one_that_was_woken_goes() -> None:
+    scene = Scene(gpu_node("single-numa-node"))
+    first, second = live(pod("a", 8)), live(pod("b", 8))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(pod("x", 7)), live(pod("y", 8)))
+        await scene.settle()
+        scene.arrive(first, second)
+        await scene.settle()
+        scene.cache.put_pod(live(pod("y", 8), node="n0"))
+        scene.scheduler.nodes_changed(scene.cache.drop_pod("y"))
+        scene.scheduler._stuck.wake()
+        scene.cache.drop_pod("a")
+        scene.scheduler.pod_changed("a", None)
+
+    scene.play(story)
+    assert ("b", "n0") in scene.actions.bound
+
+
+def test_what_is_said_of_a_stuck_pod_follows_what_keeps_it_off() -> None:
+    scene = Scene(gpu_node("single-numa-node"), gpu_node("single-numa-node"))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(pod("big", 9)))
+        await scene.settle()
+        assert "2 node(s) could not align the pod" in scene.actions.refused["big"]
+        cordoned = replace(live_node("n1", gpu_node("single-numa-node")), unschedulable=True)
+        scene.now = 60.0
+        scene.scheduler.nodes_changed(scene.cache.put_node(cordoned))
+
+    scene.play(story)
+    assert "1 node(s) were unschedulable" in scene.actions.refused["big"]
 
 
 def test_pods_that_ask_for_the_same_follow_each_other_until_one_is_refused() -> None:

@@ -125,6 +125,11 @@ class Engine:
             return member
         return self._on_trial("", policies).member(member)
 
+    def rules_stamp(self, pod: Pod) -> tuple[int, ...]:
+        """Another whenever something has changed that the pod's rules about other pods, or theirs about it, look at."""
+        rules = self.cluster.placed_pods.rules_for(pod)
+        return () if rules is None else rules.stamp
+
     def class_of(self, member: Member) -> tuple[int, int]:
         """Members of one class are in equal state, up to what no pod could notice."""
         return self._generation, self._evaluators[""].number_of(member)

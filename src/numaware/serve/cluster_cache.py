@@ -168,8 +168,9 @@ class ClusterCache:
         return self._if_rules_differ(self.engine.cluster.placed_pods.set_namespace(name, labels))
 
     def know_namespaces(self) -> set[str]:
-        """Every namespace there is has been listed."""
-        return self._if_rules_differ(self.engine.cluster.placed_pods.know_namespaces())
+        """Every namespace there is has been listed: pods that could not be judged before can be now."""
+        self.engine.cluster.placed_pods.know_namespaces()
+        return set(self.engine.cluster.by_name)
 
     def _if_rules_differ(self, differ: bool) -> set[str]:
         """Rules about other pods may open or close any node."""

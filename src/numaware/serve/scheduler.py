@@ -11,23 +11,20 @@ The pods of one node are bound in the order in which they were decided (`bind_qu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection
 from typing import Literal, NamedTuple, NoReturn, Protocol
 
-from numaware.diagnose.texts import say
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.engine import Decision
-from numaware.schedule.message import nearest_miss, refusal
 from numaware.schedule.partial_node import foreseen
 from numaware.serve.bind_queue import CALLS, BindQueue
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.metrics import Metrics
 from numaware.serve.node_estimate import NodeEstimate
-from numaware.serve.queue import Queue, group_of
+from numaware.serve.queue import Queue
+from numaware.serve.stuck_pods import StuckPods
 from numaware.twin.node import Node
-from numaware.workload.pod import Pod
-from numaware.workload.scheduling import PodRules
 
 # Pods that are decided on and not bound yet: the more, the more is in vain when something fails.
 _AHEAD = 3 * CALLS
@@ -37,8 +34,6 @@ _LOW = _AHEAD - 8
 # Seconds of deciding before everybody else has a turn. The watches must hear what later decisions may depend on, but each
 # turn asks the kernel about every connection, which costs as much as a small decision.
 _STRETCH_SECONDS = 0.01
-
-_NO_RULES = PodRules()
 
 Bound = Literal["bound", "gone", "elsewhere", "failed"]
 
@@ -88,6 +83,7 @@ class Scheduler:
     ) -> None:
         self.cache = cache
         self.queue = Queue()
+        self._stuck = StuckPods(cache.engine, self.queue, clock)
         self._actions = actions
         self._names = frozenset(names)
         self._metrics = metrics
@@ -99,8 +95,6 @@ class Scheduler:
         self._binds = BindQueue(self._bind)
         # Pods that have been bound since the last look, and their nodes.
         self._bound: list[tuple[LivePod, str]] = []
-        # The last refusal in words: pods of a group, one after the other, are refused for one reason.
-        self._refusal: tuple[Hashable, int, str] = (None, -1, "")
 
     # What the watches bring
 
@@ -115,16 +109,15 @@ class Scheduler:
             self._news.set()
         elif uid in self._pods:
             self._drop(uid)
+        if pod is not None and pod.node and pod.deletion is not None:
+            # It no longer counts where others are to be spread.
+            self._stuck.others_changed()
+            self._news.set()
 
     def nodes_changed(self, names: Collection[str]) -> None:
         """Nodes took or lost something: pods that one of them would take now are tried again."""
-        known = [name for name in names if name in self.cache.engine.cluster.by_name]
-        if known:
-            self.queue.wake(
-                lambda pod: (
-                    _heeds_others(pod) or any(answer.admitted for answer in self.cache.engine.ask(pod, known))
-                )
-            )
+        if names:
+            self._stuck.nodes_changed(names)
             self._news.set()
 
     def _is_ours(self, pod: LivePod) -> bool:
@@ -148,20 +141,22 @@ class Scheduler:
                 await self._binds.until(_LOW)
                 ends = self._clock() + _STRETCH_SECONDS
             self._take_note()
+            self._stuck.wake()
             now = self._clock()
             pod = self.queue.take(now)
             sent = pod is not None and self._schedule(self._pods[pod.uid])
-            if pod is None:
+            spoke = self._speak()
+            if pod is None and not spoke:
                 await self._wait()
             # To put a refusal into words may take long.
-            elif not sent or now >= ends:
+            elif spoke or not sent or now >= ends:
                 await asyncio.sleep(0)
                 ends = self._clock() + _STRETCH_SECONDS
 
     async def _wait(self) -> None:
         self._news.clear()
-        when = self.queue.next_at()
-        timeout = None if when is None else max(0.0, when - self._clock())
+        times = [when for when in (self.queue.next_at(), self._stuck.words_at()) if when is not None]
+        timeout = max(0.0, min(times) - self._clock()) if times else None
         try:
             async with asyncio.timeout(timeout):
                 await self._news.wait()
@@ -179,7 +174,8 @@ class Scheduler:
         node = decision.node
         before = self.cache.engine.cluster.by_name[node].node
         self.cache.assume(live, decision)
-        self.queue.placed(live.uid)
+        self._stuck.others_changed()
+        self.queue.placed(live.uid, self._clock())
         self._on_sent(live.uid, node, before)
         self._binds.put(node, _Sent(live, prediction(self.cache, live, node), self.cache.estimate(node)))
         return True
@@ -221,27 +217,26 @@ class Scheduler:
 
     def _drop(self, uid: str) -> None:
         self._pods.pop(uid, None)
-        self.queue.drop(uid)
+        self.queue.drop(uid, self._clock())
 
     def _refuse(self, live: LivePod, decision: Decision) -> None:
         self._metrics.attempts.labels("unschedulable").inc()
-        self.queue.refused(live.uid, self._clock())
-        # A gate is the user's own "not yet": the API server has already said so on the pod.
-        if not live.pod.scheduling.gates:
-            self._actions.unschedulable(live, self._words(decision))
+        if self.queue.refused(live.uid, self._clock()):
+            # A gate is the user's own "not yet": the API server has already said so on the pod.
+            words = self._stuck.refused(decision, silent=bool(live.pod.scheduling.gates))
+            if words:
+                self._actions.unschedulable(live, words)
 
-    def _words(self, decision: Decision) -> str:
-        cluster = self.cache.engine.cluster
-        key = group_of(decision.pod)
-        if self._refusal[:2] != (key, cluster.serial):
-            nearest = nearest_miss(self.cache.engine, decision.pod)
-            self._refusal = key, cluster.serial, say(refusal(decision, len(cluster), nearest))
-        return self._refusal[2]
-
-
-def _heeds_others(pod: Pod) -> bool:
-    """Whether what happens on one node can open another one to the pod."""
-    return bool(pod.scheduling.spread) or pod.scheduling.pods != _NO_RULES
+    def _speak(self) -> bool:
+        """Word one refusal, if it is time for that; whether it was."""
+        worded = self._stuck.next_words(busy=self.queue.has_ready)
+        if worded is None:
+            return False
+        if not worded.words:
+            self.queue.wake_group(worded.group, self._clock())
+        for pod in self.queue.stuck_pods(worded.group):
+            self._actions.unschedulable(self._pods[pod.uid], worded.words)
+        return True
 
 
 def prediction(cache: ClusterCache, live: LivePod, node: str) -> dict[str, str] | None:

@@ -8,6 +8,7 @@ from then on costs one addition per pod that comes or goes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import Protocol
 
 from numaware.schedule.filters.taints_and_affinity import selects, untolerated_taint
@@ -16,6 +17,24 @@ from numaware.workload.scheduling import Labels, NodeRules, PodTerm, Selector, S
 
 # value of a node label -> how many, or how much; no zeros
 Sums = dict[str, int]
+
+# A number that nobody has had before, for counters that are new or have changed: equal stamps, equal counts.
+_STAMPS = count(1)
+
+
+class StampedSums(Sums):
+    """Sums that tell by their `stamp` whether they are what they were."""
+
+    __slots__ = ("stamp",)
+
+    def __init__(self) -> None:
+        self.stamp = next(_STAMPS)
+
+    def add(self, domain: str | None, number: int) -> None:
+        """Add to one domain; no domain, no sum."""
+        if domain is not None:
+            add(self, domain, number)
+            self.stamp = next(_STAMPS)
 
 
 class Kin:
@@ -51,7 +70,7 @@ class Kin:
         self.on: dict[str, int] = {}
         self.tallies: list[DomainCounts] = []
         # The standing terms of other pods that mean this kin, as of `version` of the index that keeps them.
-        self.repelled: list[tuple[str, Sums]] = []
+        self.repelled: list[tuple[str, StampedSums]] = []
         self.pulled: list[tuple[str, Sums]] = []
         self.version = -1
 
@@ -78,8 +97,13 @@ class TermCounts:
 
     def __init__(self, terms: tuple[PodTerm, ...], labels: Mapping[str, Mapping[str, str]]) -> None:
         self.terms = terms
-        self.sums: dict[str, Sums] = {term.topology_key: {} for term in terms}
+        self.sums = {term.topology_key: StampedSums() for term in terms}
         self._labels = labels
+
+    @property
+    def stamp(self) -> int:
+        """Another as soon as one of the sums is."""
+        return max(sums.stamp for sums in self.sums.values())
 
     def wants(self, kin: Kin) -> bool:
         return all(kin.meant_by(term) for term in self.terms)
@@ -87,7 +111,7 @@ class TermCounts:
     def count(self, node: str, number: int) -> None:
         labels = self._labels[node]
         for key, sums in self.sums.items():
-            add(sums, labels.get(key), number)
+            sums.add(labels.get(key), number)
 
 
 class SpreadCounts:
@@ -110,6 +134,7 @@ class SpreadCounts:
             if domain is not None and all(key in labels for key in keys) and _counts(rule, rules, facts):
                 self._domain_of[facts.name] = domain
         self.sums = dict.fromkeys(self._domain_of.values(), 0)
+        self.stamp = next(_STAMPS)
 
     def wants(self, kin: Kin) -> bool:
         return _is_spread(kin, self.namespace, self.rule.selector)
@@ -118,6 +143,7 @@ class SpreadCounts:
         domain = self._domain_of.get(node)
         if domain is not None:
             self.sums[domain] += number
+            self.stamp = next(_STAMPS)
 
     def most(self, kin: Kin) -> int:
         """How many such pods a domain may have at most for one of this kin to be let in beside them."""

@@ -27,7 +27,8 @@ class InterPodRules(msgspec.Struct, frozen=True):
 
     The counters are live: the answer holds until a pod or node comes, goes or changes, and then the pod has to ask again.
     `most` of a domain is how many pods may already be there; `first` says that nobody is there to be near to, and that
-    the pod is of the kind it wants to be near to, so that it may be the first.
+    the pod is of the kind it wants to be near to, so that it may be the first. While `stamp` is what it was, no counter
+    that could keep the pod off a node has changed.
     """
 
     labels: Mapping[str, Mapping[str, str]]
@@ -37,6 +38,7 @@ class InterPodRules(msgspec.Struct, frozen=True):
     apart: tuple[tuple[str, Sums], ...]
     repelled: tuple[tuple[str, Sums], ...]
     wishes: tuple[tuple[str, int, Sums], ...]
+    stamp: tuple[int, ...] = ()
 
     def reason(self, node: str) -> Reason | None:
         """Why the pod may not go to the node because of what is on others, or there."""

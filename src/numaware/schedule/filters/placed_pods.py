@@ -6,7 +6,7 @@ it. Rules that placed pods keep up (their anti-affinity, and what they would lik
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -15,7 +15,7 @@ from numaware.schedule.filters.domain_counts import (
     HostCounts,
     Kin,
     SpreadCounts,
-    Sums,
+    StampedSums,
     TermCounts,
     add,
 )
@@ -31,7 +31,7 @@ MAX_TALLIES = 4096
 _REQUIRED_WEIGHT = 1
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
-_Standing = dict[PodTerm, Sums]
+_Standing = dict[PodTerm, StampedSums]
 
 
 class _Placed(msgspec.Struct, frozen=True, gc=False):
@@ -172,14 +172,16 @@ class PlacedPods:
         if rules == _NO_RULES and not spread and not kin.repelled and not kin.pulled:
             return None
         near = self._term_tally(*rules.near) if rules.near else None
+        spreads = self._spreads(pod, spread)
+        apart = [(term.topology_key, self._sums(term)) for term in rules.apart]
         return InterPodRules(
             labels=self._labels,
-            spread=tuple(self._spreads(pod, kin, spread)),
+            spread=tuple((tally.rule.topology_key, tally.most(kin), tally.sums) for tally in spreads),
             near=tuple((term.topology_key, near.sums[term.topology_key]) for term in rules.near)
             if near
             else (),
             first=near is not None and near.wants(kin) and not any(near.sums.values()),
-            apart=tuple((term.topology_key, self._sums(term)) for term in rules.apart),
+            apart=tuple(apart),
             repelled=tuple(kin.repelled),
             wishes=(
                 *((wish.term.topology_key, wish.weight, self._sums(wish.term)) for wish in rules.rather_near),
@@ -188,6 +190,11 @@ class PlacedPods:
                     for wish in rules.rather_apart
                 ),
                 *((key, 1, sums) for key, sums in kin.pulled),
+            ),
+            stamp=(
+                *(tally.stamp for tally in spreads),
+                *((near.stamp,) if near else ()),
+                *(sums.stamp for _, sums in (*apart, *kin.repelled)),
             ),
         )
 
@@ -213,13 +220,11 @@ class PlacedPods:
             self._host_tallies[namespace, selector] = tally
         return tally
 
-    def _spreads(self, pod: Pod, kin: Kin, rules: tuple[SpreadRule, ...]) -> Iterator[tuple[str, int, Sums]]:
+    def _spreads(self, pod: Pod, rules: tuple[SpreadRule, ...]) -> list[SpreadCounts]:
         keys = tuple(sorted({rule.topology_key for rule in rules}))
-        for rule in rules:
-            tally = self._spread_tally(pod.namespace, rule, keys, pod.scheduling.node)
-            yield rule.topology_key, tally.most(kin), tally.sums
+        return [self._spread_tally(pod.namespace, rule, keys, pod.scheduling.node) for rule in rules]
 
-    def _sums(self, term: PodTerm) -> Sums:
+    def _sums(self, term: PodTerm) -> StampedSums:
         return self._term_tally(term).sums[term.topology_key]
 
     def _term_tally(self, *terms: PodTerm) -> TermCounts:
@@ -284,9 +289,9 @@ class PlacedPods:
         """Add to what placed pods ask of a domain; a new term, and one that nobody keeps up any more, changes who is meant."""
         sums = standing.get(term)
         if sums is None:
-            sums = standing[term] = {}
+            sums = standing[term] = StampedSums()
             self._version += 1
-        add(sums, self._labels[node].get(term.topology_key), number)
+        sums.add(self._labels[node].get(term.topology_key), number)
         if not sums:
             del standing[term]
             self._version += 1
