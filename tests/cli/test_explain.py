@@ -553,7 +553,14 @@ def test_a_machine_whose_cores_nobody_knows(ask: Ask) -> None:
 
 
 def test_a_newer_kubelet_is_told_to_be_a_guess(ask: Ask) -> None:
-    assert "v1.99.0 is newer than v1.35.0" in ask("pod.yaml", *NODE, "--kubelet-version", "v1.99.0").out
+    newer = ask("pod.yaml", *NODE, "--kubelet-version", "v1.99.0").out
+    assert "v1.99.0 is newer than v1.37" in newer
+    assert "kubelet v1.99.0 (modelled as v1.37)" in " ".join(newer.split())
+    answer = ask("pod.yaml", *NODE, "--kubelet-version", "v1.99.0", "--json")
+    assert answer.pods[0]["kubelet"] == {"version": "v1.99.0", "modelledAs": "v1.37"}
+    assert "modelled as v1.37" in answer.pods[0]["warnings"][0]
+    known = ask("pod.yaml", *NODE, "--kubelet-version", "v1.37.1", "--json").pods[0]
+    assert known["kubelet"] == {"version": "v1.37.1", "modelledAs": None}
 
 
 def test_a_request_beyond_all_bounds_has_an_answer(ask: Ask) -> None:

@@ -352,3 +352,15 @@ def test_a_bar_is_drawn_for_the_one_who_waits(
     captured = capsys.readouterr()
     assert "replaying" in captured.err
     assert captured.out.count("0 disagreements") == 2
+
+
+def test_the_rules_are_listed_with_the_releases_they_hold_in(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["twin", "rules", "--json"]) == 0
+    everything = {one["rule"]: one for one in json.loads(capsys.readouterr().out)}
+    assert everything["keeps_pending"]["since"] == "v1.22.1"
+    assert everything["keeps_pending"]["until"] == "to v1.31"
+    assert main(["twin", "rules", "--kubelet-version", "v1.36.1"]) == 0
+    out = capsys.readouterr().out
+    assert "device_nodes" in out
+    assert "held_first" not in out
+    assert main(["twin", "rules", "--kubelet-version", "soon"]) == 2

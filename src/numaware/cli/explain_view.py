@@ -19,6 +19,7 @@ from numaware.machine.words import printable
 from numaware.sentence import Sentence
 from numaware.twin.account import ContainerPlacement, NumaAccount, account, resources
 from numaware.twin.node import Node
+from numaware.twin.rules import named_version
 
 _BAR = 32
 _MARGIN = 11
@@ -141,7 +142,7 @@ def _kubelet(node: Node, lang: Lang) -> str:
     options = [name for name, value in (*config.topology_options, *config.cpu_options) if value != "false"]
     scope = {"scope": config.topology_scope} if config.topology_policy != "none" else {}
     parts = [
-        f"kubelet {config.version}",
+        f"kubelet {named_version(config.version)}",
         phrase("explain-topology", lang, policy=config.topology_policy, **scope),
         phrase("explain-cpus", lang, policy=config.cpu_policy),
         phrase("explain-memory", lang, policy=config.memory_policy),

@@ -28,7 +28,7 @@ from numaware.twin.hardware import PluginResource
 from numaware.twin.inventory import hardware_of, plugin_resource, registered_resources
 from numaware.twin.kubelet import start
 from numaware.twin.node import Node
-from numaware.twin.rules import rules_for
+from numaware.twin.rules import modelled_as, release_of
 from numaware.twin.settings import Settings
 from numaware.twin.state import cpu, device, document, memory
 from numaware.workload import manifest
@@ -186,15 +186,16 @@ def _version(folder: Path | None, options: Options) -> tuple[str, tuple[Sentence
             source, text = str(path), _bytes(path)[:400].decode(errors="replace")
             text = text.removeprefix("Kubernetes ").strip()
     try:
-        minor = rules_for(text).minor
+        release_of(text)
     except ValueError as error:
         raise InputError(source, str(error)) from None
-    if minor > rules_for(DEFAULT_VERSION).minor:
+    stand_in = modelled_as(text)
+    if stand_in:
         note = Sentence(
             "{source}: {version} is newer than {known}, whose rules are taken for it",
             source=source,
             version=text,
-            known=DEFAULT_VERSION,
+            known=stand_in,
         )
         return text, (note,)
     return text, ()

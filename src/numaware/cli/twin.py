@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from cyclopts import App
 
+from numaware.cli.machine_input import check_version
+from numaware.cli.options import AsJson, optional
+from numaware.cli.output import write_json
 from numaware.cli.recordings import RecordedFile
 from numaware.cli.replay import Check, Difference, Model, SummaryAsJson, replay_files
 from numaware.twin.agreement import differences
 from numaware.twin.recording import Recording
 from numaware.twin.recording import replay as ask_twin
+from numaware.twin.rules import RULES, rules_for
 
 app = App(name="twin", help="Ask the model of the kubelet, and hold it against recorded kubelets.")
 
@@ -36,6 +42,49 @@ def replay(*files: RecordedFile, check: Check = False, as_json: SummaryAsJson = 
       numaware twin replay --check vectors/kubelet/*.jsonl.gz
     """
     return replay_files(_TWIN, files, check=check, as_json=as_json)
+
+
+@app.command
+def rules(
+    *,
+    kubelet_version: Annotated[
+        str, optional("Only the rules that a kubelet of this version follows, such as v1.31.4.")
+    ] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Show the rules in which kubelets of different releases differ, and since when each holds.
+
+    The twin is one kubelet that follows rules. What a release does otherwise
+    than the one before it, in placements, refusals and state files, is a rule
+    in this table; all else is the same from v1.20 to v1.37.
+
+    Exit code: 0 shown, 2 no kubelet version.
+
+    For example:
+
+      numaware twin rules
+      numaware twin rules --kubelet-version v1.31 --json
+    """
+    if kubelet_version:
+        check_version("--kubelet-version", kubelet_version)
+    followed = (
+        msgspec.structs.asdict(rules_for(kubelet_version)) if kubelet_version else dict.fromkeys(RULES, True)
+    )
+    listed = {name: rule for name, rule in RULES.items() if followed[name]}
+    if as_json:
+        write_json(
+            [
+                {"rule": name, "since": rule.first, "until": rule.last or None, "says": rule.says}
+                for name, rule in listed.items()
+            ],
+            indent=2,
+        )
+        return 0
+    table = [(name, rule.first, rule.last, rule.says) for name, rule in listed.items()]
+    widths = [max(map(len, column)) for column in zip(*(row[:3] for row in table), strict=True)]
+    for name, first, last, says in table:
+        sys.stdout.write(f"{name:{widths[0]}}  {first:{widths[1]}}  {last:{widths[2]}}  {says}\n")
+    return 0
 
 
 def _differences(recording: Recording, answer: Mapping[str, Any]) -> list[Difference] | None:

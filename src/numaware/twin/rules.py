@@ -35,6 +35,18 @@ class Rule(NamedTuple):
     until: Release | None = None
     patches: tuple[Release, ...] = ()
 
+    @property
+    def first(self) -> str:
+        """The first release with it, in words; a rule of old has none."""
+        patches = [f"v1.{minor}.{patch}" for minor, patch in self.patches]
+        since = f"v1.{self.since[0]}" + (f".{self.since[1]}" if self.since[1] else "")
+        return ", ".join([since, *patches]) if self.since > (0, 0) else "always"
+
+    @property
+    def last(self) -> str:
+        """The last minor release with it, empty where it still holds."""
+        return "" if self.until is None else f"to v1.{self.until[0] - 1}"
+
     def holds(self, minor: int, patch: int) -> bool:
         if self.until is not None and (minor, patch) >= self.until:
             return False
@@ -156,6 +168,12 @@ def rules_for(version: str) -> Rules:
     """The rules of a kubelet version; ValueError for what is not one."""
     minor, patch = release_of(version)
     return Rules(minor, **{name: rule.holds(minor, patch) for name, rule in RULES.items()})
+
+
+def named_version(version: str) -> str:
+    """A kubelet's version for people, with the release it is modelled as where that is another."""
+    stand_in = modelled_as(version)
+    return f"{version} (modelled as {stand_in})" if stand_in else version
 
 
 def modelled_as(version: str) -> str:

@@ -20,7 +20,7 @@ from numaware.diagnose.rules.lint import World, lint
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.twin.config import DEFAULT_VERSION
-from numaware.twin.rules import rules_for
+from numaware.twin.rules import named_version, rules_for
 
 _ROLE = "node-role.kubernetes.io/"
 _POOL_LABELS = (
@@ -100,7 +100,7 @@ def _kubelets(view: ClusterView) -> Check:
     versions = Counter(node.kubelet for node in view.nodes)
     facts = {
         "server": view.version,
-        "versions": [f"{count}x {version}" for version, count in sorted(versions.items())],
+        "versions": [f"{count}x {named_version(version)}" for version, count in sorted(versions.items())],
     }
     return checked("kubelets", Message("doctor-kubelets", facts), _kubelet_findings(view))
 

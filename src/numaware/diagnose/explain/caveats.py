@@ -8,6 +8,7 @@ from typing import Any
 from numaware.diagnose.finding import Message
 from numaware.machine.quantity import Quantity
 from numaware.twin.node import Merge, Node
+from numaware.twin.rules import modelled_as
 from numaware.twin.topology.cost import combinations, kubelet_seconds
 from numaware.workload.demand import exclusive_cpus, quantity_text
 from numaware.workload.pod import Container, Pod, amount, units
@@ -17,6 +18,9 @@ from numaware.workload.requirements import is_extended
 
 def caveats(node: Node, pod: Pod, merges: list[Merge], *, admitted: bool) -> Iterator[Message]:
     """One sentence each, the ones that change the meaning of the verdict first."""
+    version = node.kubelet.config.version
+    if stand_in := modelled_as(version):
+        yield Message("caveat-newer", {"version": version, "known": stand_in})
     if pod.uid in node.state.pods:
         yield Message("caveat-here")
     if admitted:

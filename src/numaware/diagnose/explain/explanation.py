@@ -18,6 +18,7 @@ from numaware.diagnose.texts import Lang, Words, say
 from numaware.twin.account import ContainerPlacement, container_placement
 from numaware.twin.errors import EndlessLoop, KubeletPanic
 from numaware.twin.node import Merge, Node, Verdict
+from numaware.twin.rules import modelled_as
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
@@ -91,7 +92,7 @@ def explain(name: str, node: Node, pod: Pod, *, totals: bool = True) -> Explanat
 
 def to_builtins(explanation: Explanation, spec_path: str = "spec", lang: Lang = "en") -> dict[str, Any]:
     """The documented JSON shape; `spec_path` is where the pod spec stands in the user's document."""
-    layout = explanation.node.kubelet.layout
+    layout, version = explanation.node.kubelet.layout, explanation.node.kubelet.config.version
     hints = {merge.container: merge.best for merge in explanation.merges}
 
     def hint(merged: Hint | None) -> dict[str, Any] | None:
@@ -103,6 +104,7 @@ def to_builtins(explanation: Explanation, spec_path: str = "spec", lang: Lang = 
     return {
         "pod": {"namespace": explanation.pod.namespace, "name": explanation.pod.name},
         "node": explanation.name,
+        "kubelet": {"version": version, "modelledAs": modelled_as(version) or None},
         "admitted": explanation.admitted,
         "admittedWhenEmpty": explanation.admitted_when_empty,
         "reason": explanation.reason,

@@ -60,6 +60,7 @@ LABELS: Mapping[str, str] = {
     "remedy": "{change}   # 这样 {node} 就会准入",
     # what a verdict alone does not say
     "crash": "kubelet 自身会崩溃：{panic}",
+    "caveat-newer": "kubelet {version} 按 {known} 建模（已知规则的最新版本）：它的不同之处无法预见",
     "caveat-here": "这个 Pod 已经在该节点上：这里给出的是 kubelet 重启之后，按它现在占用的资源会作出的答复",
     "beyond-amount": (
         "Pod 请求 {asked:amount}，而节点只提供 {most:quantity}：调度器不会把它送到这里，kubelet 也会以 "

@@ -68,6 +68,10 @@ LABELS: Mapping[str, str] = {
     "remedy": "{change}   # then {node} admits it",
     # what a verdict alone does not say
     "crash": "the kubelet itself would crash: {panic}",
+    "caveat-newer": (
+        "kubelet {version} is modelled as {known}, the newest release whose rules are known: what it does differently is "
+        "not foreseen"
+    ),
     "caveat-here": (
         "this pod is on the node already: this is what the kubelet would say of it after a restart, given what the pod "
         "holds"

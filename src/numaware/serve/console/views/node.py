@@ -35,6 +35,7 @@ from numaware.twin.account import (
 from numaware.twin.hardware import Hardware
 from numaware.twin.links import MOST_DEVICES
 from numaware.twin.node import Node
+from numaware.twin.rules import named_version
 from numaware.workload.pod import Pod
 from numaware.workload.qos import qos_class
 
@@ -139,7 +140,7 @@ class PodOnNode(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Kubelet(msgspec.Struct, frozen=True, rename="camel"):
-    """What the node's kubelet is told."""
+    """What the node's kubelet is told; `version` says beside it what a release nobody knows is modelled as."""
 
     version: str
     topology_policy: str
@@ -240,7 +241,7 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
     return NodeView(
         summary=summary_of(wall_model, member, wall_model.refusals()),
         kubelet=Kubelet(
-            config.version,
+            named_version(config.version),
             config.topology_policy,
             config.topology_scope,
             dict(config.topology_options),
