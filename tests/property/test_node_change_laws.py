@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
+from numaware.schedule.need import need_of
 from numaware.schedule.node_facts import NodeFacts, pod_requests
 from numaware.schedule.partial_node import partial_node
 from numaware.schedule.pod_kinds import owns_something
-from numaware.schedule.stranding import Mix, need_of
+from numaware.schedule.stranding import Mix
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod

@@ -12,10 +12,11 @@ from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.evaluation_cache import REFUSED
+from numaware.schedule.need import need_of
 from numaware.schedule.pod_kinds import kind_of
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.schedule.score import SCORES
-from numaware.schedule.stranding import Mix, need_of
+from numaware.schedule.stranding import Mix
 from property.test_engine_laws import Life, Story, stories
 from support.twin_nodes import GPU
 

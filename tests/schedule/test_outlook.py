@@ -5,10 +5,11 @@ from __future__ import annotations
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.evaluation import Evaluator
+from numaware.schedule.need import Need
 from numaware.schedule.outlook import outlook
 from numaware.schedule.profile import DEFAULT_PROFILE
 from numaware.schedule.room import WHOLE
-from numaware.schedule.stranding import Mix, Need
+from numaware.schedule.stranding import Mix
 from numaware.twin.node import Node
 from support.small_clusters import cluster_of, gpu_node
 from support.twin_nodes import GI, pod

@@ -5,11 +5,12 @@ import pytest
 from numaware.diagnose.reason import Reason
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.evaluation import Evaluator
+from numaware.schedule.need import Need
 from numaware.schedule.pod_kinds import kind_of
 from numaware.schedule.pool import Pool
 from numaware.schedule.profile import Profile
 from numaware.schedule.room import WHOLE
-from numaware.schedule.stranding import Mix, Need
+from numaware.schedule.stranding import Mix
 from numaware.twin.node import Node, Verdict
 from numaware.workload.pod import NANO, Container, Pod
 from support.small_clusters import cluster_of, facts_of, gpu_node

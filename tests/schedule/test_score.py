@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from numaware.schedule.need import Need
 from numaware.schedule.room import WHOLE, NumaRoom, Room, Site, Spans
 from numaware.schedule.score import (
     SCORES,
@@ -12,7 +13,7 @@ from numaware.schedule.score import (
     spare,
     stranding,
 )
-from numaware.schedule.stranding import Mix, Need
+from numaware.schedule.stranding import Mix
 
 FAR = ((10, 20, 30), (20, 10, 30), (30, 30, 10))
 FULL = NumaRoom(8, 8, (WHOLE, WHOLE))

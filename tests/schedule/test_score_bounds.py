@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from numaware.schedule.need import Need
 from numaware.schedule.pod_footprint import footprint
 from numaware.schedule.room import SHARE_RESOURCE, WHOLE, NumaRoom
 from numaware.schedule.score_bounds import NO_ZONE, Standing, best_aligned_fall, score_bounds
-from numaware.schedule.stranding import Mix, Need
+from numaware.schedule.stranding import Mix
 from numaware.twin.node import Node
 from numaware.workload.pod import Container, Pod
 from support.small_clusters import cluster_of, gpu_node, share_pod

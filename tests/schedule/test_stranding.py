@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from numaware.schedule.need import Need, need_of
 from numaware.schedule.room import WHOLE, NumaRoom, Room, Site, Spans
-from numaware.schedule.stranding import Mix, Need, need_of
+from numaware.schedule.stranding import Mix
 from support.small_clusters import share_pod
 from support.twin_nodes import GI, GPU, pod
 

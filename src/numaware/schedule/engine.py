@@ -28,6 +28,7 @@ from numaware.schedule.filters import (
     waiting_reason,
 )
 from numaware.schedule.learned_mix import LearnedMix
+from numaware.schedule.need import Need
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.outlook import outlook
 from numaware.schedule.pod_kinds import Kind, kind_of
@@ -37,7 +38,7 @@ from numaware.schedule.profile import DEFAULT_PROFILE, Profile
 from numaware.schedule.room import gpu_resource
 from numaware.schedule.shares import Share
 from numaware.schedule.storm import StormGuard
-from numaware.schedule.stranding import Mix, Need
+from numaware.schedule.stranding import Mix
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialEvaluator, TrialPolicies
 from numaware.twin.node import Node, Verdict
 from numaware.twin.topology.hints import Hint

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable
 
 from numaware.diagnose.reason import Reason
 from numaware.schedule.answer import Answer
+from numaware.schedule.certain_fit import NO_SHARE, certain_fit
 from numaware.schedule.cluster import Load, Member, plus
 from numaware.schedule.evaluation_cache import REFUSED, EvaluationCache, Fit
 from numaware.schedule.filters.node_resources import capacity_reasons
@@ -22,16 +23,7 @@ from numaware.schedule.pod_kinds import Kind, owns_something
 from numaware.schedule.profile import Profile
 from numaware.schedule.room import Room, Site, room
 from numaware.schedule.score import Outcome, ScoreInput, stranding_score
-from numaware.schedule.score_bounds import (
-    NO_ZONE,
-    Spot,
-    Standing,
-    at_spot,
-    best_aligned_fall,
-    is_certain,
-    score_bounds,
-    spot_of,
-)
+from numaware.schedule.score_bounds import NO_ZONE, Standing, best_aligned_fall, score_bounds
 from numaware.schedule.shares import choices, shared_nodes, shares_class, with_shared
 from numaware.schedule.stranding import Mix
 from numaware.twin.account import numa_nodes
@@ -43,10 +35,7 @@ from numaware.workload.pod import Pod
 
 # Classes, fits and promises kept before everything is forgotten; at most about 1 KB each.
 _MOST_ANSWERS = 1 << 19
-# Without a prospect the twin will refuse; it is asked when nobody else is left to ask.
-_HOPELESS = REFUSED + 1
 ASTRAY = Reason("pods-astray")
-NO_SHARE = Reason("gpu-share")
 
 
 class Evaluator:
@@ -76,9 +65,6 @@ class Evaluator:
         for answers in self._answers.values():
             answers.whole.clear()
             answers.promises.clear()
-            answers.worths.clear()
-            # What a spot has to tell depends on the mix.
-            answers.fits = {number: fit for number, fit in answers.fits.items() if fit.ways or fit.reasons}
 
     @property
     def full(self) -> bool:
@@ -177,19 +163,15 @@ class Evaluator:
         no promise yet.
         """
         promise = None
+        standing = self._standings.get(number) or self._new_standing(number, member)
         wanted = _footprint(answers, member.node, pod)
         if wanted is not None:
-            standing = self._standings.get(number) or self._new_standing(number, member)
             only_strands = self.profile.only_strands(answers.kind.workload)
             fall = best_aligned_fall(standing, wanted, self.mix) if only_strands else None
-            if fall is not None:
-                promise = _HOPELESS if fall == NO_ZONE else stranding_score(fall, self.mix)
-            elif (spot := spot_of(standing, wanted, self.mix)) is None:
+            if fall is None:
                 promise = self._worth(answers, standing, wanted)
             else:
-                promise = answers.worths.get(spot)
-                if promise is None:
-                    promise = self._worth_of(answers, spot, wanted)
+                promise = REFUSED if fall == NO_ZONE else stranding_score(fall, self.mix)
         if promise is None:
             self.evaluated(answers, number, member, pod)
             return answers.promises[number]
@@ -202,14 +184,7 @@ class Evaluator:
         found = score_bounds(standing, wanted, self.mix)
         if found is None:
             return None
-        return max([self._weigh(prospect, answers.kind) for prospect in found], default=_HOPELESS)
-
-    def _worth_of(self, answers: EvaluationCache, spot: Spot, wanted: PodFootprint) -> int:
-        """What a spot is worth that says all; remembered."""
-        found = at_spot(spot, wanted)
-        worth = answers.worths[spot] = self._weigh(found, answers.kind) if found is not None else _HOPELESS
-        self._kept += 1
-        return worth
+        return max([self._weigh(prospect, answers.kind) for prospect in found], default=REFUSED)
 
     def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Answer:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""
@@ -223,8 +198,6 @@ class Evaluator:
             fit = answers.fits[number] = self._fit(answers, number, member, pod)
             self._kept += 1
         score, share, numa = REFUSED, None, 0
-        if fit.spot is not None:
-            score, numa = answers.worths[fit.spot], 1 << fit.spot[1]
         for way, nodes, outcome in fit.ways:
             worth = self._weigh(outcome, answers.kind)
             if worth > score:
@@ -258,12 +231,10 @@ class Evaluator:
             return Fit((), (), (ASTRAY,))
         standing = self._standings.get(number) or self._new_standing(number, member)
         wanted = _footprint(answers, node, pod)
-        spot = spot_of(standing, wanted, self.mix) if wanted is not None else None
-        if spot is not None and wanted is not None and self._is_certain(spot, standing, wanted, node):
-            if spot not in answers.worths:
-                self._worth_of(answers, spot, wanted)
-            hints: tuple[Hint, ...] = (Hint(1 << spot[1], True),)
-            return Fit(self._hints.setdefault(hints, hints), (), (), spot)
+        if wanted is not None and self.cached and not isinstance(node, PartialNode):
+            fit = certain_fit(standing, wanted, node, shares, pod)
+            if fit is not None:
+                return fit
         try:
             verdict = node.admit(pod)
         except KubeletPanic as crash:
@@ -283,10 +254,6 @@ class Evaluator:
             return Fit((), (), (NO_SHARE,))
         hints = self._hints.setdefault(verdict.hints, verdict.hints)
         return Fit(hints, tuple(ways), ())
-
-    def _is_certain(self, spot: Spot, standing: Standing, wanted: PodFootprint, node: Node) -> bool:
-        """Whether the spot is all there is to know, and the kubelet need not be asked. Who remembers nothing asks."""
-        return self.cached and not isinstance(node, PartialNode) and is_certain(spot, standing, wanted)
 
     def _new_standing(self, number: int, member: Member) -> Standing:
         found = Standing(member)

@@ -9,7 +9,6 @@ from numaware.schedule.answer import Answer
 from numaware.schedule.pod_footprint import PodFootprint
 from numaware.schedule.pod_kinds import Kind
 from numaware.schedule.score import Outcome
-from numaware.schedule.score_bounds import Spot
 from numaware.schedule.shares import Share
 from numaware.twin.topology.hints import Hint
 
@@ -17,17 +16,18 @@ from numaware.twin.topology.hints import Hint
 REFUSED = -(1 << 62)
 
 
+Way = tuple[Share | None, int, Outcome]
+
+
 class Fit(msgspec.Struct, frozen=True, gc=False):
     """What the node says to the pod: the merged hints and every way to place it, or the reasons why not.
 
     A way is a share of a GPU, the NUMA nodes that the pod then has something of (a mask), and what it leaves behind.
-    `spot` is where the pod goes if that was certain without asking the kubelet; there are no `ways` then.
     """
 
     hints: tuple[Hint, ...]
-    ways: tuple[tuple[Share | None, int, Outcome], ...]
+    ways: tuple[Way, ...]
     reasons: tuple[Reason, ...]
-    spot: Spot | None = None
 
 
 class EvaluationCache:
@@ -35,11 +35,10 @@ class EvaluationCache:
 
     `whole` are answers as long as the mix of pods is the same; `promises` are what scores can be at most, or the scores
     where they are known. `moves` says which class a member is of after such a pod was bound to it, `footprints` what it
-    takes of nodes by the numbers of their kubelets, `worths` what a spot is worth to it: classes that differ only elsewhere
-    promise the same.
+    takes of nodes by the numbers of their kubelets.
     """
 
-    __slots__ = ("fits", "footprints", "kind", "moves", "promises", "whole", "worths")
+    __slots__ = ("fits", "footprints", "kind", "moves", "promises", "whole")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -48,4 +47,3 @@ class EvaluationCache:
         self.moves: dict[int, int] = {}
         self.promises: dict[int, int] = {}
         self.footprints: dict[int, PodFootprint | None] = {}
-        self.worths: dict[Spot, int] = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from numaware.schedule.cluster import Cluster, Member
+from numaware.schedule.need import Need, need_of
 from numaware.schedule.pod_kinds import Kind
 from numaware.schedule.room import gpu_resource
-from numaware.schedule.stranding import Need, need_of
 from numaware.workload.pod import Pod
 
 # For small clusters.

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from numaware.schedule.need import Need
 from numaware.schedule.room import WHOLE, Room, Site
-from numaware.schedule.stranding import Mix, Need
+from numaware.schedule.stranding import Mix
 
 # The weight of one pod that was seen.
 _SEEN = 10_000

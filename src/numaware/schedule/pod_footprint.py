@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from numaware.schedule.node_facts import pod_requests
-from numaware.schedule.room import gpu_resource
+from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource
 from numaware.schedule.shares import wanted_share
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
@@ -18,8 +18,8 @@ class PodFootprint(msgspec.Struct, frozen=True, gc=False):
     """CPUs, bytes, whole GPUs, and thousandths of one GPU that pods of a kind take of zones on nodes of a kind.
 
     `together` says that all but the last come from one zone, whatever else is on the node; `lowest` that they come from the
-    first zone that has enough, if there is one; `certain` that the kubelet takes the pod then. A pod wants whole GPUs or a
-    part of one, never both. What is requested counts for the node as a whole.
+    first zone that has enough, if there is one; `certain` that the kubelet takes the pod then, or always if it `owns` nothing.
+    A pod wants whole GPUs or a part of one, never both. What is requested counts for the node as a whole.
 
     Of several containers that are aligned one by one, `others` are the CPUs and bytes of all but the first: `together` and
     `lowest` then hold for each of them in its turn.
@@ -35,6 +35,21 @@ class PodFootprint(msgspec.Struct, frozen=True, gc=False):
     requested_milli: int
     requested_memory: int
     others: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def owns(self) -> bool:
+        return bool(self.cpus or self.memory or self.gpus)
+
+    def fits(self, zone: NumaRoom) -> bool:
+        """Whether a zone has enough of what comes from one."""
+        return zone.memory >= self.memory and self.finds_hints(zone)
+
+    def finds_hints(self, zone: NumaRoom) -> bool:
+        """Whether a zone has enough of what kubelets never forget to ask for: they may give no hints for memory."""
+        gpus = self.gpus
+        return zone.cpus >= self.cpus and (
+            not gpus or (len(zone.gpus) >= gpus and zone.gpus[-gpus] == WHOLE)
+        )
 
 
 def footprint(node: Node, pod: Pod) -> PodFootprint | None:
@@ -73,7 +88,7 @@ def footprint(node: Node, pod: Pod) -> PodFootprint | None:
         share=share,
         together=together,
         lowest=lowest,
-        certain=lowest and len(wanted.containers) == 1 and _only_counts(kubelet),
+        certain=(lowest or not owners) and len(wanted.containers) == 1 and _only_counts(kubelet),
         requested_milli=requests.get("cpu", 0),
         requested_memory=requests.get("memory", 0),
         others=tuple(_cpus_and_bytes(kubelet, part) for part in owners[1:]) if lowest else (),
@@ -141,15 +156,10 @@ def _heeds_nodes(kubelet: Kubelet) -> bool:
 
 
 def _only_counts(kubelet: Kubelet) -> bool:
-    """Whether enough CPUs are always enough: none are asked for by whole cores, spread evenly, or kept for a pod that is gone.
-
-    Where there is one NUMA node only, a policy may say "any" instead of it.
-    """
+    """Whether enough CPUs are always enough: none are asked for by whole cores, spread evenly, or kept for a pod that is gone."""
     cpus = kubelet.cpus
-    return (
-        len(kubelet.layout.ids) > 1
-        and not kubelet.rules.keeps_pending
-        and (cpus is None or not (cpus.by_number or cpus.options.full_pcpus_only))
+    return not kubelet.rules.keeps_pending and (
+        cpus is None or not (cpus.by_number or cpus.options.full_pcpus_only)
     )
 
 

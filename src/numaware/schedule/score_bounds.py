@@ -47,7 +47,21 @@ class ScoreBound(msgspec.Struct, frozen=True, gc=False):
 class Standing:
     """How the members of a class stand: what kind of machine they are, and what is free on them."""
 
-    __slots__ = ("capped", "firm", "gpus", "grouped", "left", "milli", "room", "site", "whole")
+    __slots__ = (
+        "capped",
+        "gpus",
+        "grouped",
+        "largest",
+        "milli",
+        "mix",
+        "room",
+        "site",
+        "spanning",
+        "useful",
+        "whole",
+        "whole_gpus",
+        "wide",
+    )
 
     def __init__(self, member: Member) -> None:
         load = member.load
@@ -57,78 +71,20 @@ class Standing:
         self.milli = member.allocatable.get("cpu", 0) - used.get("cpu", 0)
         self.capped = self.room.capped
         self.whole = self.room.whole
-        self.left: _Left = (self.milli, self.whole.memory, self.whole.gpus)
         self.gpus = self.room.gpus
         # A NUMA node that shares its memory with others takes no pod of its own, whatever is free there.
         self.grouped = any(part.cells & (part.cells - 1) for part in node.state.memory.nodes)
-        # Whether a zone is worth the same whatever is free elsewhere.
-        self.firm = self.site.spans != "freely" and not self.grouped and self.capped is self.room.zones
+        # The largest part that is left of any GPU, and the most whole ones of any zone.
+        self.largest = self.whole.gpus[-1] if self.whole.gpus else 0
+        self.whole_gpus = max([zone.gpus.count(WHOLE) for zone in self.room.zones], default=0)
+        self.mix = None
 
-
-# Thousandths of CPUs, bytes and GPUs that a node has left as a whole.
-_Left = tuple[int, int, tuple[int, ...]]
-# The kind of machine, a zone's number and what is free there, what is idle of all GPUs of the node; and what the node has
-# left, where pods are expected that need more than one zone.
-Spot = tuple[Site, int, NumaRoom, int, _Left | None]
-_NOWHERE = NumaRoom(0, 0, ())
-
-
-def spot_of(standing: Standing, footprint: PodFootprint, mix: Mix) -> Spot | None:
-    """Where the pod goes if it is admitted, as long as nothing but the spot decides what that is worth; else None."""
-    if not (standing.firm and footprint.lowest and mix.by_gpus) or footprint.share or footprint.others:
-        return None
-    cpus, memory, gpus = footprint.cpus, footprint.memory, footprint.gpus
-    for index, zone in enumerate(standing.room.zones):
-        if (
-            zone.cpus >= cpus
-            and zone.memory >= memory
-            and (not gpus or (len(zone.gpus) >= gpus and zone.gpus[-gpus] == WHOLE))
-        ):
-            # What the node has left as a whole is a limit to the zone.
-            if (
-                zone.cpus - cpus > (standing.milli - footprint.requested_milli) // 1000
-                or zone.memory - memory > standing.room.memory - footprint.requested_memory
-            ):
-                return None
-            left = None if mix.is_local(standing.site) else standing.left
-            # A pod that takes GPUs has no others to spare.
-            return standing.site, index, zone, 0 if gpus else standing.gpus, left
-    return (standing.site, -1, _NOWHERE, 0, None) if footprint.together else None
-
-
-def at_spot(spot: Spot, footprint: PodFootprint) -> ScoreBound | None:
-    """What becomes of the spot that the pod goes to; None if there is no such spot."""
-    here, index, zone, idle, left = spot
-    if index < 0:
-        return None
-    gpus = zone.gpus[: len(zone.gpus) - footprint.gpus]
-    after = NumaRoom(zone.cpus - footprint.cpus, zone.memory - footprint.memory, gpus)
-    wholes = None
-    if left is not None:
-        milli, memory, gpus = left
-        wholes = (
-            NumaRoom(milli // 1000, memory, gpus),
-            NumaRoom(
-                (milli - footprint.requested_milli) // 1000,
-                memory - footprint.requested_memory,
-                gpus[: len(gpus) - footprint.gpus],
-            ),
-        )
-    return ScoreBound(here, (index,), (zone,), (after,), (idle, idle), wholes)
-
-
-def is_certain(spot: Spot, standing: Standing, footprint: PodFootprint) -> bool:
-    """Whether the kubelet takes the pod at the spot, as nothing can come in between, and all else is worth what it was."""
-    index = spot[1]
-    if index < 0 or not footprint.certain:
-        return False
-    # Elsewhere, too, what the node has left as a whole is a limit.
-    cpus = (standing.milli - footprint.requested_milli) // 1000
-    memory = standing.room.memory - footprint.requested_memory
-    for other, zone in enumerate(standing.room.zones):
-        if other != index and (zone.cpus > cpus or zone.memory > memory):
-            return False
-    return True
+    def look(self, mix: Mix) -> None:
+        """Keep in mind what the pods of a mix would use of each zone, and those that need more than one."""
+        self.mix = mix
+        self.useful = [*map(mix.anywhere.useful, self.capped)]
+        self.wide = mix.wide(self.site)
+        self.spanning = self.wide.useful(self.whole) if self.wide is not None else 0
 
 
 def score_bounds(standing: Standing, footprint: PodFootprint, mix: Mix) -> Sequence[ScoreInput] | None:
@@ -173,44 +129,50 @@ def best_aligned_fall(standing: Standing, footprint: PodFootprint, mix: Mix) -> 
     The best of all bounds where nothing but alignment and stranding counts, without any of them being written down: most
     of what an engine does on a cluster of many different nodes is this.
     """
-    here, zones, share, gpus = standing.site, standing.room.zones, footprint.share, footprint.gpus
+    share, gpus = footprint.share, footprint.gpus
     if not mix.by_gpus or footprint.others:
         return None
-    milli, whole = standing.milli - footprint.requested_milli, standing.whole
-    cpus, memory = milli // 1000, standing.room.memory - footprint.requested_memory
-    narrow, wide = mix.tables(here)
+    here, zones = standing.site, standing.room.zones
+    together = footprint.together
+    if standing.largest < share or (standing.whole_gpus < gpus and together):
+        return NO_ZONE if together else None
+    cpus = (standing.milli - footprint.requested_milli) // 1000
+    memory = standing.room.memory - footprint.requested_memory
+    sets, used_by = mix.anywhere.sets, mix.anywhere.used_by
     if here.spans == "freely":
-        losses = [wide.lost(NumaRoom(cpus, memory, left)) for left in _left(whole.gpus, footprint)]
-        return wide.lost(whole) - min(losses) if losses else None
+        whole = standing.whole
+        falls = [mix.lost(whole) - mix.lost(NumaRoom(cpus, memory, left)) for left in _left(whole.gpus, footprint)]
+        return max(falls, default=None)
     lowest = footprint.lowest and not standing.grouped
     own_cpus, own_memory = footprint.cpus, footprint.memory
     owns = own_cpus or own_memory or gpus
-    if not (lowest or footprint.together) or not (owns or share) or not wide.whole_only:
+    if not (lowest or together) or not (owns or share):
         return None
-    best = NO_ZONE
-    fitting = False
-    lost, spans = narrow.lost, here.spans == "if needed" and bool(wide.kinds)
-    count = whole.gpus.count(WHOLE) if spans else 0
+    if standing.mix is not mix:
+        standing.look(mix)
+    served = sets.gpus.pods
+    best, fitting = NO_ZONE, False
     for index, zone in enumerate(zones):
         if zone.cpus < own_cpus or zone.memory < own_memory:
             continue
         if gpus and (len(zone.gpus) < gpus or zone.gpus[-gpus] < WHOLE):
             continue
         fitting = True
-        before = lost(standing.capped[index])
-        left_cpus, left_memory = min(zone.cpus - own_cpus, cpus), min(zone.memory - own_memory, memory)
+        left_cpus, left_memory = zone.cpus - own_cpus, zone.memory - own_memory
+        pods = sets.cpus.pods(min(left_cpus, cpus)) & sets.memory.pods(min(left_memory, memory))
+        before = standing.useful[index]
         for left in _left(zone.gpus, footprint):
-            fall = before - lost(NumaRoom(left_cpus, left_memory, left))
-            if spans:
-                kept = count - gpus - (share and left.count(WHOLE) < zone.gpus.count(WHOLE))
-                fall += wide.useful_by(kept, cpus, memory)
+            fall = used_by(pods & served(left)) - before
+            if standing.spanning:
+                kept = NumaRoom(cpus, memory, _gpus_after(zones, (index,), (NumaRoom(0, 0, left),)))
+                fall += standing.wide.useful(kept) - standing.spanning
             best = max(best, fall)
         if lowest and owns:
             break
     if best == NO_ZONE:
         # A pod that may lie on several zones does so where no single one has enough; a GPU may be far from a pod's CPUs.
-        return NO_ZONE if footprint.together and not (fitting and owns) else None
-    return best - wide.useful_by(count, whole.cpus, whole.memory) if spans else best
+        return NO_ZONE if together and not (fitting and owns) else None
+    return best + mix.total * (gpus * WHOLE + share)
 
 
 def _gpus_after(

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from numaware.schedule.cluster import Cluster, Member
+from numaware.schedule.need import need_of
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource, room, site
-from numaware.schedule.stranding import Mix, need_of
+from numaware.schedule.stranding import Mix
 from numaware.simulate.result import Tile
 from numaware.twin import account
 from numaware.workload.pod import Pod

@@ -22,10 +22,10 @@ from numaware.schedule.answer import Answer
 from numaware.schedule.cluster import Cluster, Load, Member
 from numaware.schedule.engine import Engine
 from numaware.schedule.filters import capacity_reasons
+from numaware.schedule.need import Need, need_of
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room, site
 from numaware.schedule.shares import choices
-from numaware.schedule.stranding import Need, need_of
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
 from numaware.schedule.tried_changes import tried_changes
 from numaware.twin.account import account, free_in_all, is_aligned, resources
