@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.evaluation import Evaluator
-from numaware.schedule.evaluation_cache import REFUSED
+from numaware.schedule.evaluation_cache import REFUSED, EvaluationCache
 from numaware.schedule.need import need_of
 from numaware.schedule.pod_kinds import kind_of
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
@@ -50,11 +50,15 @@ def test_no_node_is_worth_more_than_it_promised(story: Story, profile: Profile, 
                 expected = plain.evaluate(number, member, pod, kind)
                 score = REFUSED if expected.reasons else expected.score
                 answers = evaluator.about(kind)
-                if number not in answers.promises:
+                if number not in answers.promises and number not in answers.refused:
                     assert evaluator.promise(answers, number, member, pod) >= score
-                assert answers.promises[number] >= score
+                assert promised(answers, number) >= score
                 assert evaluator.evaluate(number, member, pod, kind) == expected
-                assert answers.promises[number] == score
+                assert promised(answers, number) == score
+
+
+def promised(answers: EvaluationCache, number: int) -> int:
+    return REFUSED if number in answers.refused else answers.promises[number]
 
 
 @settings(max_examples=80)

@@ -91,4 +91,4 @@ def test_an_engine_that_is_only_asked_does_not_remember_without_end(monkeypatch:
     for cpus in range(1, 9):
         assert len(engine.ask(pod("p", cpus), ["n0"])) == 1
         seen.append(engine._evaluators[""]._kept)
-    assert max(seen) == 4
+    assert max(seen) == 3

@@ -10,14 +10,13 @@ from numaware.schedule.evaluation_cache import Fit, Way
 from numaware.schedule.pod_footprint import PodFootprint
 from numaware.schedule.room import NumaRoom, Room
 from numaware.schedule.score import Outcome
-from numaware.schedule.score_bounds import Standing
-from numaware.schedule.shares import Remainders, choices
+from numaware.schedule.shares import NO_SHARE, Remainders, choices
+from numaware.schedule.standing import Standing
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 
-NO_SHARE = Reason("gpu-share")
 # Policies under which a kubelet refuses whom no single NUMA node has enough for.
 _INSISTS = ("restricted", "single-numa-node")
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from functools import partial
 
 from numaware.diagnose.reason import Reason
 from numaware.schedule.answer import Answer
-from numaware.schedule.certain_fit import NO_SHARE, certain_fit
+from numaware.schedule.certain_fit import certain_fit
 from numaware.schedule.cluster import Load, Member, plus
-from numaware.schedule.evaluation_cache import REFUSED, EvaluationCache, Fit
+from numaware.schedule.evaluation_cache import REFUSED, Bound, EvaluationCache, Fit
 from numaware.schedule.filters.node_resources import capacity_reasons
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.partial_node import PartialNode, UnknownVerdict, class_of
@@ -22,10 +23,12 @@ from numaware.schedule.pod_footprint import PodFootprint, footprint
 from numaware.schedule.pod_kinds import Kind, owns_something
 from numaware.schedule.profile import Profile
 from numaware.schedule.room import Room, Site, room
-from numaware.schedule.score import Outcome, ScoreInput, stranding_score
-from numaware.schedule.score_bounds import NO_ZONE, Standing, best_aligned_fall, score_bounds
-from numaware.schedule.shares import choices, shared_nodes, shares_class, with_shared
+from numaware.schedule.score import Outcome, ScoreInput
+from numaware.schedule.score_bounds import score_bounds
+from numaware.schedule.shares import NO_SHARE, choices, shared_nodes, shares_class, with_shared
+from numaware.schedule.standing import Standing
 from numaware.schedule.stranding import Mix
+from numaware.schedule.stranding_bound import stranding_bound
 from numaware.twin.account import numa_nodes
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
@@ -65,6 +68,8 @@ class Evaluator:
         for answers in self._answers.values():
             answers.whole.clear()
             answers.promises.clear()
+            answers.bounds.clear()
+            answers.bounds_of.clear()
 
     @property
     def full(self) -> bool:
@@ -162,29 +167,37 @@ class Evaluator:
         Most classes are never the best, and what they promise is enough to see that. To be asked only where `answers` has
         no promise yet.
         """
-        promise = None
         standing = self._standings.get(number) or self._new_standing(number, member)
-        wanted = _footprint(answers, member.node, pod)
-        if wanted is not None:
-            only_strands = self.profile.only_strands(answers.kind.workload)
-            fall = best_aligned_fall(standing, wanted, self.mix) if only_strands else None
-            if fall is None:
-                promise = self._worth(answers, standing, wanted)
-            else:
-                promise = REFUSED if fall == NO_ZONE else stranding_score(fall, self.mix)
+        bound = answers.bounds.get(standing.kubelet) or self._bound(answers, standing, member, pod)
+        promise = bound(standing)
         if promise is None:
-            self.evaluated(answers, number, member, pod)
-            return answers.promises[number]
-        answers.promises[number] = promise
+            answer = self.evaluated(answers, number, member, pod)
+            return REFUSED if answer.reasons else answer.score
         self._kept += 1
+        if promise == REFUSED:
+            answers.refused.add(number)
+        else:
+            answers.promises[number] = promise
         return promise
 
-    def _worth(self, answers: EvaluationCache, standing: Standing, wanted: PodFootprint) -> int | None:
+    def _bound(self, answers: EvaluationCache, standing: Standing, member: Member, pod: Pod) -> Bound:
+        """How promises of nodes with such a kubelet are found, remembered until there is another mix."""
+        wanted = _footprint(answers, member.node, pod)
+        bound = answers.bounds_of.get(wanted)
+        if bound is None:
+            bound = _nothing_certain if wanted is None else partial(self._worth, answers.kind, wanted)
+            if wanted is not None and answers.only_strands and self.mix.by_gpus and not wanted.others:
+                bound = stranding_bound(wanted, self.mix, bound)
+            answers.bounds_of[wanted] = bound
+        answers.bounds[standing.kubelet] = bound
+        return bound
+
+    def _worth(self, kind: Kind, wanted: PodFootprint, standing: Standing) -> int | None:
         """What the best prospect is worth, None if that cannot be told."""
         found = score_bounds(standing, wanted, self.mix)
         if found is None:
             return None
-        return max([self._weigh(prospect, answers.kind) for prospect in found], default=REFUSED)
+        return max([self._weigh(prospect, kind) for prospect in found], default=REFUSED)
 
     def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Answer:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""
@@ -197,22 +210,25 @@ class Evaluator:
         if fit is None:
             fit = answers.fits[number] = self._fit(answers, number, member, pod)
             self._kept += 1
+        if fit.reasons:
+            answers.refused.add(number)
+            answer = answers.whole[number] = Answer(0, (), None, fit.reasons)
+            return answer
         score, share, numa = REFUSED, None, 0
         for way, nodes, outcome in fit.ways:
             worth = self._weigh(outcome, answers.kind)
             if worth > score:
                 score, share, numa = worth, way, nodes
         answers.promises[number] = score
-        answer = answers.whole[number] = (
-            Answer(0, (), None, fit.reasons) if fit.reasons else Answer(score, fit.hints, share, (), numa)
-        )
+        answer = answers.whole[number] = Answer(score, fit.hints, share, (), numa)
         return answer
 
     def about(self, kind: Kind) -> EvaluationCache:
         """What is known about a kind of pod; nothing, for those who remember nothing."""
         answers = self._answers.get(kind)
         if answers is None:
-            answers = EvaluationCache(kind)
+            only_strands = self.profile.only_strands(kind.workload)
+            answers = EvaluationCache(kind, only_strands=only_strands)
             if self.cached:
                 self._answers[kind] = answers
         return answers
@@ -260,6 +276,10 @@ class Evaluator:
         if self.cached:
             self._standings[number] = found
         return found
+
+
+def _nothing_certain(_standing: Standing) -> None:
+    """The bound where even the pod's GPUs are uncertain."""
 
 
 def _footprint(answers: EvaluationCache, node: Node, pod: Pod) -> PodFootprint | None:

@@ -16,7 +16,7 @@ from itertools import accumulate
 from operator import getitem, or_
 
 from numaware.schedule.need import Need
-from numaware.schedule.room import WHOLE, NumaRoom
+from numaware.schedule.room import NumaRoom, gpus_left
 
 # Pods of one kind that are counted beside each other on one zone; more of them would not change what is best.
 _MOST_TOGETHER = 16
@@ -30,44 +30,65 @@ class PodSets:
     """Which pods of these kinds fit: for each resource, and for all of them together."""
 
     def __init__(self, needs: tuple[Need, ...]) -> None:
-        self.cpus = _Enough([need.cpus for need in needs])
-        self.memory = _Enough([need.memory for need in needs])
-        self.gpus = _Served(needs) if any(need.gpus for need in needs) else None
+        self.cpus, self.by_cpus = _enough([need.cpus for need in needs])
+        self.memory, self.by_memory = _enough([need.memory for need in needs])
+        self.served = _Served(needs)
+        self._after: dict[tuple[int, int], ServedAfter] = {}
 
-    def fitting(self, zone: NumaRoom) -> int:
-        pods = self.cpus.pods(zone.cpus) & self.memory.pods(zone.memory)
-        return pods & self.gpus.pods(zone.gpus) if self.gpus is not None else pods
+    def fitting(self, cpus: int, memory: int, gpus: tuple[int, ...]) -> int:
+        return (
+            self.by_cpus[bisect_right(self.cpus, cpus)]
+            & self.by_memory[bisect_right(self.memory, memory)]
+            & self.served[gpus]
+        )
 
-
-class _Enough:
-    """Which pods an amount of one resource is enough for: the more there is, the more of them."""
-
-    def __init__(self, wanted: Sequence[int]) -> None:
-        added: dict[int, int] = {0: 0}
-        for count in range(_MOST_TOGETHER):
-            bit = 1 << count * len(wanted)
-            for amount in wanted:
-                step = amount * (count + 1)
-                added[step] = added.get(step, 0) | bit
-                bit <<= 1
-        # Less than nothing is as good as nothing.
-        first, *self._steps = sorted(added)
-        self._sets = [*accumulate([added[step] for step in (first, *self._steps)], or_)]
-
-    def pods(self, amount: int) -> int:
-        return self._sets[bisect_right(self._steps, amount)]
+    def served_after(self, count: int, share: int) -> ServedAfter:
+        """The pods that GPUs still serve when a pod has taken whole ones or a share of one."""
+        known = self._after.get((count, share))
+        if known is None:
+            known = self._after[count, share] = ServedAfter(self.served, count, share)
+        return known
 
 
-class _Served:
-    """Which pods GPUs serve. Kinds that want as large a part of as many GPUs are worked out together."""
+class ServedAfter(dict[tuple[int, ...], list[int]]):
+    """By what is left of GPUs: the pods that they serve afterwards, for each choice there is; none if there is none."""
+
+    def __init__(self, served: Mapping[tuple[int, ...], int], count: int, share: int) -> None:
+        self._served, self._count, self._share = served, count, share
+
+    def __missing__(self, gpus: tuple[int, ...]) -> list[int]:
+        choices = gpus_left(gpus, self._count, self._share)
+        found = self[gpus] = [self._served[left] for left in choices]
+        return found
+
+
+def _enough(wanted: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Amounts of a resource, ascending, from which on it is enough for more pods; the pods below the first, from it on, ..."""
+    added: dict[int, int] = {0: 0}
+    for count in range(_MOST_TOGETHER):
+        bit = 1 << count * len(wanted)
+        for amount in wanted:
+            step = amount * (count + 1)
+            added[step] = added.get(step, 0) | bit
+            bit <<= 1
+    # Less than nothing is as good as nothing.
+    steps = sorted(added)
+    return steps[1:], [*accumulate([added[step] for step in steps], or_)]
+
+
+class _Served(dict[tuple[int, ...], int]):
+    """The pods that GPUs serve, by what is left of each of them, ascending: all pods where nobody wants any.
+
+    Kinds that want as large a part of as many GPUs are worked out together, and once.
+    """
 
     def __init__(self, needs: Sequence[Need]) -> None:
-        self._parts = sorted({need.milli for need in needs})
+        self._parts = tuple(sorted({need.milli for need in needs}))
         groups: dict[tuple[int, int], int] = {}
         for index, need in enumerate(needs):
             group = self._parts.index(need.milli), need.gpus
             groups[group] = groups.get(group, 0) | 1 << index
-        # The place of the part, the number of GPUs, and the first, the first two, ... pods of all these kinds.
+        # The place of the part, the number of GPUs, and no, the first, the first two, ... pods of all these kinds.
         self._groups = [
             (
                 part,
@@ -76,18 +97,20 @@ class _Served:
             )
             for (part, gpus), first in groups.items()
         ]
-        self._known: dict[tuple[int, ...], int] = {(): 0}
 
-    def pods(self, gpus: tuple[int, ...]) -> int:
-        """`gpus` is what is left of each, ascending."""
-        known = self._known.get(gpus)
-        if known is None:
-            counts = [sum([left // part for left in gpus]) for part in self._parts]
-            known = 0
-            for part, each, pods in self._groups:
-                known |= pods[min(counts[part] // each, _MOST_TOGETHER)]
-            self._known[gpus] = known
-        return known
+    def __missing__(self, gpus: tuple[int, ...]) -> int:
+        counts = _parts_in(gpus, self._parts)
+        found = 0
+        for part, each, pods in self._groups:
+            found |= pods[min(counts[part] // each, _MOST_TOGETHER) if each else _MOST_TOGETHER]
+        self[gpus] = found
+        return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _parts_in(gpus: tuple[int, ...], parts: tuple[int, ...]) -> list[int]:
+    """How many parts of each size GPUs have left."""
+    return [sum([left // part for left in gpus]) for part in parts]
 
 
 @lru_cache(maxsize=64)
@@ -107,22 +130,23 @@ class FittingPods:
         self._worth = [weight * need.size(by_gpus=by_gpus) for need, weight in kinds]
         # What the pods of a set use is the sum of what its bytes stand for, each looked up in a list of its own.
         self._bytes: list[list[int]] = []
-        self._known: dict[int, int] = {0: 0}
+        # What sets are known to use.
+        self.known: dict[int, int] = {0: 0}
 
-    def useful(self, zone: NumaRoom) -> int:
-        """What as many pods of a kind as fit together would use of a zone, summed over kinds by weight."""
-        return self.used_by(self.sets.fitting(zone))
+    def useful(self, cpus: int, memory: int, gpus: tuple[int, ...]) -> int:
+        """What as many pods of a kind as fit together would use, summed over kinds by weight."""
+        return self.used_by(self.sets.fitting(cpus, memory, gpus))
 
     def used_by(self, pods: int) -> int:
         """What a set of pods would use."""
-        known = self._known.get(pods)
+        known = self.known.get(pods)
         if known is None:
-            if len(self._known) >= _MOST_SETS:
-                self._known.clear()
+            if len(self.known) >= _MOST_SETS:
+                self.known.clear()
             content = _bytes_of(pods)
             while len(self._bytes) < len(content):
                 self._bytes.append(self._sums(8 * len(self._bytes)))
-            known = self._known[pods] = sum(map(getitem, self._bytes, content))
+            known = self.known[pods] = sum(map(getitem, self._bytes, content))
         return known
 
     def _sums(self, first: int) -> list[int]:
@@ -137,7 +161,7 @@ class FittingPods:
         """What each kind on its own could use of all these zones, each of which there are so many of."""
         alike: dict[int, int] = {}
         for zone, count in zones.items():
-            pods = self.sets.fitting(zone)
+            pods = self.sets.fitting(zone.cpus, zone.memory, zone.gpus)
             alike[pods] = alike.get(pods, 0) + count
         # All bits are counted at once, as numbers that one very long number consists of.
         total = 0

@@ -14,7 +14,7 @@ from numaware.workload.demand import ContainerDemand, demand
 from numaware.workload.pod import Pod
 
 
-class PodFootprint(msgspec.Struct, frozen=True, gc=False):
+class PodFootprint(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """CPUs, bytes, whole GPUs, and thousandths of one GPU that pods of a kind take of zones on nodes of a kind.
 
     `together` says that all but the last come from one zone, whatever else is on the node; `lowest` that they come from the
@@ -40,6 +40,10 @@ class PodFootprint(msgspec.Struct, frozen=True, gc=False):
     def owns(self) -> bool:
         return bool(self.cpus or self.memory or self.gpus)
 
+    def exceeds(self, milli: int, memory: int) -> bool:
+        """Whether so much of the node as a whole is too little. Who requests nothing finds room where there is less than none."""
+        return 0 < self.requested_milli > milli or 0 < self.requested_memory > memory
+
     def fits(self, zone: NumaRoom) -> bool:
         """Whether a zone has enough of what comes from one."""
         return zone.memory >= self.memory and self.finds_hints(zone)
@@ -47,9 +51,7 @@ class PodFootprint(msgspec.Struct, frozen=True, gc=False):
     def finds_hints(self, zone: NumaRoom) -> bool:
         """Whether a zone has enough of what kubelets never forget to ask for: they may give no hints for memory."""
         gpus = self.gpus
-        return zone.cpus >= self.cpus and (
-            not gpus or (len(zone.gpus) >= gpus and zone.gpus[-gpus] == WHOLE)
-        )
+        return zone.cpus >= self.cpus and (not gpus or (len(zone.gpus) >= gpus and zone.gpus[-gpus] == WHOLE))
 
 
 def footprint(node: Node, pod: Pod) -> PodFootprint | None:

@@ -26,8 +26,6 @@ from numaware.workload.pod import Pod
 _MOST_NEWS = 1 << 17
 # Of a node that is not there.
 NODE_UNKNOWN = refused(Reason("node-unknown"))
-# Comes before every name: a class that does not fit needs no entry, however low the names of its members.
-_NOBODY = ""
 
 
 class _Board:
@@ -109,7 +107,7 @@ class Pool:
                 answer = answers.whole.get(number) or self.evaluator.evaluated(answers, number, member, pod)
                 if answer.reasons:
                     heapq.heappop(heap)
-                    named[number] = _NOBODY
+                    del named[number]
                 elif answer.score != -score:
                     heapq.heapreplace(heap, (-answer.score, name, number))
                 else:
@@ -173,10 +171,10 @@ class Pool:
 
     def _read(self, board: _Board, pod: Pod) -> None:
         """Take in the news since the board was last asked for."""
-        named, answers = board.named, board.answers
-        promises = answers.promises
+        named, answers, heap = board.named, board.answers, board.heap
+        promises, refused, by_name = answers.promises, answers.refused, self.cluster.by_name
         for some in self._news[board.read :]:
-            if some is None:
+            if some is None or some.number in refused:
                 continue
             name, number = some.first, some.number
             known = named.get(number)
@@ -184,12 +182,11 @@ class Pool:
                 continue
             score = promises.get(number)
             if score is None:
-                score = self.evaluator.promise(answers, number, self.cluster.by_name[name], pod)
-            if score == REFUSED:
-                named[number] = _NOBODY
-            else:
-                named[number] = name
-                heapq.heappush(board.heap, (-score, name, number))
+                score = self.evaluator.promise(answers, number, by_name[name], pod)
+                if score == REFUSED:
+                    continue
+            named[number] = name
+            heapq.heappush(heap, (-score, name, number))
         board.read = len(self._news)
 
     def _catch_up(self) -> None:

@@ -6,7 +6,7 @@ thousandths, one by one; CPUs and memory are summed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Literal
 
@@ -87,6 +87,23 @@ class Site(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     distances: tuple[tuple[int, ...], ...]
     spans: Spans
     alike: tuple[str, ...] = ()
+
+
+def gpus_left(gpus: tuple[int, ...], count: int, share: int) -> Iterator[tuple[int, ...]]:
+    """What may be left of GPUs, ascending, when a pod has taken whole ones or a share of one; nothing if it cannot."""
+    if count:
+        if len(gpus) >= count and gpus[-count] == WHOLE:
+            yield gpus[:-count]
+        return
+    if not share:
+        yield gpus
+        return
+    last = 0
+    for index, left in enumerate(gpus):
+        if left >= share and left != last:
+            last = left
+            rest = gpus[:index] + gpus[index + 1 :]
+            yield tuple(sorted((*rest, left - share))) if left > share else rest
 
 
 def room(

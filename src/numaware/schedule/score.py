@@ -64,7 +64,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
         return self.before.gpus, self.after.gpus
 
     def fall(self, mix: Mix) -> int:
-        return mix.stranded(self.site, self.before) - mix.stranded(self.site, self.after)
+        return mix.fall(self.site, self.before, self.after)
 
 
 Score = Callable[[ScoreInput, Mix], int]

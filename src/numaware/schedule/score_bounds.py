@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from numaware.schedule.cluster import Member
 from numaware.schedule.pod_footprint import PodFootprint
-from numaware.schedule.room import WHOLE, NumaRoom, Room, Site, empty_whole, room, site
-from numaware.schedule.score import Outcome, ScoreInput
+from numaware.schedule.room import WHOLE, NumaRoom, Room, Site, empty_whole, gpus_left
+from numaware.schedule.score import ScoreInput
+from numaware.schedule.standing import Standing
 from numaware.schedule.stranding import Mix
 
 
@@ -44,49 +44,6 @@ class ScoreBound(msgspec.Struct, frozen=True, gc=False):
         return mix.relief(self.site, self.before, self.after, self.wholes)
 
 
-class Standing:
-    """How the members of a class stand: what kind of machine they are, and what is free on them."""
-
-    __slots__ = (
-        "capped",
-        "gpus",
-        "grouped",
-        "largest",
-        "milli",
-        "mix",
-        "room",
-        "site",
-        "spanning",
-        "useful",
-        "whole",
-        "whole_gpus",
-        "wide",
-    )
-
-    def __init__(self, member: Member) -> None:
-        load = member.load
-        node, used = load.node, load.used
-        self.site = site(node.kubelet, member.facts.allocatable)
-        self.room = room(node, load.shares, member.allocatable, used)
-        self.milli = member.allocatable.get("cpu", 0) - used.get("cpu", 0)
-        self.capped = self.room.capped
-        self.whole = self.room.whole
-        self.gpus = self.room.gpus
-        # A NUMA node that shares its memory with others takes no pod of its own, whatever is free there.
-        self.grouped = any(part.cells & (part.cells - 1) for part in node.state.memory.nodes)
-        # The largest part that is left of any GPU, and the most whole ones of any zone.
-        self.largest = self.whole.gpus[-1] if self.whole.gpus else 0
-        self.whole_gpus = max([zone.gpus.count(WHOLE) for zone in self.room.zones], default=0)
-        self.mix = None
-
-    def look(self, mix: Mix) -> None:
-        """Keep in mind what the pods of a mix would use of each zone, and those that need more than one."""
-        self.mix = mix
-        self.useful = [*map(mix.anywhere.useful, self.capped)]
-        self.wide = mix.wide(self.site)
-        self.spanning = self.wide.useful(self.whole) if self.wide is not None else 0
-
-
 def score_bounds(standing: Standing, footprint: PodFootprint, mix: Mix) -> Sequence[ScoreInput] | None:
     """All that may come true, or None if that cannot be told."""
     here, zones = standing.site, standing.room.zones
@@ -94,6 +51,8 @@ def score_bounds(standing: Standing, footprint: PodFootprint, mix: Mix) -> Seque
     lowest = footprint.lowest and not standing.grouped
     if not free and not lowest and (footprint.others or not footprint.together):
         return None
+    if footprint.exceeds(standing.milli, standing.room.memory):
+        return []
     cpus = (standing.milli - footprint.requested_milli) // 1000
     memory = standing.room.memory - footprint.requested_memory
     if not mix.by_gpus and (free or Room(zones, cpus, memory).capped is not zones):
@@ -101,88 +60,27 @@ def score_bounds(standing: Standing, footprint: PodFootprint, mix: Mix) -> Seque
         return None
     gpus = standing.gpus
     idle = gpus, gpus - footprint.share - WHOLE * footprint.gpus
-    if not (free or footprint.cpus or footprint.memory or footprint.gpus or footprint.share):
-        # Who owns nothing changes the totals alone.
-        return [Outcome(here, standing.room, Room(zones, cpus, memory))]
+    if not (free or footprint.owns or footprint.share):
+        # Who owns nothing changes the totals alone, and that rescues nothing.
+        return [ScoreBound(here, (), (standing.whole,), (NumaRoom(cpus, memory, standing.whole.gpus),), idle)]
     whole = standing.whole
     if free:
-        left = _left(whole.gpus, footprint)
-        return [ScoreBound(here, (), (whole,), (NumaRoom(cpus, memory, some),), idle) for some in left]
+        return [
+            ScoreBound(here, (), (whole,), (NumaRoom(cpus, memory, left),), idle)
+            for left in gpus_left(whole.gpus, footprint.gpus, footprint.share)
+        ]
     bounds, capped, local = [], standing.capped, mix.is_local(here)
     choices = _in_turn(zones, footprint) if footprint.others else _placed(zones, footprint, lowest=lowest)
     for used, kept in choices:
         before = tuple([capped[index] for index in used])
-        after = None if local else NumaRoom(cpus, memory, _gpus_after(zones, used, kept))
-        wholes = None if after is None else (whole, after)
+        wholes = None
+        if not local:
+            changed = dict(zip(used, kept, strict=True))
+            after = tuple([changed.get(index, zone) for index, zone in enumerate(zones)])
+            wholes = whole, Room(after, cpus, memory).whole
         bounds.append(ScoreBound(here, used, before, Room(kept, cpus, memory).capped, idle, wholes))
     # A pod that may lie on several zones does so where no single one has enough.
     return bounds if bounds or footprint.together else None
-
-
-# Instead of a fall: no zone has enough for a pod that lies on one.
-NO_ZONE = -(1 << 62)
-
-
-def best_aligned_fall(standing: Standing, footprint: PodFootprint, mix: Mix) -> int | None:
-    """By how much what is stranded falls at most if the pod lies on one zone; None if `score_bounds` must tell.
-
-    The best of all bounds where nothing but alignment and stranding counts, without any of them being written down: most
-    of what an engine does on a cluster of many different nodes is this.
-    """
-    share, gpus = footprint.share, footprint.gpus
-    if not mix.by_gpus or footprint.others:
-        return None
-    here, zones = standing.site, standing.room.zones
-    together = footprint.together
-    if standing.largest < share or (standing.whole_gpus < gpus and together):
-        return NO_ZONE if together else None
-    cpus = (standing.milli - footprint.requested_milli) // 1000
-    memory = standing.room.memory - footprint.requested_memory
-    sets, used_by = mix.anywhere.sets, mix.anywhere.used_by
-    if here.spans == "freely":
-        whole = standing.whole
-        falls = [mix.lost(whole) - mix.lost(NumaRoom(cpus, memory, left)) for left in _left(whole.gpus, footprint)]
-        return max(falls, default=None)
-    lowest = footprint.lowest and not standing.grouped
-    own_cpus, own_memory = footprint.cpus, footprint.memory
-    owns = own_cpus or own_memory or gpus
-    if not (lowest or together) or not (owns or share):
-        return None
-    if standing.mix is not mix:
-        standing.look(mix)
-    served = sets.gpus.pods
-    best, fitting = NO_ZONE, False
-    for index, zone in enumerate(zones):
-        if zone.cpus < own_cpus or zone.memory < own_memory:
-            continue
-        if gpus and (len(zone.gpus) < gpus or zone.gpus[-gpus] < WHOLE):
-            continue
-        fitting = True
-        left_cpus, left_memory = zone.cpus - own_cpus, zone.memory - own_memory
-        pods = sets.cpus.pods(min(left_cpus, cpus)) & sets.memory.pods(min(left_memory, memory))
-        before = standing.useful[index]
-        for left in _left(zone.gpus, footprint):
-            fall = used_by(pods & served(left)) - before
-            if standing.spanning:
-                kept = NumaRoom(cpus, memory, _gpus_after(zones, (index,), (NumaRoom(0, 0, left),)))
-                fall += standing.wide.useful(kept) - standing.spanning
-            best = max(best, fall)
-        if lowest and owns:
-            break
-    if best == NO_ZONE:
-        # A pod that may lie on several zones does so where no single one has enough; a GPU may be far from a pod's CPUs.
-        return NO_ZONE if together and not (fitting and owns) else None
-    return best + mix.total * (gpus * WHOLE + share)
-
-
-def _gpus_after(
-    zones: tuple[NumaRoom, ...], used: tuple[int, ...], kept: tuple[NumaRoom, ...]
-) -> tuple[int, ...]:
-    """What is left of all GPUs, ascending, when some zones have become others."""
-    after = [*zones]
-    for index, zone in zip(used, kept, strict=True):
-        after[index] = zone
-    return tuple(sorted([left for zone in after for left in zone.gpus]))
 
 
 def _placed(
@@ -228,11 +126,11 @@ def _shared(
     zones: tuple[NumaRoom, ...], index: int, here: NumaRoom, footprint: PodFootprint
 ) -> Iterator[tuple[tuple[int, ...], tuple[NumaRoom, ...]]]:
     """Every choice of a GPU to have a part of, for a pod that leaves `here` of a zone."""
-    for left in _left(here.gpus, footprint):
+    for left in gpus_left(here.gpus, footprint.gpus, footprint.share):
         yield (index,), (NumaRoom(here.cpus, here.memory, left),)
     for other, there in enumerate(zones):
         if other != index:
-            for left in _left(there.gpus, footprint):
+            for left in gpus_left(there.gpus, footprint.gpus, footprint.share):
                 shared = NumaRoom(there.cpus, there.memory, left)
                 if here == zones[index]:
                     yield (other,), (shared,)
@@ -240,21 +138,3 @@ def _shared(
                     yield (other, index), (shared, here)
                 else:
                     yield (index, other), (here, shared)
-
-
-def _left(gpus: tuple[int, ...], footprint: PodFootprint) -> Iterator[tuple[int, ...]]:
-    """What may be left of GPUs, ascending, when the pod has its own."""
-    count, share = footprint.gpus, footprint.share
-    if count:
-        if len(gpus) >= count and gpus[-count] == WHOLE:
-            yield gpus[:-count]
-        return
-    if not share:
-        yield gpus
-        return
-    last = 0
-    for index, left in enumerate(gpus):
-        if left >= share and left != last:
-            last = left
-            rest = gpus[:index] + gpus[index + 1 :]
-            yield tuple(sorted((*rest, left - share))) if left > share else rest

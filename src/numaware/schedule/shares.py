@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from numaware.diagnose.reason import Reason
 from numaware.machine.cpuset import iter_bits
 from numaware.schedule.room import SHARE_RESOURCE, WHOLE, gpu_resource
 from numaware.twin.account import free_devices
@@ -19,6 +20,9 @@ from numaware.workload.pod import Pod, amount, units
 
 # Who holds the devices in shared use, as far as the twin is concerned.
 _SHARERS = "shared-gpus"
+
+# No GPU has enough left.
+NO_SHARE = Reason("gpu-share")
 
 # Device -> thousandths left, for devices in shared use.
 Remainders = Mapping[int, int]

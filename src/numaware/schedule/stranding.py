@@ -38,11 +38,31 @@ class Mix:
         else:
             lost = sum(map(self.lost, room.capped))
         wide = self.wide(site)
-        return lost - wide.useful(room.whole) if wide is not None else lost
+        return lost - _useful(wide, room.whole) if wide is not None else lost
+
+    def fall(self, site: Site, before: Room, after: Room) -> int:
+        """By how much less of a node is stranded when it is `after` instead of `before`."""
+        if site.spans == "freely" or not before.zones:
+            return self.lost(before.whole) - self.lost(after.whole)
+        fall, useful = 0, self.anywhere.useful
+        for old, new in zip(before.zones, after.zones, strict=True):
+            # None has more than the node has left.
+            was = min(old.cpus, before.cpus), min(old.memory, before.memory), old.gpus
+            now = min(new.cpus, after.cpus), min(new.memory, after.memory), new.gpus
+            if now != was:
+                fall += useful(*now) - useful(*was)
+                if not self.by_gpus:
+                    fall += self.total * WHOLE * (was[0] - now[0])
+        if self.by_gpus:
+            fall += self.total * (before.gpus - after.gpus)
+        wide = self.wide(site)
+        if wide is not None and (spanning := _useful(wide, before.whole)):
+            fall -= spanning - _useful(wide, after.whole)
+        return fall
 
     def lost(self, zone: NumaRoom) -> int:
         """What is free of a zone and of no use to pods that fit it."""
-        return self._idle(zone) - self.anywhere.useful(zone)
+        return self._idle(zone) - _useful(self.anywhere, zone)
 
     def _idle(self, zone: NumaRoom) -> int:
         """What is free of a zone, for each pod that was seen."""
@@ -67,7 +87,7 @@ class Mix:
         """
         fall = sum(map(self.lost, before)) - sum(map(self.lost, after))
         if wholes is not None and (wide := self.wide(site)) is not None:
-            fall -= wide.useful(wholes[0]) - wide.useful(wholes[1])
+            fall -= _useful(wide, wholes[0]) - _useful(wide, wholes[1])
         return fall
 
     def wide(self, site: Site) -> FittingPods | None:
@@ -84,13 +104,15 @@ class Mix:
     def _spanning(self, site: Site) -> FittingPods | None:
         if site.spans == "freely":
             return self.anywhere
+        if site.spans == "never":
+            return None
+        sets, alone = self.anywhere.sets, 0
+        for zone in site.empty.zones:
+            alone |= sets.fitting(zone.cpus, zone.memory, zone.gpus)
+        whole = site.empty.whole
+        rest = sets.fitting(whole.cpus, whole.memory, whole.gpus) & ~alone
         kinds = [
-            kind
-            for kind in self.kinds
-            if site.spans == "if needed"
-            and not any(_fits(kind[0], zone) for zone in site.empty.zones)
-            and _fits(kind[0], site.empty.whole)
-            and _may_span(kind[0], site)
+            kind for index, kind in enumerate(self.kinds) if rest >> index & 1 and _may_span(kind[0], site)
         ]
         return FittingPods(kinds, by_gpus=self.by_gpus) if kinds else None
 
@@ -111,6 +133,10 @@ class Mix:
         return usable
 
 
+def _useful(pods: FittingPods, zone: NumaRoom) -> int:
+    return pods.useful(zone.cpus, zone.memory, zone.gpus)
+
+
 def _may_span(need: Need, site: Site) -> bool:
     """Whether such a machine lets a pod that fits no single zone lie on several."""
     if not (need.pinned and site.alike):
@@ -118,12 +144,4 @@ def _may_span(need: Need, site: Site) -> bool:
     zones = site.empty.zones
     return not any(0 < need.gpus <= len(zone.gpus) for zone in zones) and not any(
         0 < getattr(need, field) <= getattr(zone, field) for field in site.alike for zone in zones
-    )
-
-
-def _fits(need: Need, zone: NumaRoom) -> bool:
-    return (
-        need.cpus <= zone.cpus
-        and need.memory <= zone.memory
-        and sum(left >= need.milli for left in zone.gpus) >= need.gpus
     )

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from numaware.diagnose.reason import Counts, Reason, most_frequent_first
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.engine import Decision
-from numaware.schedule.evaluation import NO_SHARE
 from numaware.schedule.filters import (
     InterPodRules,
     beside_reason,
@@ -26,7 +25,7 @@ from numaware.schedule.filters import (
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.schedule.room import gpu_resource
-from numaware.schedule.shares import Share, choices, wanted_share
+from numaware.schedule.shares import NO_SHARE, Share, choices, wanted_share
 from numaware.twin.account import free_devices
 from numaware.twin.equivalence import node_class
 from numaware.twin.node import Verdict

@@ -6,6 +6,7 @@ Mirrors kube-scheduler's plugins NodeResourcesFit and NodePorts (v1.35).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from numaware.diagnose.reason import Reason
 from numaware.workload.demand import Amounts
@@ -27,11 +28,15 @@ def capacity_reasons(
         for resource, amount in requests
         if amount > 0 and amount > allocatable.get(resource, 0) - used.get(resource, 0)
     ]
-    if not short:
-        return ()
-    short.sort(key=lambda resource: (_FIRST.get(resource, len(_FIRST)), resource))
+    return _short_of(tuple(short)) if short else ()
+
+
+@lru_cache(maxsize=1024)
+def _short_of(resources: tuple[str, ...]) -> tuple[Reason, ...]:
+    """The reasons in kube-scheduler's order; few resources are short together."""
     return tuple(
-        TOO_MANY_PODS if resource == "pods" else Reason("insufficient", (resource,)) for resource in short
+        TOO_MANY_PODS if resource == "pods" else Reason("insufficient", (resource,))
+        for resource in sorted(resources, key=lambda resource: (_FIRST.get(resource, len(_FIRST)), resource))
     )
 
 
