@@ -20,7 +20,7 @@ from numaware.kube.client import Client
 from numaware.kube.config import connect
 from numaware.kube.errors import ApiError
 from numaware.kube.events import EventWriter, Subject
-from numaware.kube.lease import Election
+from numaware.kube.lease import Election, LeaseTimes
 from numaware.kube.reflector import Reflector
 from numaware.kube.resources import (
     CONFIG_MAPS,
@@ -288,9 +288,8 @@ def test_of_two_candidates_one_leads_and_hands_over_when_it_stops(plane: Control
         started: list[str] = []
 
         def candidate(name: str) -> asyncio.Task[None]:
-            election = Election(
-                client, "numaware-scheduler", "numaware", name, lease=6.0, renew=4.0, retry=0.2
-            )
+            times = LeaseTimes(lease=6.0, renew=4.0, retry=0.2)
+            election = Election(client, "numaware-scheduler", "numaware", name, times=times)
 
             async def work() -> None:
                 assert election.holds

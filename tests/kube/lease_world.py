@@ -21,7 +21,7 @@ from kube.fake_api_server import seeded
 from numaware.kube.client import Client
 from numaware.kube.config import Connection
 from numaware.kube.errors import ApiError
-from numaware.kube.lease import Election
+from numaware.kube.lease import Election, LeaseTimes
 from numaware.kube.resources import LEASES
 
 Fault = tuple[float, str]
@@ -154,6 +154,7 @@ class Candidate:
             "numaware",
             "kube-system",
             name,
+            times=LeaseTimes(15.0, 10.0, 2.0),
             on_leader=lambda leader: self.log.append(f"sees {leader}"),
             on_problem=self.log.append,
             dice=seeded(len(world.candidates)),

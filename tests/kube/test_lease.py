@@ -10,7 +10,7 @@ from kube.fake_api_server import connection, fake_api_server, until
 from kube.lease_world import FINE, Candidate, Fault, World
 from numaware.kube.client import Client
 from numaware.kube.config import Connection
-from numaware.kube.lease import Election, LeadershipLost
+from numaware.kube.lease import Election, LeadershipLost, LeaseTimes
 from numaware.kube.resources import LEASES
 
 
@@ -245,7 +245,7 @@ def test_a_record_that_cannot_be_read_is_told_once() -> None:
         async with fake_api_server() as server, Client(connection(server)) as client:
             server.put(LEASES, "l", "ns", spec="nonsense")
             told: list[str] = []
-            waiting = Election(client, "l", "ns", "me", retry=0.001, on_problem=told.append)
+            waiting = Election(client, "l", "ns", "me", times=LeaseTimes(retry=0.001), on_problem=told.append)
             task = asyncio.create_task(waiting.lead(lambda: asyncio.sleep(0)))
             await until(lambda: len(server.calls) > 5)
             assert len(told) == 1
@@ -258,4 +258,4 @@ def test_a_record_that_cannot_be_read_is_told_once() -> None:
 
 def test_times_that_cannot_work_are_refused() -> None:
     with pytest.raises(ValueError, match="longer"):
-        Election(Client(Connection("http://nowhere")), "l", "ns", "me", lease=10, renew=10, retry=2)
+        Election(Client(Connection("http://nowhere")), "l", "ns", "me", times=LeaseTimes(10, 10, 2))

@@ -155,6 +155,26 @@ def test_why_a_pod_waits_is_a_condition_and_an_event() -> None:
     assert [told[1:3] for told in events.told] == [("Warning", "FailedScheduling")]
 
 
+def test_a_pod_that_could_not_be_bound_says_so_but_not_to_autoscalers() -> None:
+    client = FakeClient()
+    events = telling(client, lambda actions: actions.failed(POD, "could not be bound to n1"))
+    ((_, condition),) = client.patched
+    assert (condition["reason"], condition["message"]) == ("SchedulerError", "could not be bound to n1")
+    assert [told[1:3] for told in events.told] == [("Warning", "FailedScheduling")]
+
+
+def test_a_word_that_is_not_true_any_more_is_not_said_after_all() -> None:
+    client = FakeClient()
+    said = msgspec.structs.replace(POD, scheduled=Condition("PodScheduled", "False", "Unschedulable", "full"))
+
+    def say(actions: KubeActions) -> None:
+        actions.unschedulable(said, "nearly full")
+        actions.unschedulable(said, "full")
+
+    assert telling(client, say).told == []
+    assert client.patched == []
+
+
 def test_what_the_pod_already_says_is_not_said_again() -> None:
     client = FakeClient()
     said: LivePod = msgspec.structs.replace(

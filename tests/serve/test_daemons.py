@@ -16,6 +16,7 @@ import pytest
 from kube.fake_api_server import FakeApiServer, fake_api_server, until
 from numaware.diagnose.texts import say
 from numaware.errors import InputError
+from numaware.kube.lease import LeaseTimes
 from numaware.kube.resources import (
     EVENTS,
     LEASES,
@@ -35,9 +36,11 @@ OPTIONS = SchedulerOptions(
     names=("numaware",),
     profile=DEFAULT_PROFILE,
     profiles={},
+    profile_files={},
     listen="127.0.0.1:0",
     tls=None,
     lease=("numaware", "numaware-scheduler"),
+    lease_times=LeaseTimes(),
     misses=None,
     clean_up=False,
     log="json",

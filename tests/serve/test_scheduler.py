@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from numaware.kube.nodes import LiveNode
 from numaware.schedule import ledger
@@ -80,6 +81,29 @@ def test_a_failed_bind_gives_back_what_it_held_and_is_tried_again_later() -> Non
 
     scene.play(story)
     assert scene.actions.bound == [("a", "n0")]
+
+
+def test_every_attempt_that_ends_in_an_error_is_logged_counted_and_said_on_the_pod() -> None:
+    scene = Scene(gpu_node(), actions=FakeActions("failed"))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(pod("a", 4)), live(pod("big", 100)))
+        await scene.settle()
+        scene.now = 1.0
+        scene.scheduler.nodes_changed(("n0",))
+
+    with capture_logs() as logged:
+        scene.play(story)
+    assert [(line["pod"], line["node"]) for line in logged] == [("default/a", "n0")]
+    assert [uid for uid, _ in scene.actions.failures] == ["a"]
+    value = scene.metrics.registry.get_sample_value
+    for result, count in (("scheduled", 1), ("unschedulable", 1), ("error", 1)):
+        assert value("numaware_scheduling_attempts_total", {"result": result}) == count
+        labels = {"result": result, "profile": "numaware"}
+        assert value("scheduler_schedule_attempts_total", labels) == count
+        assert value("scheduler_scheduling_attempt_duration_seconds_count", labels) == count
+    assert value("scheduler_pod_scheduling_sli_duration_seconds_sum", {"attempts": "2"}) == 1.0
+    assert value("scheduler_pod_scheduling_attempts_count") == 1
 
 
 def test_a_pod_that_takes_the_place_of_one_whose_bind_failed_is_foreseen_there() -> None:

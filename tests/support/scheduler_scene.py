@@ -25,6 +25,7 @@ class FakeActions:
         self.bound: list[tuple[str, str]] = []
         self.annotations: dict[str, dict[str, str]] = {}
         self.refused: dict[str, str] = {}
+        self.failures: list[tuple[str, str]] = []
         self.told: list[str] = []
         self.gate: asyncio.Event | None = None
 
@@ -43,6 +44,9 @@ class FakeActions:
     def unschedulable(self, pod: LivePod, message: str) -> None:
         self.refused[pod.uid] = message
 
+    def failed(self, pod: LivePod, message: str) -> None:
+        self.failures.append((pod.uid, message))
+
 
 class Scene:
     """A scheduler over a few nodes, run until nothing happens any more."""
@@ -56,11 +60,12 @@ class Scene:
             self.cache.put_node(live_node(f"n{number}", node))
             self.cache.put_report(complete(f"n{number}", node))
         self.sent: list[str] = []
+        self.metrics = Metrics()
         self.scheduler = Scheduler(
             self.cache,
             self.actions,
             names=("numaware",),
-            metrics=Metrics(),
+            metrics=self.metrics,
             clock=self.clock,
             on_sent=lambda uid, *_: self.sent.append(uid),
             **more,  # type: ignore[arg-type] # what the test says

@@ -20,6 +20,11 @@ ProfileName = Annotated[
 ]
 
 
+def profile_file(name: str | None) -> Path | None:
+    """The file that a profile comes from; None for one that ships."""
+    return None if name is None or name in SHIPPED else Path(name)
+
+
 def load_profile(name: str | None) -> Profile:
     """The profile of a name or a file; the default one where none is asked for."""
     if name is None:

@@ -298,6 +298,18 @@ class Engine:
             )
         return pool
 
+    def set_profile(self, name: str, profile: Profile) -> None:
+        """Place the pods of a scheduler by another profile from now on; no name is for those that have none of their own."""
+        before = self._evaluators[name]
+        self._evaluators[name] = Evaluator(profile, cached=self.cached)
+        if self._learns:
+            self._expect(self._learned.renewed())
+        else:
+            self._evaluators[name].learn(before.mix)
+        self._pools.clear()
+        self._trial = None
+        self._generation += 1
+
     # Acting
 
     def bind(self, decision: Decision) -> Verdict:

@@ -14,7 +14,7 @@ from numaware.schedule.pod_kinds import WorkloadClass
 from numaware.schedule.score import SCORES, TOP, Score, ScoreInput, misalignment
 from numaware.schedule.stranding import Mix
 
-_MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 20
 _HEAVIEST = 1000
 # A place that is aligned better wins over any score and any preference of the pod.
 _ALIGNED = 4 * TOP
@@ -75,7 +75,7 @@ def shipped(name: str) -> Profile:
 
 def read(data: bytes, source: str) -> Profile:
     """A profile in YAML: `high: {stranding: 8, distance: 3}`; what is not named is as in the default profile."""
-    if len(data) > _MOST_BYTES:
+    if len(data) > MOST_BYTES:
         raise InputError(source, "larger than 1 MiB, which no profile is")
     try:
         content: Any = yaml.safe_load(data)

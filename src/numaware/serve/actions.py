@@ -24,10 +24,13 @@ from numaware.serve.scheduler import Bound
 
 _log = structlog.get_logger(__name__)
 
+# As kube-scheduler has them.
 _UNSCHEDULABLE = "Unschedulable"
-# Shorter than a leader may go without renewing its lease: a process that was stopped for a while and wakes up gives the call
-# up before it is sent, and does not bind what another has given away meanwhile.
-_BIND_SECONDS = 8.0
+_FAILED = "SchedulerError"
+# A call that binds takes no longer, nor so much of the time that a leader may go without renewing its lease: a process that was
+# stopped for a while and wakes up gives the call up before it is sent, and does not bind what another has given away meanwhile.
+BIND_SECONDS = 8.0
+_PART_OF_LEASE = 0.8
 # Seconds between two looks at a pod of which nobody knows whether it was bound.
 _LOOKS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 # Pods that wait for a word on them; beyond that the oldest word is not said.
@@ -43,14 +46,17 @@ class KubeActions:
         client: Client,
         events: EventWriter,
         *,
+        renew_deadline: float = BIND_SECONDS / _PART_OF_LEASE,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client = client
         self._events = events
+        self._bind_within = min(BIND_SECONDS, _PART_OF_LEASE * renew_deadline)
         self._now = now
         self._sleep = sleep
-        self._words: dict[str, tuple[LivePod, str]] = {}
+        # What is to be said of each pod: the reason, for programs, and the message.
+        self._words: dict[str, tuple[LivePod, str, str]] = {}
         self._news = asyncio.Event()
 
     async def bind(self, pod: LivePod, node: str, annotations: dict[str, str]) -> Bound:
@@ -60,7 +66,9 @@ class KubeActions:
         """
         self._events.hold()
         try:
-            await self._client.bind(pod.namespace, pod.name, pod.uid, node, annotations, within=_BIND_SECONDS)
+            await self._client.bind(
+                pod.namespace, pod.name, pod.uid, node, annotations, within=self._bind_within
+            )
         except ApiError as error:
             if error.not_found:
                 return "gone"
@@ -100,12 +108,21 @@ class KubeActions:
 
     def unschedulable(self, pod: LivePod, message: str) -> None:
         """A condition for programs (autoscalers read it) and an event for people."""
+        self._tell(pod, _UNSCHEDULABLE, message)
+
+    def failed(self, pod: LivePod, message: str) -> None:
+        """The same for a pod that could not be bound: no autoscaler could help that."""
+        self._tell(pod, _FAILED, message)
+
+    def _tell(self, pod: LivePod, reason: str, message: str) -> None:
+        """What the pod says already is not said again; what was to be said of it before is not said any more."""
+        self._words.pop(pod.uid, None)
         said = pod.scheduled
-        if said is not None and (said.reason, said.message) == (_UNSCHEDULABLE, message):
+        if said is not None and (said.reason, said.message) == (reason, message):
             return
         if len(self._words) >= _MOST_WORDS:
             del self._words[next(iter(self._words))]
-        self._words[pod.uid] = pod, message
+        self._words[pod.uid] = pod, reason, message
         self._news.set()
 
     async def run(self) -> None:
@@ -113,16 +130,15 @@ class KubeActions:
         while True:
             while self._words:
                 uid = next(iter(self._words))
-                pod, message = self._words.pop(uid)
-                await self._say(pod, message)
+                await self._say(*self._words.pop(uid))
             self._news.clear()
             await self._news.wait()
 
-    async def _say(self, pod: LivePod, message: str) -> None:
+    async def _say(self, pod: LivePod, reason: str, message: str) -> None:
         condition = {
             "type": "PodScheduled",
             "status": "False",
-            "reason": _UNSCHEDULABLE,
+            "reason": reason,
             "message": message,
             "lastProbeTime": None,
             "lastTransitionTime": self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -133,7 +149,7 @@ class KubeActions:
             if error.not_found or error.conflict:
                 return
             _log.warning("could not tell why a pod has no node", pod=pod.full_name, error=str(error))
-            self._words.setdefault(pod.uid, (pod, message))
+            self._words.setdefault(pod.uid, (pod, reason, message))
             # A server in trouble gets no more of it.
             await self._sleep(_SECONDS_BEFORE_RETRY)
             return

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 import structlog
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 
@@ -22,7 +22,7 @@ from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.config import connect
 from numaware.kube.events import EventWriter
-from numaware.kube.lease import Election, LeadershipLost
+from numaware.kube.lease import Election, LeadershipLost, LeaseTimes
 from numaware.kube.tasks import together
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
@@ -39,7 +39,8 @@ from numaware.serve.metrics import Metrics
 from numaware.serve.node_estimate import Level
 from numaware.serve.outcome_actions import OutcomeActions
 from numaware.serve.prediction_audit import PredictionAudit
-from numaware.serve.queue import State
+from numaware.serve.profile_files import ProfileFiles
+from numaware.serve.queue import KubeQueue, State
 from numaware.serve.scheduler import Scheduler
 from numaware.serve.watches import ClusterWatch
 from numaware.web import Tls, host_and_port, read_token, serving, status_routes
@@ -52,6 +53,7 @@ _EVENT_WRITERS = 1
 _MOST_EVENTS = 10_000
 _LEVELS: tuple[Level, ...] = get_args(Level)
 _STATES: tuple[State, ...] = get_args(State)
+_QUEUES: tuple[KubeQueue, ...] = get_args(KubeQueue)
 
 
 class SchedulerOptions(NamedTuple):
@@ -60,9 +62,12 @@ class SchedulerOptions(NamedTuple):
     names: tuple[str, ...]
     profile: Profile
     profiles: Mapping[str, Profile]
+    # Those of the profiles that come from files, by the same names; the one for everybody else has none.
+    profile_files: Mapping[str, Path]
     listen: str
     tls: Tls | None
     lease: tuple[str, str] | None
+    lease_times: LeaseTimes
     misses: Path | None
     clean_up: bool
     log: logs.Format
@@ -93,13 +98,13 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
         )
         cache = ClusterCache(engine, time.monotonic)
         audit = PredictionAudit(engine.cluster, guard, time.monotonic, options.misses)
-        election = _election(client, options.lease, metrics)
+        election = _election(client, options.lease, options.lease_times, metrics)
 
         def leads() -> bool:
             return election is None or election.holds
 
         async with _events(client, "scheduler") as events:
-            actions = KubeActions(client, events)
+            actions = KubeActions(client, events, renew_deadline=options.lease_times.renew)
             scheduler = Scheduler(
                 cache,
                 actions,
@@ -123,7 +128,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
             app = Starlette(routes=[*status_routes(metrics.registry, watch.unready)])
 
             async def work() -> None:
-                metrics.leader.set(1)
+                metrics.lead(leads=True)
                 await watch.synced()
                 settle()
                 _log.info("scheduling", names=list(options.names), nodes=len(engine.cluster))
@@ -136,6 +141,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
                         watch.run(),
                         actions.run(),
                         outcome_actions.run(),
+                        ProfileFiles(engine, options.profile_files).run(),
                         election.lead(work) if election else work(),
                     )
                 except LeadershipLost as lost:
@@ -208,19 +214,21 @@ def _events(client: Client, program: str) -> EventWriter:
     )
 
 
-def _election(client: Client, lease: tuple[str, str] | None, metrics: Metrics) -> Election | None:
+def _election(
+    client: Client, lease: tuple[str, str] | None, times: LeaseTimes, metrics: Metrics
+) -> Election | None:
     if lease is None:
         return None
     namespace, name = lease
 
     def heard(leader: str) -> None:
         _log.info("leader", leader=leader or "nobody")
-        metrics.leader.set(0)
+        metrics.lead(leads=False)
 
     def trouble(problem: str) -> None:
         _log.warning("the lease cannot be used", lease=f"{namespace}/{name}", problem=problem)
 
-    return Election(client, name, namespace, _instance(), on_leader=heard, on_problem=trouble)
+    return Election(client, name, namespace, _instance(), times=times, on_leader=heard, on_problem=trouble)
 
 
 def _instance() -> str:
@@ -252,6 +260,17 @@ class _State(Collector):
         if self._scheduler is not None:
             states: Counter[str] = Counter(one.state for one in self._scheduler.queue.waiting.values())
             yield _gauge("numaware_pending_pods", "Pods that wait, by state.", "state", states, _STATES)
+            queues: Counter[str] = Counter(one.queue for one in self._scheduler.queue.waiting.values())
+            text = "Pods that wait, by kube-scheduler's queues."
+            yield _gauge("scheduler_pending_pods", text, "queue", queues, _QUEUES)
+            entered = CounterMetricFamily(
+                "scheduler_queue_incoming_pods",
+                "Pods that came into a queue, and by what.",
+                labels=["queue", "event"],
+            )
+            for (queue, event), number in sorted(self._scheduler.queue.entered.items()):
+                entered.add_metric([queue, event], number)
+            yield entered
 
 
 def _gauge(name: str, text: str, label: str, counts: Mapping[str, int], labels: Iterable[str]) -> Metric:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.registry import Collector
 
+Result = Literal["scheduled", "unschedulable", "error"]
+
 # Decisions take tens of microseconds, calls to an API server milliseconds.
 _DECISION = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1)
+# As kube-scheduler has them: one attempt, and all of a pod's way.
+_ATTEMPT = tuple(0.001 * 2**power for power in range(15))
+_WAY = tuple(0.01 * 2**power for power in range(20))
+_ATTEMPTS = (1, 2, 4, 8, 16)
+# More attempts are counted as so many, lest each number be a series of its own.
+_MOST_ATTEMPTS = 16
 _CALL = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -21,12 +30,15 @@ class Times(Collector):
     several times as much.
     """
 
-    def __init__(self, name: str, documentation: str, buckets: tuple[float, ...]) -> None:
-        self._histogram = Histogram(name, documentation, buckets=buckets, registry=None)
-        self._new: list[float] = []
+    def __init__(
+        self, name: str, documentation: str, buckets: tuple[float, ...], labels: tuple[str, ...] = ()
+    ) -> None:
+        self._histogram = Histogram(name, documentation, labels, buckets=buckets, registry=None)
+        self._new: list[tuple[float, tuple[str, ...]]] = []
 
-    def observe(self, seconds: float) -> None:
-        self._new.append(seconds)
+    def observe(self, seconds: float, *labels: str) -> None:
+        """One more; `labels` are values in the order of their names."""
+        self._new.append((seconds, labels))
         if len(self._new) >= _MOST_TIMES:
             self._count()
 
@@ -39,12 +51,12 @@ class Times(Collector):
 
     def _count(self) -> None:
         new, self._new = self._new, []
-        for seconds in new:
-            self._histogram.observe(seconds)
+        for seconds, labels in new:
+            (self._histogram.labels(*labels) if labels else self._histogram).observe(seconds)
 
 
 class Metrics:
-    """One registry a process; names begin with `numaware_`."""
+    """One registry a process; names begin with `numaware_`, or are kube-scheduler's where they mean the same."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
@@ -69,7 +81,36 @@ class Metrics:
         self.storms = Counter(
             "numaware_admission_storms", "Loops of create and refuse that were found.", registry=registry
         )
-        self.leader = Gauge("numaware_leader", "1 while this process leads.", registry=registry)
+        self._leader = Gauge("numaware_leader", "1 while this process leads.", registry=registry)
+        self._master = Gauge(
+            "leader_election_master_status",
+            "1 while this process leads, as client-go has it.",
+            ["name"],
+            registry=registry,
+        )
+        self._kube_attempts = Counter(
+            "scheduler_schedule_attempts",
+            "Attempts to schedule pods, by result (scheduled, unschedulable, error) and profile.",
+            ["result", "profile"],
+            registry=registry,
+        )
+        self._attempt = Times(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Time of one attempt: the decision and, where there is one, the bind.",
+            _ATTEMPT,
+            ("result", "profile"),
+        )
+        self._way = Times(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Time from a pod's arrival, or from when its gates opened, to its bind.",
+            _WAY,
+            ("attempts",),
+        )
+        self._pod_attempts = Times(
+            "scheduler_pod_scheduling_attempts", "Attempts until a pod was bound.", _ATTEMPTS
+        )
+        for times in (self._attempt, self._way, self._pod_attempts):
+            self.add(times)
         self.extender = Histogram(
             "numaware_extender_request_duration_seconds",
             "Time of one request of another scheduler, by verb and result.",
@@ -77,6 +118,22 @@ class Metrics:
             buckets=_CALL,
             registry=registry,
         )
+
+    def lead(self, *, leads: bool) -> None:
+        """Whether this process leads."""
+        self._leader.set(leads)
+        self._master.labels("numaware-scheduler").set(leads)
+
+    def attempted(self, result: Result, profile: str, seconds: float) -> None:
+        """An attempt of a scheduler (`profile`) has come to its end."""
+        self.attempts.labels(result).inc()
+        self._kube_attempts.labels(result, profile).inc()
+        self._attempt.observe(seconds, result, profile)
+
+    def scheduled(self, seconds: float, attempts: int) -> None:
+        """A pod has its node, so long after it came, with the last of so many attempts."""
+        self._way.observe(seconds, str(min(attempts, _MOST_ATTEMPTS)))
+        self._pod_attempts.observe(attempts)
 
     def add(self, collector: Collector) -> None:
         """A collector that reads its numbers when asked."""

@@ -14,6 +14,8 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Literal, NamedTuple, NoReturn, Protocol
 
+import structlog
+
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.engine import Decision
@@ -25,6 +27,8 @@ from numaware.serve.node_estimate import NodeEstimate
 from numaware.serve.queue import Queue
 from numaware.serve.stuck_pods import StuckPods
 from numaware.twin.node import Node
+
+_log = structlog.get_logger(__name__)
 
 # Pods that are decided on and not bound yet: the more, the more is in vain when something fails.
 _AHEAD = 3 * CALLS
@@ -54,13 +58,17 @@ class Actions(Binder, Protocol):
     def unschedulable(self, pod: LivePod, message: str) -> None:
         """Tell why it has none."""
 
+    def failed(self, pod: LivePod, message: str) -> None:
+        """Tell that a node was found, but that the pod could not be bound to it."""
+
 
 class _Sent(NamedTuple):
-    """A pod on its way to a node, what is to be written on it, and what its node was estimated to be then."""
+    """A pod on its way to a node, what is to be written on it, what its node was estimated to be then, and how long that took."""
 
     live: LivePod
     annotations: dict[str, str] | None
     estimate: NodeEstimate | None
+    seconds: float
 
 
 class Scheduler:
@@ -94,7 +102,7 @@ class Scheduler:
         self._news = asyncio.Event()
         self._binds = BindQueue(self._bind)
         # Pods that have been bound since the last look, and their nodes.
-        self._bound: list[tuple[LivePod, str]] = []
+        self._bound: list[tuple[LivePod, str, float]] = []
 
     # What the watches bring
 
@@ -167,8 +175,10 @@ class Scheduler:
         """One decision; whether a call follows from it."""
         began = self._clock()
         decision = self.cache.engine.decide(live.pod)
-        self._metrics.decision.observe(self._clock() - began)
+        seconds = self._clock() - began
+        self._metrics.decision.observe(seconds)
         if decision.node is None:
+            self._metrics.attempted("unschedulable", live.scheduler, seconds)
             self._refuse(live, decision)
             return False
         node = decision.node
@@ -177,26 +187,35 @@ class Scheduler:
         self._stuck.others_changed()
         self.queue.placed(live.uid, self._clock())
         self._on_sent(live.uid, node, before)
-        self._binds.put(node, _Sent(live, prediction(self.cache, live, node), self.cache.estimate(node)))
+        annotations = prediction(self.cache, live, node)
+        self._binds.put(node, _Sent(live, annotations, self.cache.estimate(node), seconds))
         return True
 
     async def _bind(self, node: str, sent: _Sent) -> None:
-        live, annotations = sent.live, sent.annotations
+        live, annotations, seconds = sent.live, sent.annotations, sent.seconds
+        why = "the call did not succeed"
         if self.cache.estimate(node) is not sent.estimate:
             annotations = prediction(self.cache, live, node)
-        if annotations is None or not self._may_act():
-            bound: Bound = "failed"
+        bound: Bound = "failed"
+        if annotations is None:
+            why = "its place there is not what it was when that was decided"
+        elif not self._may_act():
+            why = "this process does not lead any more"
         else:
             began = self._clock()
             bound = await self._actions.bind(live, node, annotations)
-            self._metrics.binding.observe(self._clock() - began)
+            took = self._clock() - began
+            self._metrics.binding.observe(took)
+            seconds += took
         if bound == "bound":
-            self._bound.append((live, node))
+            self._bound.append((live, node, seconds))
             self._news.set()
             return
         self.nodes_changed(self.cache.forget(live.uid))
         if bound == "failed":
-            self._failed(live.uid)
+            self._metrics.attempted("error", live.scheduler, seconds)
+            _log.warning("a pod was not bound, and is tried again", pod=live.full_name, node=node, why=why)
+            self._failed(live, node, why)
         else:
             # Deleted, or bound by somebody else: the watch tells the rest.
             self._drop(live.uid)
@@ -204,23 +223,25 @@ class Scheduler:
     def _take_note(self) -> None:
         """Of the pods that were bound: several at a time cost a third of what they do one by one, between other things."""
         bound, self._bound = self._bound, []
-        for live, node in bound:
+        for live, node, seconds in bound:
+            waited = self.queue.waiting.get(live.uid)
+            if waited is not None:
+                self._metrics.scheduled(self._clock() - waited.since, waited.attempts)
+            self._metrics.attempted("scheduled", live.scheduler, seconds)
             self._drop(live.uid)
             self._actions.scheduled(live, node)
-        if bound:
-            self._metrics.attempts.labels("scheduled").inc(len(bound))
 
-    def _failed(self, uid: str) -> None:
-        self._metrics.attempts.labels("error").inc()
-        self.queue.failed(uid, self._clock())
+    def _failed(self, live: LivePod, node: str, why: str) -> None:
+        self.queue.failed(live.uid, self._clock())
         self._news.set()
+        if self._may_act():
+            self._actions.failed(live, f"could not be bound to {node}, and is tried again: {why}")
 
     def _drop(self, uid: str) -> None:
         self._pods.pop(uid, None)
         self.queue.drop(uid, self._clock())
 
     def _refuse(self, live: LivePod, decision: Decision) -> None:
-        self._metrics.attempts.labels("unschedulable").inc()
         if self.queue.refused(live.uid, self._clock()):
             # A gate is the user's own "not yet": the API server has already said so on the pod.
             words = self._stuck.refused(decision, silent=bool(live.pod.scheduling.gates))
