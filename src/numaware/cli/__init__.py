@@ -23,6 +23,7 @@ VERBS = {
     "console": "Open the console on a live cluster.",
     "diagnose": "Find out from logs and files what happened, why, and what to do.",
     "config": "Write a kubelet configuration for a machine, each line explained.",
+    "device-plugin": "Offer devices of this node to the kubelet, with the NUMA node of each.",
     "doctor": "Examine a node or a cluster, read-only: what is wrong, worst first.",
     "explain": "Ask what the kubelet of a node will do with a pod, and why.",
     "kubelet": "Switch the policies of this node's kubelet, safely, and back.",

@@ -80,7 +80,7 @@ def agent(
       numaware agent --no-publish --listen 127.0.0.1:9201
       numaware agent --root /host --volcano
     """
-    _import_plain_logs()
+    import_plain_logs()
     from numaware.node.agent import AgentOptions, run_agent  # noqa: PLC0415 - only now is all of it needed
     from numaware.node.kubelet_files import KubeletFiles  # noqa: PLC0415
     from numaware.node.publisher import Options  # noqa: PLC0415
@@ -115,7 +115,7 @@ def agent(
     return 0
 
 
-def _import_plain_logs() -> None:
+def import_plain_logs() -> None:
     """Structlog draws tracebacks with rich where it finds it: megabytes, on every node, for what nobody there looks at."""
     if "rich" in sys.modules:
         return

@@ -64,7 +64,9 @@ def of_functions(
     links = dict(nvlinks or {})
     linked = {name for pair in links for name in pair}
     numbers: dict[object, int] = {}
-    kin, nodes, samples = {}, {}, {}
+    kin: dict[str, int] = {}
+    nodes: dict[str, int | None] = {}
+    samples: dict[int, list[str]] = {}
     for name, address in addresses.items():
         function = functions.get(address)
         nodes[name] = function.numa if function else None

@@ -23,12 +23,12 @@ _BUFFER = 64 << 10
 
 
 class FolderWatch:
-    """Watches folders for files of certain names; `changed` is told the name, or "" where the kernel lost count.
+    """Watches folders for files of certain names, None for all; `changed` is told the name, or "" where the kernel lost count.
 
     A folder may come late or be made anew: `refresh` takes up those that are there now.
     """
 
-    def __init__(self, wanted: Mapping[Path, frozenset[str]], changed: Callable[[str], None]) -> None:
+    def __init__(self, wanted: Mapping[Path, frozenset[str] | None], changed: Callable[[str], None]) -> None:
         self._wanted = dict(wanted)
         self._changed = changed
         self._folders: dict[int, Path] = {}
@@ -74,5 +74,7 @@ class FolderWatch:
             elif mask & _IGNORED:
                 self._folders.pop(number, None)
                 self._changed("")
-            elif number in self._folders and name in self._wanted[self._folders[number]]:
-                self._changed(name)
+            elif number in self._folders:
+                names = self._wanted[self._folders[number]]
+                if names is None or name in names:
+                    self._changed(name)

@@ -16,27 +16,29 @@ from numaware.machine.words import printable
 # configuration, the API server, the pods there, and the machine.
 Source = Literal["api", "configuration", "files", "observation", "podresources", "pods", "scrape", "sysfs"]
 SOURCES: tuple[Source, ...] = get_args(Source)
-
-log = structlog.get_logger("numaware.agent")
+# Of the device plugin: the driver of GPUs, the kubelet that it registers with, and a look at the machine.
+PluginSource = Literal["driver", "registration", "survey"]
+PLUGIN_SOURCES: tuple[PluginSource, ...] = get_args(PluginSource)
 
 
 class Troubles:
     """Current troubles by their source, and how often each source failed."""
 
-    def __init__(self) -> None:
-        self.counts: Counter[Source] = Counter()
-        self.current: dict[Source, tuple[str, str]] = {}
+    def __init__(self, logger: str = "numaware.agent") -> None:
+        self.counts: Counter[Source | PluginSource] = Counter()
+        self.current: dict[Source | PluginSource, tuple[str, str]] = {}
+        self._log = structlog.get_logger(logger)
 
-    def raised(self, source: Source, cause: str, message: str) -> None:
+    def raised(self, source: Source | PluginSource, cause: str, message: str) -> None:
         """Something failed; a cause that is known already is only counted. Causes are few words: they are labels of metrics."""
         self.counts[source] += 1
         known = self.current.get(source)
         self.current[source] = (cause, message)
         if known is None or known[0] != cause:
-            log.warning("trouble", source=source, cause=cause, message=printable(message, 600))
+            self._log.warning("trouble", source=source, cause=cause, message=printable(message, 600))
 
-    def cleared(self, source: Source) -> None:
+    def cleared(self, source: Source | PluginSource) -> None:
         """It worked."""
         known = self.current.pop(source, None)
         if known is not None:
-            log.info("trouble is over", source=source, cause=known[0])
+            self._log.info("trouble is over", source=source, cause=known[0])
