@@ -15,7 +15,12 @@ wire: Any = grpc.protos("e2e/protos/deviceplugin.proto")
 
 
 class FakePlugin:
-    """`devices` is id -> NUMA nodes; the plugin has to be registered again after each start of the kubelet."""
+    """`devices` is id -> NUMA nodes; the plugin has to be registered again after each start of the kubelet.
+
+    It does not say which devices it would like a container to have.
+    """
+
+    prefers = False
 
     def __init__(self, folder: Path, resource: str, devices: Mapping[str, tuple[int, ...]]) -> None:
         self.folder = folder

@@ -53,7 +53,10 @@ def twin_of(kubelet: RealKubelet) -> Node:
     """The twin of the kubelet on which nothing runs, from what the agent would read: sysfs, configuration, plugins."""
     found = kubelet_config.read(kubelet.config_file.read_bytes(), "config.yaml", VERSION)
     assert not found.refused, found.problems
-    resources = [plugin_resource(plugin.resource, plugin.devices) for plugin in kubelet.plugins]
+    resources = [
+        replace(plugin_resource(plugin.resource, plugin.devices), prefers=plugin.prefers)
+        for plugin in kubelet.plugins
+    ]
     return Node.fresh(hardware_of(kubelet.machine(), resources), found.config)
 
 

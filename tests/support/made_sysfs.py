@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from numaware.machine.closeness import way_up
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine, NumaNode
 
@@ -112,16 +113,22 @@ def _nodes(root: Path, machine: Machine) -> None:
 
 
 def _pci(root: Path, machine: Machine) -> None:
+    """Functions below their bridges, as the kernel nests them."""
     (root / "sys/bus/pci/devices").mkdir(parents=True)
+    functions = {function.address: function for function in machine.pci}
     for function in machine.pci:
-        place = root / f"sys/devices/pci0000:00/{function.address}"
-        _put(place / "class", f"0x{function.class_code}")
-        _put(place / "vendor", f"0x{function.vendor}")
-        _put(place / "device", f"0x{function.device}")
-        _put(place / "numa_node", -1 if function.numa is None else function.numa)
-        (root / "sys/bus/pci/devices" / function.address).symlink_to(
-            f"../../../devices/pci0000:00/{function.address}"
-        )
+        way = way_up(function, functions)[::-1]
+        place = "/".join((f"devices/pci{way[0].rpartition(':')[0]}", *way))
+        folder = root / "sys" / place
+        _put(folder / "class", f"0x{function.class_code}")
+        _put(folder / "vendor", f"0x{function.vendor}")
+        _put(folder / "device", f"0x{function.device}")
+        _put(folder / "numa_node", -1 if function.numa is None else function.numa)
+        if function.driver:
+            (folder / "driver").symlink_to(f"../../bus/pci/drivers/{function.driver}")
+        if function.virtual_function_of:
+            (folder / "physfn").symlink_to(f"../{function.virtual_function_of}")
+        (root / "sys/bus/pci/devices" / function.address).symlink_to(f"../../../{place}")
 
 
 def _proc(root: Path, machine: Machine) -> None:
