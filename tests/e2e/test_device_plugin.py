@@ -71,7 +71,7 @@ class Stage:
         self.port = free_port()
         config = folder / "plugin.yaml"
         config.write_text(yaml.safe_dump(PLUGIN), encoding="utf-8")
-        self.command = [
+        self.command: list[str | Path] = [
             Path(sys.executable).with_name("numaware"),
             "device-plugin",
             f"--config={config}",

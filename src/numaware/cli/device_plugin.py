@@ -17,7 +17,6 @@ from numaware.cli.tables import table
 from numaware.errors import InputError
 from numaware.node.device_plugin.config import Config, read
 from numaware.node.device_plugin.inventory import Resource, Survey, take_stock
-from numaware.node.device_plugin.nvml import NvmlError
 from numaware.node.device_plugin.surveyor import Surveyor
 from numaware.workload.yamlfile import MAX_BYTES
 
@@ -102,8 +101,6 @@ def _show(config: Config, root: str, *, nvml: bool, as_json: bool) -> int:
     try:
         survey = surveyor.look()
         stock = take_stock(config, survey)
-    except NvmlError as error:
-        raise InputError("NVIDIA's driver", str(error)) from None
     finally:
         surveyor.close()
     devices = [(resource, name, unit) for resource in stock.values() for name, unit in resource.ids()]
@@ -124,6 +121,8 @@ def _show(config: Config, root: str, *, nvml: bool, as_json: bool) -> int:
         sys.stdout.writelines(table(("RESOURCE", "DEVICE", "NUMA", "PCI", "DRIVER", "DEVICE NODES"), rows))
     else:
         sys.stdout.write("no device of this machine is taken\n")
+    if survey.driver_problem:
+        complain(survey.driver_problem)
     nowhere = sum(unit.numa is None for resource in stock.values() for unit in resource.units.values())
     if nowhere:
         complain(f"of {nowhere} devices the kernel knows no NUMA node (-1): the kubelet will not align them")

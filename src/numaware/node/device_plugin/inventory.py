@@ -15,6 +15,8 @@ from numaware.errors import InputError
 from numaware.machine.topology import Machine, PciDevice
 from numaware.node.device_plugin.config import NVIDIA, Config, Flags, ResourceRule
 
+# A GPU that is passed through to a virtual machine is no longer NVIDIA's driver's; a sandbox may show no driver at all.
+NVIDIA_DRIVERS = ("nvidia", None)
 _REPLICA = "::"
 _MIG_RESOURCE = "nvidia.com/mig-"
 
@@ -43,7 +45,8 @@ class Gpu(msgspec.Struct, frozen=True):
 class Survey(msgspec.Struct, frozen=True):
     """One look at the machine. What is about functions goes by address; `nodes` are device nodes.
 
-    `control_nodes` are those of NVIDIA's driver that every GPU needs, `dev_root` is where they are on the host.
+    `control_nodes` are those of NVIDIA's driver that every GPU needs, `dev_root` is where they are on the host. With a
+    `driver_problem` nothing is known of NVIDIA's GPUs, neither that they are there nor that they are gone.
     """
 
     machine: Machine
@@ -52,6 +55,7 @@ class Survey(msgspec.Struct, frozen=True):
     nvlinks: Mapping[frozenset[str], int] = {}
     control_nodes: tuple[str, ...] = ()
     dev_root: str = "/"
+    driver_problem: str = ""
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -142,8 +146,11 @@ def _gpu_units(
 ) -> Iterator[tuple[str, Unit]]:
     """What a GPU is handed out as, with the name of the resource: itself, or its slices."""
     plain = _function(function, survey)
-    if function.vendor != NVIDIA or gpu is None:
+    if function.vendor != NVIDIA or function.driver not in NVIDIA_DRIVERS:
         yield name, plain
+        return
+    if gpu is None:
+        # Fallen off the bus: its driver no longer lists it.
         return
     if flags.mig_strategy == "none" or not gpu.mig:
         whole = msgspec.structs.replace(

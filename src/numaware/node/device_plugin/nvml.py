@@ -144,11 +144,16 @@ class Nvml:
         ends: Counter[str] = Counter()
         for link in range(nvml.NVML_NVLINK_MAX_LINKS):
             try:
-                if nvml.nvmlDeviceGetNvLinkState(handle, link) == _LINK_UP:
-                    ends[_address(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId)] += 1
+                up = nvml.nvmlDeviceGetNvLinkState(handle, link) == _LINK_UP
             except nvml.NVMLError:
                 # A card has fewer links than the library knows of, or none.
                 break
+            if up:
+                try:
+                    ends[_address(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId)] += 1
+                except nvml.NVMLError:
+                    # A virtual machine may have the GPUs of a board without its switches.
+                    ends[""] += 1
         return ends
 
 

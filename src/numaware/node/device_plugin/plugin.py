@@ -24,7 +24,7 @@ from numaware.node.device_plugin.nvml import NvmlError
 from numaware.node.device_plugin.offer import Offer
 from numaware.node.device_plugin.registration import Registration
 from numaware.node.device_plugin.server import ResourceServer
-from numaware.node.device_plugin.surveyor import Surveyor, check_driver
+from numaware.node.device_plugin.surveyor import Surveyor, driver_problem
 from numaware.node.troubles import Troubles
 from numaware.web import serving, status_routes
 
@@ -80,20 +80,16 @@ class DevicePlugin:
 
     async def begin(self) -> None:
         """The first look, which has to succeed, unless it is the driver that fails and that is to be waited for."""
-        flags = self._options.config.flags
         if not self._options.folder.is_dir():
             hint = "the kubelet makes it; --device-plugins names another"
             raise InputError(str(self._options.folder), "there is no such folder", hint=hint)
-        try:
-            survey = await asyncio.to_thread(self._surveyor.look)
-            check_driver(self._options.config, survey)
-            await self._take(survey)
-        except (NvmlError, InputError) as error:
-            if flags.fail_on_init_error:
-                if isinstance(error, InputError):
-                    raise
-                raise InputError("NVIDIA's driver", str(error)) from None
-            self.troubles.raised("driver", "unusable", str(error))
+        config = self._options.config
+        survey = await asyncio.to_thread(self._surveyor.look)
+        problem = driver_problem(config, survey)
+        if problem and config.flags.fail_on_init_error:
+            hint = "failOnInitError: false waits for them, and serves the other resources meanwhile"
+            raise InputError("GPUs", problem, hint=hint)
+        await self._take(survey)
         log.info("looked", gpus=self._surveyor.source, resources=sorted(self.servers))
 
     async def run(self) -> None:
@@ -119,12 +115,9 @@ class DevicePlugin:
             return
         try:
             await self._take(looking.result())
-        except NvmlError as error:
-            self.troubles.raised("driver", "unusable", str(error))
         except InputError as error:
             self.troubles.raised("survey", "unusable", str(error))
         else:
-            self.troubles.cleared("driver")
             self.troubles.cleared("survey")
 
     async def _hear_faults(self) -> None:
@@ -146,9 +139,15 @@ class DevicePlugin:
         config = self._options.config
         stock = take_stock(config, survey)
         self._survey = survey
+        if problem := driver_problem(config, survey):
+            self.troubles.raised("driver", "unusable", problem)
+        else:
+            self.troubles.cleared("driver")
         for name in sorted(stock.keys() | self.announced.keys()):
             resource = stock.get(name)
             before = self.announced.get(name, {})
+            if survey.driver_problem and any(one.unit.visible for one in before.values()):
+                continue
             after = judged(before, resource, survey.machine, self._faults)
             if after == before and name in self.servers:
                 continue

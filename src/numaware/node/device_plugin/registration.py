@@ -61,9 +61,11 @@ class Registration:
                 watch.refresh()
                 self._woken.clear()
                 failed = await self._settle(list(self._servers.values()))
+                # Not `wait_for`, which may lose a cancellation that comes with what it waits for.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), _RETRY if failed else _LOOK_AGAIN)
-                    await asyncio.sleep(_SETTLE)
+                    async with asyncio.timeout(_RETRY if failed else _LOOK_AGAIN):
+                        await self._woken.wait()
+                await asyncio.sleep(_SETTLE)
         finally:
             watch.close()
             for server in self._servers.values():

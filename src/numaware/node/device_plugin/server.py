@@ -76,6 +76,8 @@ class ResourceServer:
             "Allocate": grpc.unary_unary_rpc_method_handler(self._allocate),
             "ListAndWatch": grpc.unary_stream_rpc_method_handler(self._watch),
         }
+        # gRPC takes the place of a socket that was left behind, and of nothing else.
+        self.path.unlink(missing_ok=True)
         server = grpc.aio.server(options=_OPTIONS)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, calls),))
         server.add_insecure_port(f"unix://{self.path.absolute()}")

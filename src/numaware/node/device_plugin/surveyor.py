@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import msgspec
 
-from numaware.errors import InputError
 from numaware.machine import sysfs
 from numaware.machine.nvidia_driver import DriverGpu, read_gpus, read_mig_nodes
 from numaware.machine.sysfs.device_nodes import read_device_nodes
@@ -17,12 +16,11 @@ from numaware.machine.topology import Machine
 from numaware.machine.tree import Tree, open_tree
 from numaware.node.device_plugin.config import NVIDIA, Config
 from numaware.node.device_plugin.health import Fault
-from numaware.node.device_plugin.inventory import Gpu, Survey
+from numaware.node.device_plugin.inventory import NVIDIA_DRIVERS, Gpu, Survey
 from numaware.node.device_plugin.nvml import Linked, Nvml, NvmlError, load
 
 # Those that all GPUs share; a container needs each that is there.
 _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
-_DRIVERS = ("nvidia", None)
 
 
 class Surveyor:
@@ -36,7 +34,7 @@ class Surveyor:
         self._first: Machine | None = None
 
     def look(self) -> Survey:
-        """What is there now; `NvmlError` where the driver's library is there and does not work."""
+        """What is there now."""
         tree = open_tree(self._root)
         if self._first is None:
             self._first = sysfs.read(tree)
@@ -45,10 +43,13 @@ class Surveyor:
         selectors = [rule.selector for rule in self._config.resources]
         taken = [function for function in machine.pci if any(one.takes(function) for one in selectors)]
         nodes = {function.address: read_device_nodes(source, function) for function in taken}
-        linked = self._driver(machine, source)
+        try:
+            linked, problem = self._driver(machine, source), ""
+        except NvmlError as error:
+            linked, problem = Linked({}, {}), str(error)
         dev_root = self._dev_root(tree)
         control = tuple(path for path in _CONTROL if tree.exists(f"{dev_root}{path}".lstrip("/")))
-        return Survey(machine, nodes, linked.gpus, linked.nvlinks, control, dev_root)
+        return Survey(machine, nodes, linked.gpus, linked.nvlinks, control, dev_root, problem)
 
     def faults(self) -> list[Fault]:
         """Critical errors of GPUs since the last call; waits a second for them where there is a driver to ask."""
@@ -76,7 +77,7 @@ class Surveyor:
             if function.vendor == NVIDIA
             and function.class_code[:2] in ("03", "12")
             and function.virtual_function_of is None
-            and function.driver in _DRIVERS
+            and function.driver in NVIDIA_DRIVERS
         ]
         return Linked({address: _gpu(index, listed.get(address)) for index, address in enumerate(gpus)}, {})
 
@@ -95,12 +96,12 @@ class Surveyor:
         return root if tree.exists(f"{root}/dev/nvidiactl".lstrip("/")) else "/"
 
 
-def check_driver(config: Config, survey: Survey) -> None:
-    """Refuse to start where NVIDIA's GPUs are asked for and there is none (`failOnInitError`)."""
+def driver_problem(config: Config, survey: Survey) -> str:
+    """What is wrong with NVIDIA's driver, if its GPUs are asked for by name; "" where nothing is."""
     named = any(rule.gpus is not None and NVIDIA in rule.selector.vendors for rule in config.resources)
-    if config.flags.fail_on_init_error and named and not survey.gpus:
-        hint = "failOnInitError: false lets it wait for them, and serves the other resources meanwhile"
-        raise InputError("this node", "has no GPU of NVIDIA", hint=hint)
+    if survey.driver_problem or not named:
+        return survey.driver_problem
+    return "" if survey.gpus else "this node has no GPU of NVIDIA"
 
 
 def _may_take_nvidia(config: Config) -> bool:
