@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from numaware.cli.device_plugin import device_plugin
 from numaware.kube.pods import KAI_OBSERVED
+from numaware.node.device_plugin.config import read
 from numaware.schedule.ledger import OBSERVED
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -63,3 +66,19 @@ def test_what_is_secret_in_the_kubelets_folder_is_covered() -> None:
     covered = {path.rpartition("/")[2] for path, name in mounts[whole:] if "emptyDir" in volumes[name]}
     assert covered == {"pods", "plugins", "plugins_registry", "pki"}
     assert all(mount["readOnly"] for mount in container["volumeMounts"])
+
+
+def test_the_device_plugin_has_no_rights_and_its_configuration_is_one_that_it_takes() -> None:
+    pod = shipped("device-plugin/daemonset.yaml", "DaemonSet")["spec"]["template"]["spec"]
+    assert "serviceAccountName" not in pod
+    assert pod["automountServiceAccountToken"] is False
+    (container,) = pod["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    writable = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
+    assert writable == ["/var/lib/kubelet/device-plugins"]
+    (port,) = container["ports"]
+    assert inspect.signature(device_plugin).parameters["listen"].default == f":{port['containerPort']}"
+    data = shipped("device-plugin/daemonset.yaml", "ConfigMap")["data"]
+    (name,) = data
+    assert f"--config=/etc/numaware/{name}" in container["args"]
+    assert read(data[name].encode(), name).flags.plugin.pass_device_specs

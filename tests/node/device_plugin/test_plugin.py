@@ -54,7 +54,8 @@ class Stage:
                 await play(self)
             finally:
                 running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
+                async with asyncio.timeout(60):
+                    await asyncio.gather(running, return_exceptions=True)
 
         asyncio.run(main())
 
