@@ -257,10 +257,6 @@ CHANGES: dict[str, tuple[Change, str]] = {
         ),
         "40 NUMA nodes are more than",
     ),
-    "a NUMA node beyond the masks": (
-        lambda s: s["machine"].update(numa=[s["machine"]["numa"][0], {"id": 252}, {"id": 1}]),
-        "NUMA node 252 has no place in the kubelet's masks",
-    ),
     "a negative reservation": (lambda s: s["config"].update(kubeReserved={"cpu": "-1"}), "may be negative"),
     "an amount that is none": (lambda s: s["config"].update(kubeReserved={"cpu": "x"}), "is not a quantity"),
     "a threshold that is none": (

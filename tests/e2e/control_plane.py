@@ -26,6 +26,7 @@ from e2e.program import Program, eventually
 ROOT = Path(__file__).parents[2]
 MANIFESTS = Path(__file__).parent / "manifests"
 RBAC = ROOT / "deploy/rbac"
+CRD = ROOT / "deploy/crd"
 
 # Below where Linux takes ports for outgoing connections from, so that none is taken while its owner restarts.
 _PORTS = range(20_000, 32_000)
@@ -144,7 +145,7 @@ class ControlPlane:
                 self.start_controllers()
             if scheduler is not None:
                 self.start_scheduler(scheduler)
-            self.kubectl("apply", "--server-side", "-f", RBAC, "-f", MANIFESTS)
+            self.kubectl("apply", "--server-side", "-f", CRD, "-f", RBAC, "-f", MANIFESTS)
             self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
             for program in self.programs.values():
                 self.wait_ready(program.name)

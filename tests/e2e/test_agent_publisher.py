@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 import yaml
 
 from e2e.api import Object
-from e2e.control_plane import ROOT, ControlPlane, free_port, kubelet
+from e2e.control_plane import CRD, ROOT, ControlPlane, free_port, kubelet
 from e2e.kubelet_beside_twin import container, pod
 from e2e.program import Program, eventually
 from e2e.real_kubelet import RealKubelet
@@ -148,6 +149,14 @@ class Stage:
         began = time.monotonic()
         eventually(self.agrees, f"the published object agrees after {what}", seconds, self.agent)
         return time.monotonic() - began
+
+    def ready(self) -> tuple[int, str]:
+        """What /readyz says: the status, and why not."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=10) as answer:
+                return answer.status, ""
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)["reason"]
 
     def writes(self) -> str:
         return str(self.published()["metadata"]["resourceVersion"])
@@ -379,6 +388,55 @@ def test_it_takes_over_another_policy_when_the_kubelet_does(stage: Stage) -> Non
     stage.kubelet.reconfigure(CONFIG)
     stage.kubelet.start()
     eventually(lambda: policy() == "single-numa-node", "the old policy is back", 60, stage.agent)
+
+
+def test_what_others_do_to_its_object_is_put_right_within_a_second(
+    stage: Stage, record_property: Callable[[str, object], None]
+) -> None:
+    """It is deleted, emptied, written over by another manager, and put back as it was an hour ago."""
+    api = stage.plane.api()
+    earlier = stage.published()
+    stage.run(guaranteed("running", 4))
+    stage.settled("a pod")
+    assert stage.ready() == (200, "")
+    head = {"apiVersion": earlier["apiVersion"], "kind": earlier["kind"], "metadata": {"name": NODE}}
+    wrongs: dict[str, Callable[[], object]] = {
+        "deleted": lambda: api.delete(NRT),
+        "emptied": lambda: api.patch(NRT, {"zones": [], "attributes": []}),
+        "applied": lambda: api.apply(NRT, {**head, "zones": earlier["zones"][:1]}),
+        "put back": lambda: api.patch(NRT, {"zones": earlier["zones"], "attributes": earlier["attributes"]}),
+    }
+    late = {}
+    for what, wrong in wrongs.items():
+        before = stage.writes()
+        wrong()
+        began = time.monotonic()
+        eventually(
+            lambda: stage.writes() != before and stage.agrees(),  # noqa: B023 - asked before the next round
+            f"the object is right after it was {what}",
+            10,
+            stage.agent,
+        )
+        late[what] = time.monotonic() - began
+        eventually(lambda: stage.ready() == (200, ""), "the agent is ready again", 10, stage.agent)
+    told = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in late.items())
+    record_property("measured", f"the agent's object is right again after it was {told}")
+    assert max(late.values()) <= 1
+
+
+def test_a_kind_that_is_gone_is_told_of_and_noticed_as_soon_as_it_is_back(
+    stage: Stage, record_property: Callable[[str, object], None]
+) -> None:
+    stage.plane.kubectl("delete", "-f", CRD)
+    command = "kubectl apply -f deploy/crd/noderesourcetopology.yaml"
+    eventually(lambda: stage.ready()[0] == 503 and command in stage.ready()[1], "it says so", 30, stage.agent)
+    stage.plane.kubectl("apply", "--server-side", "-f", CRD)
+    began = time.monotonic()
+    eventually(stage.agrees, "it is published again", 30, stage.agent)
+    took = time.monotonic() - began
+    record_property("measured", f"published {took:.2f} s after the kind was defined")
+    eventually(lambda: stage.ready() == (200, ""), "the agent is ready again", 10, stage.agent)
+    assert took < 5
 
 
 def test_devices_that_come_late_are_published(stage: Stage) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -58,6 +60,7 @@ class Stage:
         )
         self._folder = folder
         self._started = 0
+        self._port = 0
 
     @contextmanager
     def agent(self, config: str = "") -> Iterator[Program]:
@@ -66,6 +69,7 @@ class Stage:
             self.api.status_of("DELETE", path)
         self.api.patch(POD, {"metadata": {"annotations": {PLACED: None}}})
         self._started += 1
+        self._port = free_port()
         program = Program(
             "agent",
             [
@@ -77,7 +81,7 @@ class Stage:
                 f"--kubelet-config={config or self.kubelet.config_file}",
                 f"--device-plugins={self.kubelet.plugins_folder}",
                 f"--kubeconfig={self.plane.kubeconfig(self.plane.agent_on(NODE), self.proxy.url)}",
-                f"--listen=127.0.0.1:{free_port()}",
+                f"--listen=127.0.0.1:{self._port}",
                 "--volcano",
             ],
             self._folder / f"agent-{self._started}.log",
@@ -92,6 +96,14 @@ class Stage:
 
     def there(self, path: str) -> bool:
         return self.api.status_of("GET", path) == 200
+
+    def ready(self) -> bool:
+        """Whether the agent says that what is published is true."""
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{self._port}/readyz", timeout=5).close()
+        except urllib.error.URLError:
+            return False
+        return True
 
     def placed(self) -> bool:
         found: Object = self.api.get(POD)["metadata"]
@@ -136,7 +148,7 @@ WORK: dict[str, Callable[[Stage], bool]] = {
     "get nodes": lambda stage: stage.there(NRT),
     "list pods": lambda stage: stage.there(NRT),
     "patch pods": Stage.placed,
-    "get noderesourcetopologies": lambda stage: stage.there(NRT),
+    "list noderesourcetopologies": Stage.ready,
     "create noderesourcetopologies": lambda stage: stage.there(NRT),
     "patch noderesourcetopologies": lambda stage: stage.there(NRT),
     "create numatopologies": lambda stage: stage.there(NUMATOPOLOGY),
@@ -159,17 +171,20 @@ def test_the_agent_does_all_its_work_with_what_is_shipped(stage: Stage) -> None:
 def test_without_one_verb_the_agent_leaves_something_undone(stage: Stage, right: Right) -> None:
     # To apply what is not there is a patch that the server refuses for want of the right to create.
     asked = right._replace(verb="patch") if right.verb == "create" else right
-    refused, lists = asked.answers(stage.proxy, 403), _lists(stage)
+    refused, lists = asked.answers(stage.proxy, 403), _lists(stage, right.resource)
     with without(stage.plane, "agent", right), stage.agent() as agent:
         eventually(lambda: asked.answers(stage.proxy, 403) > refused, f"it tries to {right}", _SECONDS, agent)
         if right.verb == "watch":
-            eventually(lambda: _lists(stage) >= lists + 3, "it asks again and again", _SECONDS, agent)
+            eventually(
+                lambda: _lists(stage, right.resource) >= lists + 3, "it asks again and again", _SECONDS, agent
+            )
         else:
             assert not WORK[str(right)](stage)
 
 
-def _lists(stage: Stage) -> int:
-    return stage.proxy.seen()["200 GET /api/v1/pods"]
+def _lists(stage: Stage, kind: str = "pods") -> int:
+    root = "/api/v1" if kind == "pods" else NRT.rsplit("/", 2)[0]
+    return stage.proxy.seen()[f"200 GET {root}/{kind}"]
 
 
 def test_configz_through_the_api_server_tells_what_the_file_does(stage: Stage) -> None:

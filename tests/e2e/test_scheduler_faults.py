@@ -13,7 +13,7 @@ from e2e.audit import audit, phases
 from e2e.control_plane import ControlPlane
 from e2e.program import eventually
 from e2e.proxy import is_bind, is_watch
-from e2e.trouble import LEASE, NODES, PODS, Scene, pod, said_of, scene_on
+from e2e.trouble import LEASE, NODES, PODS, TOPOLOGIES, Scene, pod, said_of, scene_on
 
 pytestmark = pytest.mark.e2e
 
@@ -65,6 +65,32 @@ def test_a_scheduler_that_is_stopped_hands_over_at_once(scene: Scene) -> None:
     assert scene.api.get(LEASE)["spec"]["holderIdentity"] != holder
     scene.assert_all_well()
     assert scene.leader() is follower
+
+
+# What agents publish
+
+
+def test_topologies_that_are_deleted_and_written_over_in_mid_run_cost_nothing(scene: Scene) -> None:
+    """Each is put right a moment later, as an agent does that watches its own."""
+    scene.burst()
+    scene.start()
+    names = [node["metadata"]["name"] for node in scene.api.list_all(NODES)]
+    earlier = {name: scene.api.get(f"{TOPOLOGIES}/{name}") for name in names[1::3]}
+    scene.wait_for(MIDDLE)
+    for number in range(3):
+        for name in names[number::3]:
+            path = f"{TOPOLOGIES}/{name}"
+            if number == 0:
+                scene.api.delete(path)
+            elif number == 1:
+                old = earlier[name]
+                scene.api.patch(path, {"zones": old["zones"], "attributes": old["attributes"]})
+            else:
+                scene.api.patch(path, {"zones": [], "attributes": []})
+        time.sleep(0.5)
+        scene.fakes.speak(*names[number::3])
+    assert len(scene.fakes.admissions()) < scene.sent, "it was too late to touch anything"
+    scene.assert_all_well()
 
 
 # The Lease

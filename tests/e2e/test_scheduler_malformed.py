@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from e2e.api import Object
-from e2e.control_plane import ControlPlane
+from e2e.control_plane import CRD, ControlPlane
 from e2e.ours import numaware
 from e2e.program import eventually
-from e2e.trouble import PODS, TOPOLOGIES, Scene, pod, scene_on
+from e2e.trouble import PODS, TOPOLOGIES, Scene, pod, said_of, scene_on
 from numaware.simulate.clusters import NodeSpec
 from support.twin_nodes import config, machine
 
@@ -93,3 +94,25 @@ def test_people_see_which_nodes_have_nonsense_and_what_it_is(scene: Scene) -> No
     assert [name for name, problem in told.items() if problem] == sorted(MALFORMED)
     assert "do-your-best" in told["policy"]
     assert {node["known"] for node in found["nodes"] if node["name"] in MALFORMED} == {"none"}
+
+
+def test_a_cluster_without_the_kind_is_told_of_and_noticed_as_soon_as_it_is_there(
+    scene: Scene, record_property: Callable[[str, object], None]
+) -> None:
+    scene.fakes.silence(*GOOD)
+    scene.plane.kubectl("delete", "-f", CRD)
+    daemon = scene.start()
+    daemon.wait_ready()
+    assert "kubectl apply -f deploy/crd/noderesourcetopology.yaml" in daemon.log.read_text()
+    told = json.loads(numaware(scene.plane, "nodes", "--json", user="numaware-viewer", status=1))
+    assert [problem for problem in told["problems"] if "deploy/crd" in problem]
+    scene.api.create(PODS, pod("waits", "7"))
+    eventually(lambda: said_of(scene.api.get(f"{PODS}/waits")), "the pod says why it waits", 30, daemon)
+    scene.plane.kubectl("apply", "--server-side", "-f", CRD)
+    scene.fakes.speak(*GOOD)
+    began = time.monotonic()
+    scene.sent = 1
+    scene.wait_for_all()
+    took = time.monotonic() - began
+    record_property("measured", f"the pod ran {took:.1f} s after the kind was defined and published")
+    assert took < 15

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from kube.fake_api_server import FakeApiServer, Refusal, connection, fake_api_server, until
 from numaware.kube.client import Client
-from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES, PODS
+from numaware.kube.resources import DEFINITIONS, NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES, PODS
 from numaware.kube.topology import nrt
 from numaware.machine import synthetic
 from numaware.node import publisher
@@ -84,6 +84,10 @@ class Scene:
             self.made.node.state.device.owned,
         )
 
+    def unready(self) -> str:
+        assert self.publisher is not None
+        return self.publisher.unready()
+
     def writes(self) -> list[str]:
         return [path for method, path, _ in self.server.calls if method in ("PATCH", "POST", "PUT")]
 
@@ -93,6 +97,7 @@ def publishing(
     look: Callable[[Scene], Awaitable[None]],
     options: Options | None = None,
     files: Callable[[KubeletFiles], KubeletFiles] = lambda files: files,
+    prepare: Callable[[FakeApiServer], None] = lambda _: None,
 ) -> None:
     async def run() -> None:
         made = MadeNode(tmp_path, synthetic.read("2s x 1n x 4c"), CONFIG, GPUS)
@@ -103,6 +108,7 @@ def publishing(
         ):
             scene = Scene(made, server, kubelet)
             made.register(server)
+            prepare(server)
             scene.happens()
             chosen = options or Options(str(tmp_path))
             scene.publisher = Publisher(NAME, client, files(made.files), scene.troubles, chosen)
@@ -115,6 +121,17 @@ def publishing(
                 await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(run())
+
+
+def define(server: FakeApiServer) -> None:
+    """The kind is defined, and served from then on."""
+    server.missing.clear()
+    server.put(
+        DEFINITIONS,
+        "noderesourcetopologies.topology.node.k8s.io",
+        spec={"versions": [{"name": "v1alpha1", "served": True}, {"name": "v1alpha2", "served": True}]},
+        status={"conditions": [{"type": "Established", "status": "True"}]},
+    )
 
 
 def test_what_changes_is_published_and_each_pod_told_where_it_lies(tmp_path: Path) -> None:
@@ -269,21 +286,128 @@ def test_files_that_are_not_there_are_waited_for(tmp_path: Path) -> None:
         MadeNode.write = original  # type: ignore[method-assign] # as it was
 
 
-def test_an_object_that_somebody_deleted_or_changed_is_made_right_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("numaware.node.publisher._SAFETY_SECONDS", 0.2)
-
+def test_an_object_that_somebody_deleted_or_changed_is_made_right_again(tmp_path: Path) -> None:
     async def look(scene: Scene) -> None:
         await until(scene.agrees)
+        await until(lambda: scene.unready() == "")
         scene.server.remove(NODE_RESOURCE_TOPOLOGIES, NAME)
+        await until(lambda: "somebody has deleted" in scene.unready())
         await until(scene.agrees)
+        await until(lambda: scene.unready() == "")
         body = scene.server.objects[OBJECT]
         scene.server.put(NODE_RESOURCE_TOPOLOGIES, NAME, **{**body, "zones": []})
+        await until(lambda: "somebody has written over" in scene.unready())
         await until(lambda: bool(scene.server.objects[OBJECT]["zones"]))
+        assert scene.agrees()
+        scene.server.put(NODE_RESOURCE_TOPOLOGIES, NAME, zones="nonsense")
+        await until(lambda: isinstance(scene.server.objects[OBJECT]["zones"], list))
+        assert scene.agrees()
+        await until(lambda: scene.unready() == "")
+
+    publishing(tmp_path, look)
+
+
+def test_an_older_writing_of_our_own_that_is_put_back_is_made_right_too(tmp_path: Path) -> None:
+    async def look(scene: Scene) -> None:
+        await until(scene.agrees)
+        before = scene.server.objects[OBJECT]
+        scene.made.admit(scene.server, "late", cpu="2", memory="1Gi")
+        scene.happens()
+        await until(scene.agrees)
+        scene.server.put(NODE_RESOURCE_TOPOLOGIES, NAME, **before)
+        await until(lambda: not scene.agrees() or "somebody" in scene.unready())
+        await until(lambda: scene.agrees() and scene.unready() == "")
+
+    publishing(tmp_path, look)
+
+
+def test_our_own_writes_are_not_taken_for_those_of_others(tmp_path: Path) -> None:
+    async def look(scene: Scene) -> None:
+        for number in range(3):
+            scene.made.admit(scene.server, f"p{number}", cpu="1", memory="1Gi")
+            scene.happens()
+            await until(scene.agrees)
+        await scene.looked_at()
+        assert scene.writes().count(OBJECT) <= 4
+        assert scene.unready() == ""
+
+    publishing(tmp_path, look)
+
+
+def test_a_watch_that_is_faster_than_the_answer_to_a_write_is_no_stranger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = FakeApiServer._patch
+
+    async def late(server: FakeApiServer, *given: Any) -> Any:
+        answer = original(server, *given)
+        await asyncio.sleep(0.05)
+        return answer
+
+    async def answer(server: FakeApiServer, request: Any) -> Any:
+        done = await answered(server, request)
+        return await done if asyncio.iscoroutine(done) else done
+
+    answered = FakeApiServer.answer
+    monkeypatch.setattr(FakeApiServer, "_patch", late)
+    monkeypatch.setattr(FakeApiServer, "answer", answer)
+
+    async def look(scene: Scene) -> None:
+        for number in range(3):
+            scene.made.admit(scene.server, f"p{number}", cpu="1", memory="1Gi")
+            scene.happens()
+            await until(scene.agrees)
+        await scene.looked_at()
+        report = nrt.decode(msgspec.json.encode(scene.server.objects[OBJECT]))
+        assert report.complete is not None
+        assert report.complete.generation == scene.writes().count(OBJECT)
+        assert scene.unready() == ""
+
+    publishing(tmp_path, look)
+
+
+def test_another_publisher_of_the_object_is_told_of_and_not_fought_with(tmp_path: Path) -> None:
+    async def look(scene: Scene) -> None:
+        await until(scene.agrees)
+        for _ in range(5):
+            await until(lambda: scene.unready() == "")
+            scene.server.put(NODE_RESOURCE_TOPOLOGIES, NAME, zones=[])
+            await until(lambda: scene.server.objects[OBJECT]["zones"] != [])
+        await until(lambda: scene.unready() == "")
+        scene.server.put(NODE_RESOURCE_TOPOLOGIES, NAME, zones=[])
+        await until(lambda: scene.troubles.current.get("published", ("", ""))[0] == "contested")
+        assert "a node has one publisher" in scene.troubles.current["published"][1]
+        # It is put right all the same, a little later.
+        await until(lambda: scene.server.objects[OBJECT]["zones"] != [])
         assert scene.agrees()
 
     publishing(tmp_path, look)
+
+
+def test_a_cluster_without_the_kind_is_told_what_to_apply_and_noticed_when_it_comes(tmp_path: Path) -> None:
+    async def look(scene: Scene) -> None:
+        await until(lambda: "published" in scene.troubles.current)
+        cause, message = scene.troubles.current["published"]
+        assert cause == "undefined"
+        assert message == (
+            "this cluster has no NodeResourceTopology (topology.node.k8s.io/v1alpha2): "
+            "kubectl apply -f deploy/crd/noderesourcetopology.yaml"
+        )
+        assert scene.unready().startswith("this cluster has no NodeResourceTopology")
+        define(scene.server)
+        await until(scene.agrees)
+        await until(lambda: scene.unready() == "" and scene.troubles.current == {})
+
+    publishing(tmp_path, look, prepare=lambda server: server.missing.add(NODE_RESOURCE_TOPOLOGIES.path()))
+
+
+def test_who_may_not_watch_the_object_publishes_and_says_so(tmp_path: Path) -> None:
+    async def look(scene: Scene) -> None:
+        await until(scene.agrees)
+        await until(lambda: scene.troubles.current.get("published", ("",))[0] == "unwatched")
+        assert scene.unready().startswith("published: 403 Forbidden")
+
+    publishing(tmp_path, look, prepare=lambda server: server.forbidden.add(NODE_RESOURCE_TOPOLOGIES.path()))
 
 
 def test_an_api_server_that_fails_is_tried_again(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ Decisions a reader of the copy relies on:
   exists, and to forget a pod would free what it holds. It is absent only if no version of it could ever be read.
 - An object that `decode` gives None for is none of ours: absent.
 - Another object of the same name (another uid) is told as a deletion and an addition.
-- A kind that the server does not know (its CRD is not installed) has no objects; that is looked at again in a minute.
+- A kind that the server does not know (its CRD is not installed) has no objects; that is looked at again in a minute, or as
+  soon as `until_defined` returns.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from types import MappingProxyType
 from typing import Generic, NamedTuple, NoReturn, TypeVar
@@ -36,6 +37,8 @@ from numaware.machine.words import printable
 T = TypeVar("T")
 
 _MISSING_KIND_SECONDS = 60.0
+# Between the moment at which a kind is defined and the one at which it is served.
+_DEFINED_KIND_SECONDS = 0.2
 _BACKOFF = {"base": 0.25, "cap": 30.0}
 # Failures in a row before the version itself is doubted: it may be one that the server will never serve.
 _MOST_FRUITLESS = 4
@@ -86,7 +89,8 @@ class Reflector(Generic[T]):
     Nobody is told of an object whose new reading equals the old one. `last_contact` is when the server was last heard of,
     by `clock`; bookmarks make that every minute or so while all is well. `problems` has what is wrong at the moment, by the
     key of the object, or by the address of the kind where that cannot be read at all. `on_problem` is told of objects,
-    `on_trouble` of what keeps the whole kind from being read, both when it is news.
+    `on_trouble` of what keeps the whole kind from being read, `on_missing` whether the server does not know the kind: all of
+    them when it is news.
     """
 
     def __init__(
@@ -100,6 +104,8 @@ class Reflector(Generic[T]):
         on_change: Callable[[Change[T]], None] = lambda _: None,
         on_problem: Callable[[str, str], None] = lambda _, __: None,
         on_trouble: Callable[[ApiError], None] = lambda _: None,
+        on_missing: Callable[[bool], None] = lambda _: None,
+        until_defined: Callable[[], Awaitable[None]] | None = None,
         page: int = 500,
         dice: random.Random | None = None,
         clock: Clock = time.monotonic,
@@ -110,6 +116,7 @@ class Reflector(Generic[T]):
         self.last_contact: float | None = None
         self.problems: dict[str, str] = {}
         self.lists = 0
+        self.kind_is_missing = False
         self._items: dict[str, T] = {}
         self.items: Mapping[str, T] = MappingProxyType(self._items)
         self._seen: dict[str, _Seen] = {}
@@ -123,6 +130,8 @@ class Reflector(Generic[T]):
         self._on_change = on_change
         self._on_problem = on_problem
         self._on_trouble = on_trouble
+        self._on_missing = on_missing
+        self._until_defined = until_defined
         self._page = page
         self._dice = dice or random.SystemRandom()
         self._clock = clock
@@ -147,7 +156,19 @@ class Reflector(Generic[T]):
                 else:
                     await self._watch(self._version)
             except ApiError as error:
-                await self._sleep(self._after(error))
+                await self._pause(self._after(error))
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait so long; for a kind that is missing, at most until it is defined."""
+        if not self.kind_is_missing or self._until_defined is None:
+            await self._sleep(seconds)
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._until_defined()
+        except TimeoutError:
+            return
+        await self._sleep(_DEFINED_KIND_SECONDS)
 
     def _after(self, error: ApiError) -> float:
         """What an error means for what is known, and how long to wait before going on."""
@@ -172,6 +193,9 @@ class Reflector(Generic[T]):
         self.problems.pop(self._address, None)
         if self._items and self._missing < _SURELY_MISSING:
             return 1.0
+        if not self.kind_is_missing:
+            self.kind_is_missing = True
+            self._on_missing(True)
         self._keep_only(set())
         self.synced.set()
         return _MISSING_KIND_SECONDS
@@ -180,6 +204,9 @@ class Reflector(Generic[T]):
         """The server answered, and it made sense."""
         self.last_contact = self._clock()
         self._missing = 0
+        if self.kind_is_missing:
+            self.kind_is_missing = False
+            self._on_missing(False)
         self.problems.pop(self._address, None)
 
     async def _list(self) -> None:

@@ -2,7 +2,8 @@
 
 The kernel says when a state file was replaced, the API server when a pod came, ended or went; both mean: look again. What
 was seen is applied as the node's NodeResourceTopology under one owner of fields, and each pod is told where it lies. Nothing
-is written while nothing changes; once a minute the published object is read, in case somebody else touched it.
+is written while nothing changes. The published object is watched, too: what somebody else has deleted or written over is put
+right at once (`published.py`), and until then `unready` says so.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from numaware.kube.nodes import decode as decode_node
 from numaware.kube.pods import KAI_OBSERVED, LivePod
 from numaware.kube.pods import decode as decode_pod
 from numaware.kube.reflector import Reflector
-from numaware.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, NUMATOPOLOGIES, PODS, Resource
-from numaware.kube.topology import complete, publish, volcano
+from numaware.kube.resources import NODES, NUMATOPOLOGIES, PODS
+from numaware.kube.topology import publish, volcano
 from numaware.kube.topology.fingerprint import Method
 from numaware.machine import sysfs
-from numaware.machine.node_topology import NodeTopology
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
 from numaware.node.inotify import FolderWatch
 from numaware.node.kubelet_files import SOCKET, KubeletFiles
 from numaware.node.observation import Facts, ObservationError, observe
 from numaware.node.podresources import PodResources, PodResourcesError
+from numaware.node.published import CALL_SECONDS, MANAGER, PublishedObject, UndefinedError
 from numaware.node.troubles import Source, Troubles
 from numaware.schedule.ledger import OBSERVED, Placement, placement_of
 from numaware.schedule.ledger import encode as encode_placement
@@ -45,12 +46,10 @@ from numaware.twin.rules import rules_for
 
 log = structlog.get_logger("numaware.agent")
 
-MANAGER = "numaware-agent"
 # An admission replaces several files one after the other: wait until it is quiet, but not for long.
 _QUIET, _LONGEST_QUIET = 0.08, 0.3
 _FIRST_RETRY, _LONGEST_RETRY = 0.1, 5.0
 _SAFETY_SECONDS = 60.0
-_CALL_SECONDS = 10.0
 _OF_A_LOOK: tuple[Source, ...] = ("podresources", "observation", "configuration", "api")
 
 
@@ -71,23 +70,6 @@ class Counts(msgspec.Struct):
     scans: int = 0
     last_success: float = 0.0
     last_seconds: float = 0.0
-
-
-class _Published(NodeTopology, frozen=True, rename="camel"):
-    """An object in the parts that we own: as the API server has it, or as we would write it."""
-
-    class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-        class Owner(msgspec.Struct, frozen=True):
-            uid: str = ""
-
-        owner_references: tuple[Owner, ...] = ()
-
-    metadata: Metadata = Metadata()
-
-    def without_generation(self) -> _Published:
-        """What it says, without the number of the writing."""
-        attributes = tuple(entry for entry in self.attributes if entry.name != complete.GENERATION)
-        return msgspec.structs.replace(self, attributes=attributes)
 
 
 class Publisher:
@@ -116,13 +98,10 @@ class Publisher:
         self._machine: Machine | None = None
         self.config: KubeletConfig | None = None
         self._owner: OwnerReference | None = None
-        # What was last applied, without what changes with every write; None until it was read or written.
-        self._published: _Published | None = None
+        self._object = PublishedObject(client, name, troubles, self._wanted.set)
         self._volcano: dict[str, Any] | None = None
-        # What all of that came from, and what it came to, when last everything was written.
+        # What all of that came from when last everything was written.
         self._facts: Facts | None = None
-        self._published_then: _Published | None = None
-        self._generation = 0
         self._checked = 0.0
 
     async def run(self) -> None:
@@ -131,15 +110,17 @@ class Publisher:
         try:
             async with PodResources(self._files.podresources) as service, asyncio.TaskGroup() as group:
                 group.create_task(self._pods.run())
+                group.create_task(self._object.run())
                 await self._pods.synced.wait()
+                await self._object.known.wait()
                 await self._follow(service, watch)
         finally:
             watch.close()
 
     def unready(self) -> str:
         """Why nothing true is published at the moment, "" if something is."""
-        if self._published is None:
-            return "nothing was published yet"
+        if problem := self._object.unready():
+            return problem
         for source, (_, message) in sorted(self._troubles.current.items()):
             return f"{source}: {message}"
         return ""
@@ -184,10 +165,10 @@ class Publisher:
                 await self._read_once()
             facts = await self._look(service)
             # Nothing has changed, here or there: what it comes to has not either.
-            if facts != self._facts or self._published_then != self._published:
+            if facts != self._facts or self._object.unready():
                 self._facts = None
                 await self._publish(observe(facts))
-                self._facts, self._published_then = facts, self._published
+                self._facts = facts
         except PodResourcesError as error:
             self._troubles.raised("podresources", error.cause, str(error))
         except ObservationError as error:
@@ -196,6 +177,8 @@ class Publisher:
             self._troubles.raised("configuration", "invalid", str(error))
         except OSError as error:
             self._troubles.raised("files", "unreadable", str(error))
+        except UndefinedError as error:
+            self._troubles.raised("published", "undefined", str(error))
         except ApiError as error:
             self._troubles.raised("api", str(error.status or "silent"), str(error))
         else:
@@ -203,6 +186,7 @@ class Publisher:
                 self._troubles.cleared(source)
             if not self._pods.problems:
                 self._troubles.cleared("pods")
+            self._object.cleared()
             self.counts.last_success = time.time()
             return True
         finally:
@@ -211,8 +195,8 @@ class Publisher:
         return False
 
     async def _read_once(self) -> None:
-        """What holds until the kubelet restarts, and what others may have done to our object."""
-        raw = await self._client.get(NODES, self.name, within=_CALL_SECONDS)
+        """What holds until the kubelet restarts."""
+        raw = await self._client.get(NODES, self.name, within=CALL_SECONDS)
         try:
             live = decode_node(raw)
             version = live.kubelet_version
@@ -228,32 +212,14 @@ class Publisher:
             except BaseException:
                 self._restarted = True
                 raise
-        await self._read_published()
         self._checked = time.monotonic()
 
     async def _read_config(self, version: str) -> KubeletConfig:
         if self._files.config is not None:
             return self._files.read_config(version)
-        data = await self._client.get(NODES, self.name, subresource="proxy/configz", within=_CALL_SECONDS)
+        data = await self._client.get(NODES, self.name, subresource="proxy/configz", within=CALL_SECONDS)
         source = f"configz of {self.name}"
         return kubelet_config.read(data, source, version).accepted(source)
-
-    async def _read_published(self) -> None:
-        try:
-            raw = await self._client.get(NODE_RESOURCE_TOPOLOGIES, self.name, within=_CALL_SECONDS)
-            published = msgspec.json.decode(raw, type=_Published)
-        except ApiError as error:
-            if not error.not_found:
-                raise
-            self._published = None
-            return
-        except (msgspec.MsgspecError, ValueError):
-            self._published = None
-            return
-        text = published.attribute(complete.GENERATION) or ""
-        if text.isascii() and text.isdigit() and len(text) < 19:
-            self._generation = max(self._generation, int(text))
-        self._published = published.without_generation()
 
     async def _look(self, service: PodResources) -> Facts:
         if self._machine is None or self.config is None:
@@ -263,15 +229,14 @@ class Publisher:
         return Facts(self._machine, self.config, self._files.state(), held, allocatable, live)
 
     async def _publish(self, node: Node) -> None:
-        body = publish.encode(
-            self.name, node, self._generation + 1, owner=self._owner, method=self._options.method
+        written = await self._object.make_true(
+            lambda generation: publish.encode(
+                self.name, node, generation, owner=self._owner, method=self._options.method
+            )
         )
-        wanted = msgspec.convert(body, _Published).without_generation()
-        if wanted != self._published:
-            await self._apply(NODE_RESOURCE_TOPOLOGIES, body)
-            self._generation += 1
-            self._published = wanted
-            log.info("published", node=self.name, generation=self._generation, pods=len(node.state.pods))
+        if written:
+            self.counts.writes += 1
+            log.info("published", node=self.name, generation=written, pods=len(node.state.pods))
         if self._options.volcano:
             await self._publish_volcano(node)
         if self._options.placements or self._options.kai:
@@ -282,12 +247,10 @@ class Publisher:
         if body == self._volcano:
             return
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        await self._apply(NUMATOPOLOGIES, volcano.encode(self.name, node, owner=self._owner, timestamp=stamp))
-        self._volcano = body
-
-    async def _apply(self, resource: Resource, body: dict[str, Any]) -> None:
-        await self._client.apply(resource, self.name, body, manager=MANAGER, within=_CALL_SECONDS)
+        stamped = volcano.encode(self.name, node, owner=self._owner, timestamp=stamp)
+        await self._client.apply(NUMATOPOLOGIES, self.name, stamped, manager=MANAGER, within=CALL_SECONDS)
         self.counts.writes += 1
+        self._volcano = body
 
     async def _tell_pods(self, node: Node) -> None:
         """Write on each pod where it lies, if that is not what it says."""
@@ -312,7 +275,7 @@ class Publisher:
     async def _annotate(self, pod: LivePod, wanted: Mapping[str, str]) -> None:
         body = {"metadata": {"uid": pod.uid, "annotations": wanted}}
         try:
-            await self._client.patch(PODS, pod.name, body, pod.namespace, within=_CALL_SECONDS)
+            await self._client.patch(PODS, pod.name, body, pod.namespace, within=CALL_SECONDS)
             self.counts.writes += 1
         except ApiError as error:
             # Gone, or another pod of that name by now: the watch will tell.

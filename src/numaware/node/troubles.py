@@ -13,8 +13,10 @@ import structlog
 from numaware.machine.words import printable
 
 # The kubelet's answers to the publisher and (scrape) to the exporter, its files, what they come to together, its
-# configuration, the API server, the pods there, and the machine.
-Source = Literal["api", "configuration", "files", "observation", "podresources", "pods", "scrape", "sysfs"]
+# configuration, the API server, the pods and what is published there, and the machine.
+Source = Literal[
+    "api", "configuration", "files", "observation", "podresources", "pods", "published", "scrape", "sysfs"
+]
 SOURCES: tuple[Source, ...] = get_args(Source)
 # Of the device plugin: the driver of GPUs, the kubelet that it registers with, and a look at the machine.
 PluginSource = Literal["driver", "registration", "survey"]

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from numaware.kube import namespaces, nodes, pods, priority, replicas
 from numaware.kube.client import Client
 from numaware.kube.decoding import DecodeError
+from numaware.kube.definitions import missing_text, waiting_for
 from numaware.kube.errors import ApiError
 from numaware.kube.namespaces import Namespace
 from numaware.kube.nodes import LiveNode
@@ -116,7 +117,14 @@ class ClusterWatch:
         self._classes: dict[str, PriorityClass] = {}
         self.reflectors: dict[str, Reflector[Any]] = {}
         reflect("nodes", NODES, nodes.decode, self._node)
-        reflect("topologies", NODE_RESOURCE_TOPOLOGIES, nrt.decode, self._report)
+        reflect(
+            "topologies",
+            NODE_RESOURCE_TOPOLOGIES,
+            nrt.decode,
+            self._report,
+            on_missing=_tell_missing,
+            until_defined=waiting_for(client, NODE_RESOURCE_TOPOLOGIES),
+        )
         reflect("Volcano topologies", NUMATOPOLOGIES, volcano.decode, self._report)
         reflect("pods", PODS, pods.decode, self._pod, field_selector=_PODS_THAT_MATTER)
         if decides:
@@ -259,6 +267,14 @@ class ClusterWatch:
                 listener.nodes_changed(names)
 
 
+def _tell_missing(missing: bool) -> None:
+    """Agents have nowhere to publish, and without them no pod that owns something is placed: that has to be said."""
+    if missing:
+        _log.warning("nothing is known of NUMA nodes", problem=missing_text(NODE_RESOURCE_TOPOLOGIES))
+    else:
+        _log.info("NodeResourceTopology is defined by now")
+
+
 def _cause(kind: str, error: ApiError) -> str:
     """Why a kind cannot be read, in words that tell a person where to look."""
     if error.reason == "BadCertificate":
@@ -290,6 +306,8 @@ async def look(client: Client, cache: ClusterCache) -> list[str]:
             # A kind that the cluster does not know has no objects.
             if not error.not_found:
                 raise
+            if resource is NODE_RESOURCE_TOPOLOGIES:
+                problems.append(missing_text(resource))
 
     cache.pause()
     async for node in each(NODES, nodes.decode):

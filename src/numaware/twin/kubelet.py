@@ -20,11 +20,11 @@ from numaware.twin.memory.static import StaticMemory
 from numaware.twin.options import CpuOptions, parse_cpu_options, parse_topology_options
 from numaware.twin.reservation import node_reservation, reserved_memory
 from numaware.twin.rules import rules_for
+from numaware.twin.topology.mask_overflow import LARGEST_ID
 from numaware.twin.topology.merge import Closest, narrower
 from numaware.twin.topology.policies import Policy
 
 MOST_NODES = 20
-_LARGEST_BIT = 63
 _NUMBERS = count()
 
 
@@ -40,6 +40,8 @@ class Kubelet:
         self.layout = layout(hardware.numa)
         self._check_reserved_cpus()
         self._check_node_count()
+        # Whether a NUMA node has no place in the kubelet's masks.
+        self.overflows = self.layout.ids[-1] > LARGEST_ID
         self.reservation = node_reservation(config, hardware.numa)
         self.policy = self._topology_policy()
         self.by_pod = config.topology_scope == "pod"
@@ -61,11 +63,6 @@ class Kubelet:
             raise ValueError(
                 f"{len(self.layout.ids)} NUMA nodes are more than the {MOST_NODES} whose hints can be worked out "
                 "(a kubelet of this configuration would not come to an end either)"
-            )
-        largest = self.layout.ids[-1]
-        if hints and largest > _LARGEST_BIT:
-            raise ValueError(
-                f"NUMA node {largest} has no place in the kubelet's masks, which end at {_LARGEST_BIT}"
             )
 
     def _topology_policy(self) -> Policy | None:

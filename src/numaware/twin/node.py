@@ -21,6 +21,7 @@ from numaware.twin.hardware import Hardware
 from numaware.twin.kubelet import Kubelet, start
 from numaware.twin.memory.static import MemoryState
 from numaware.twin.topology.hints import NO_HINT, Answer, Hint
+from numaware.twin.topology.mask_overflow import check_masks
 from numaware.twin.topology.policies import Policy
 from numaware.workload.demand import ContainerDemand, Demand, demand
 from numaware.workload.pod import Pod
@@ -131,6 +132,8 @@ class Node:
         cpus, memories, devices = kubelet.cpus, kubelet.memory, kubelet.devices
         cpu, memory, device, pods = state.cpu, state.memory, state.device, state.pods
         wanted = demand(pod, sidecars=kubelet.rules.sidecars)
+        if kubelet.overflows:
+            check_masks(kubelet, wanted)
         pending = cpus is not None and kubelet.rules.keeps_pending
         policy, by_pod = kubelet.policy, kubelet.by_pod
         hints: list[Hint] = []

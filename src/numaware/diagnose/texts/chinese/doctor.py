@@ -81,7 +81,7 @@ TEXTS: Mapping[str, Text] = {
     "component-missing/agent": text(
         "没有代理上报 NUMA 节点的情况",
         "没有人发布什么资源在哪个 NUMA 节点上，调度器无从知道 kubelet 会拒绝什么。",
-        "kubectl apply -f deploy/rbac -f deploy/agent/daemonset.yaml",
+        "kubectl apply -f deploy/crd -f deploy/rbac -f deploy/agent/daemonset.yaml",
     ),
     "component-missing/on-nodes": text(
         "{component} 没有在 {count} 个节点上运行：{nodes:and}",

@@ -84,7 +84,7 @@ TEXTS: Mapping[str, Text] = {
     "component-missing/agent": text(
         "no agent tells about NUMA nodes",
         "Nobody publishes what is on which NUMA node, so no scheduler can know what a kubelet will refuse.",
-        "kubectl apply -f deploy/rbac -f deploy/agent/daemonset.yaml",
+        "kubectl apply -f deploy/crd -f deploy/rbac -f deploy/agent/daemonset.yaml",
     ),
     "component-missing/on-nodes": text(
         "{component} does not run on {count} nodes: {nodes:and}",
