@@ -15,15 +15,17 @@ import pytest
 from msgspec.structs import replace
 
 from e2e.kubelet_beside_twin import VERSION, SideBySide, container, pod
+from e2e.program import eventually
 from e2e.real_kubelet import SYSCTLS, RealKubelet
 from numaware.machine import synthetic
 from numaware.machine.cpuset import list_form
 from numaware.machine.topology import HugePages, Machine
 from numaware.twin import kubelet_config
-from numaware.twin.errors import StartError
+from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.inventory import hardware_of
 from numaware.twin.kubelet import start
 from numaware.twin.node import Node
+from numaware.workload import manifest
 from support.twin_nodes import state_key
 
 pytestmark = pytest.mark.e2e
@@ -392,3 +394,42 @@ def test_random_pods_keep_what_they_have_when_the_kubelet_restarts(number: int, 
                     wishes.taken.pop(f"{asked['metadata']['name']}-{kubelet.name}")
             side.restart()
             side.add(wishes.next())
+
+
+def renumbered(machine: Machine, *ids: int) -> Machine:
+    """The machine with other numbers for its NUMA nodes."""
+    new = {node.id: number for node, number in zip(machine.numa, ids, strict=True)}
+    numa = tuple(
+        replace(node, id=new[node.id], distances=tuple((new[to], far) for to, far in node.distances))
+        for node in machine.numa
+    )
+    return replace(
+        machine, numa=numa, cpus=tuple(replace(cpu, numa=new[cpu.numa or 0]) for cpu in machine.cpus)
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "amounts"),
+    [
+        ("none", {"cpu": "2", "memory": "100Mi"}),
+        ("restricted", {"cpu": "2", "memory": "100Mi"}),
+        ("restricted", {"memory": "100Mi"}),
+    ],
+)
+def test_a_numa_node_beyond_the_masks_crashes_both_where_masks_are_made(
+    tmp_path: Path, policy: str, amounts: dict[str, str]
+) -> None:
+    machine = renumbered(synthetic.read("2x4 mem=8Gi"), 0, 70)
+    config = {"topologyManagerPolicy": policy, "cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
+    with RealKubelet(tmp_path, machine, config) as kubelet:
+        side = SideBySide(kubelet)
+        assert side.fresh.kubelet.layout.ids == (0, 70)
+        body = pod("first", container("app", amounts))
+        if policy == "none":
+            side.add(body)
+            return
+        with pytest.raises(KubeletPanic) as crash:
+            side.fresh.admit(manifest.first(json.dumps(body).encode(), "pod.json").pod)
+        (kubelet.manifests / "first.json").write_text(json.dumps(body), encoding="utf-8")
+        eventually(lambda: not kubelet.program.running, "the kubelet has crashed", 60)
+        assert f"panic: {crash.value}" in kubelet.program.log.read_text(encoding="utf-8")
