@@ -251,8 +251,8 @@ class FakeApiServer:
             now = merged(now, body)
         else:
             now = edited(now, body)
-            if now["metadata"]["resourceVersion"] != self.objects[path]["metadata"]["resourceVersion"]:
-                return refused(409, "Conflict", "the object has been modified")
+        if now["metadata"]["resourceVersion"] != self.objects[path]["metadata"]["resourceVersion"]:
+            return refused(409, "Conflict", "the object has been modified")
         return web.json_response(self._write(path, now))
 
     def _bind(self, path: str, body: Object) -> web.Response:

@@ -12,6 +12,7 @@ from numaware.kube.decoding import DecodeError, OwnerReference
 from numaware.kube.pods import LivePod, decode
 from numaware.schedule.node_facts import pod_requests
 from numaware.workload.demand import demand
+from numaware.workload.disks import Disk
 from numaware.workload.scheduling import PLACEMENT_OBSERVED, PLACEMENT_PREDICTED, Owner
 from support.live_objects import pod_object, raw
 
@@ -70,8 +71,48 @@ def test_claims_of_ephemeral_volumes_are_named_after_the_pod() -> None:
         {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
         {"name": "conf", "configMap": {"name": "c"}},
     ]
-    claims = [_decoded(name, spec={"volumes": volumes}).pod.scheduling.claims for name in ("a", "b")]
-    assert claims == [("a-scratch", "data"), ("b-scratch", "data")]
+    found = [_decoded(name, spec={"volumes": volumes}).pod.scheduling for name in ("a", "b")]
+    assert [one.claims for one in found] == [("data", "a-scratch"), ("data", "b-scratch")]
+    assert [one.ephemeral for one in found] == [("a-scratch",), ("b-scratch",)]
+
+
+def test_disks_that_a_pod_names_itself_are_read() -> None:
+    volumes = [
+        {"name": "a", "gcePersistentDisk": {"pdName": "disk", "readOnly": True}},
+        {"name": "b", "awsElasticBlockStore": {"volumeID": "vol-1"}},
+        {"name": "c", "rbd": {"monitors": ["m1", "m2"], "image": "i", "pool": "p"}},
+        {"name": "d", "iscsi": {"iqn": "iqn.2001:x", "targetPortal": "t", "lun": 0}},
+        {"name": "e", "emptyDir": {}},
+    ]
+    assert _decoded(spec={"volumes": volumes}).pod.scheduling.disks == (
+        Disk("gce-pd", "disk", read_only=True),
+        Disk("aws-ebs", "vol-1"),
+        Disk("rbd", "p/i", monitors=("m1", "m2")),
+        Disk("iscsi", "iqn.2001:x"),
+    )
+
+
+def test_a_group_and_the_features_that_a_node_has_to_declare_are_read() -> None:
+    spec: dict[str, Any] = {
+        "hostNetwork": True,
+        "hostUsers": False,
+        "schedulingGroup": {"podGroupName": "gang"},
+    }
+    found = _decoded(spec=spec).pod.scheduling
+    assert (found.group, found.node.features) == ("gang", ("UserNamespacesHostNetworkSupport",))
+    spec = {
+        "workloadRef": {"name": "older", "podGroup": "g"},
+        "containers": [
+            {
+                "name": "app",
+                "restartPolicyRules": [{"action": "RestartAllContainers"}],
+                "volumeMounts": [{"name": "x"}, {"name": "y", "bindMountOptions": ["noexec"]}],
+            }
+        ],
+    }
+    found = _decoded(spec=spec).pod.scheduling
+    assert found.group == "older"
+    assert found.node.features == ("RestartAllContainersOnContainerExits", "VolumeBindMountOptions")
 
 
 @pytest.mark.parametrize(

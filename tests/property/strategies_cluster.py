@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from numaware.schedule.node_facts import NodeFacts, Taint
 from numaware.schedule.room import SHARE_RESOURCE
 from numaware.twin.node import Node
+from numaware.workload.disks import Disk
 from numaware.workload.pod import NANO, Container, Pod
 from numaware.workload.scheduling import (
     VOLCANO_POLICY,
@@ -47,6 +48,7 @@ WISHES = (
     Scheduling(labels=(("app", "a"),), spread=(SpreadRule("disk", 2, hard=False, selector=MINE),)),
     Scheduling(labels=(("app", "a"),), owners=(Owner("ReplicaSet", "web", controller=True),)),
     Scheduling(images=("app:v1",)),
+    Scheduling(claims=("alone",), disks=(Disk("gce-pd", "disk", read_only=True),)),
     Scheduling(host_ports=(HostPort("TCP", "0.0.0.0", 80),)),  # noqa: S104 - nothing is bound to it
     Scheduling(annotations=((VOLCANO_POLICY, "restricted"),)),
 )

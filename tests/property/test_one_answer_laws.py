@@ -22,6 +22,7 @@ from numaware.schedule.pod_kinds import kind_of
 from numaware.schedule.preference_scores import neighbour_scores, node_affinity_scores, taint_scores
 from numaware.schedule.preferences import Preferences
 from numaware.schedule.score import TOP
+from numaware.schedule.storage import Storage
 from numaware.schedule.storm import StormGuard
 from numaware.schedule.stranding import Mix
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
@@ -34,16 +35,21 @@ from numaware.serve.extender import Extender
 from numaware.serve.metrics import Metrics
 from numaware.simulate.measure import numa_nodes
 from numaware.simulate.whatif import Trial
+from numaware.workload.disks import Disk
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import (
     HostPort,
+    NodeRules,
+    NodeTerm,
     Owner,
     PodRules,
     PodTerm,
     PreferredPods,
+    Requirement,
     Scheduling,
     Selector,
 )
+from numaware.workload.storage import Claim, NodeDrivers, StorageClass, Volume
 from property.strategies_cluster import MINE, Made, Move, clusters, moves, templates
 from support.applied_changes import patched_pod
 from support.cache_world import live_pod
@@ -53,6 +59,13 @@ from support.published_counts import published
 RARE = (
     Scheduling(gates=("quota",)),
     Scheduling(claims=("data", "logs")),
+    Scheduling(claims=("late",)),
+    Scheduling(claims=("gone",)),
+    Scheduling(claims=("mine",), ephemeral=("mine",)),
+    Scheduling(claims=("alone",)),
+    Scheduling(disks=(Disk("gce-pd", "disk"),)),
+    Scheduling(group="gang"),
+    Scheduling(node=NodeRules(features=("UserNamespacesHostNetworkSupport",))),
     Scheduling(resource_claims=("gpu",)),
     Scheduling(labels=(("app", "a"),), pods=PodRules(near=(PodTerm("disk", MINE, ("default",)),))),
     Scheduling(pods=PodRules(near=(PodTerm("host", MINE, (), Selector()),))),
@@ -60,6 +73,28 @@ RARE = (
     Scheduling(host_ports=(HostPort("UDP", "10.0.0.1", 53), HostPort("TCP", "10.0.0.1", 80))),
     Scheduling(owners=(Owner("ReplicaSet", "web", controller=True),)),
 )
+
+
+def stored() -> Storage:
+    """Claims that are bound, on some nodes or in a zone, and one that waits for a pod."""
+    storage = Storage()
+    fast = (NodeTerm((Requirement("disk", "In", ("fast",)),)),)
+    for one in (
+        Volume("v-data", affinity=fast, claim=("default", "data"), driver="csi", handle="data"),
+        Volume("v-logs", driver="csi", handle="logs"),
+        Volume(
+            "v-late", phase="Available", storage_class="late", size=7, affinity=fast, modes=("ReadWriteOnce",)
+        ),
+        StorageClass("late", "csi", waits=True, topologies=((("disk", ("slow",)),),)),
+        Claim("default", "data", volume="v-data", bound=True),
+        Claim("default", "logs", volume="v-logs", bound=True),
+        Claim("default", "alone", volume="v-logs", bound=True, modes=("ReadWriteOncePod",)),
+        Claim("default", "late", storage_class="late", size=5, modes=("ReadWriteOnce",)),
+        NodeDrivers("n0", (("csi", 2),)),
+        NodeDrivers("n1", (("csi", 1),)),
+    ):
+        storage.put(one)
+    return storage
 
 
 def burstable(pod: Pod) -> Pod:
@@ -74,9 +109,15 @@ class Scene:
     """A cluster on which pods came and went, some refused a while ago, and pods that somebody asks about now."""
 
     def __init__(
-        self, made: Made, kinds: list[Pod], steps: list[Move], asking: list[Pod], **known: bool
+        self,
+        made: Made,
+        kinds: list[Pod],
+        steps: list[Move],
+        asking: list[Pod],
+        *,
+        knows_namespaces: bool = True,
     ) -> None:
-        self.cluster = Cluster(made, **known)
+        self.cluster = Cluster(made, knows_namespaces=knows_namespaces, storage=stored())
         self.cluster.selectors.set_owner(("ReplicaSet", "default", "web"), MINE)
         for number, (facts, _) in enumerate(made):
             self.cluster.images.set_node(facts.name, [("app:v1", (300 << 20) * (number % 3))])
@@ -152,7 +193,7 @@ def test_everybody_hears_the_same_of_every_node(scene: Scene) -> None:
         assert [judge.judge(pod, [name])[0] for name in names] == judged
         assert told(judged).startswith(f"{said.count(())}/{len(said)} nodes are available")
         # The extender, which leaves claims to the scheduler that asks.
-        own = replace(pod, scheduling=replace(pod.scheduling, claims=(), resource_claims=()))
+        own = replace(pod, scheduling=replace(pod.scheduling, claims=(), resource_claims=(), group=""))
         heard = extender._ask(live_pod(pod, node=""), names)
         assert heard == watcher.ask(own)
         assert [bool(extender._refusal(answer)) for answer in heard] == [not each.admitted for each in heard]

@@ -25,6 +25,7 @@ from numaware.kube.reviews import Caller, Reviews
 from numaware.kube.tasks import together
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
+from numaware.schedule.storage import Storage
 from numaware.serve import logs
 from numaware.serve.authentication import PATHS, SECONDS_TO_ASK, ClusterAuthentication
 from numaware.serve.cluster_cache import ClusterCache
@@ -86,7 +87,7 @@ async def _serve(cluster: ClusterOptions, access: Access, options: ConsoleOption
         await client.server_version()
         if auth:
             access = access._replace(gate=await _cluster_gate(client))
-        cache = ClusterCache(Engine(Cluster(())), time.monotonic)
+        cache = ClusterCache(Engine(Cluster((), storage=Storage(known=False))), time.monotonic)
         parts = (Volcano(client), RuntimeAffinity(client))
         world = LiveCluster(cluster.context or "cluster", cache, time.monotonic, milliseconds(), parts)
         watch = ClusterWatch(client, cache, (world,), time.monotonic)

@@ -75,11 +75,14 @@ def look_at(cluster: ClusterOptions) -> tuple[ClusterCache, list[str]]:
     from numaware.kube.errors import ApiError  # noqa: PLC0415
     from numaware.schedule.cluster import Cluster  # noqa: PLC0415
     from numaware.schedule.engine import Engine  # noqa: PLC0415
+    from numaware.schedule.storage import Storage  # noqa: PLC0415
     from numaware.serve.cluster_cache import ClusterCache  # noqa: PLC0415
     from numaware.serve.watches import look  # noqa: PLC0415
 
     async def read() -> tuple[ClusterCache, list[str]]:
-        cache = ClusterCache(Engine(Cluster((), knows_namespaces=False)), lambda: 0.0)
+        cache = ClusterCache(
+            Engine(Cluster((), knows_namespaces=False, storage=Storage(known=False))), lambda: 0.0
+        )
         async with Client(await connect(cluster.kubeconfig, cluster.context)) as client:
             await client.server_version()
             try:

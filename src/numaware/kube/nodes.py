@@ -38,6 +38,7 @@ class LiveNode(msgspec.Struct, frozen=True):
     ready: bool
     runtime: str = ""
     images: tuple[tuple[str, int], ...] = ()
+    features: tuple[str, ...] = ()
 
 
 def decode(raw: bytes | msgspec.Raw) -> LiveNode:
@@ -59,6 +60,7 @@ def decode(raw: bytes | msgspec.Raw) -> LiveNode:
         kubelet_version=status.node_info.kubelet_version,
         ready=condition(status.conditions, "Ready").status == "True",
         runtime=status.node_info.container_runtime_version,
+        features=tuple(sorted(status.declared_features or ())),
         images=tuple(
             sorted(
                 {
@@ -107,6 +109,7 @@ class _Status(Wire):
     allocatable: dict[str, str | int] | None = None
     capacity: dict[str, str | int] | None = None
     conditions: tuple[_Condition, ...] | None = None
+    declared_features: tuple[str, ...] | None = None
     images: tuple[_Image, ...] | None = None
     node_info: _Info = msgspec.field(default_factory=_Info)
 

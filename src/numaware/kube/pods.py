@@ -103,7 +103,7 @@ def decode(raw: bytes | Raw) -> LivePod:
     owners = metadata.owner_references or ()
     node = spec.node_name or ""
     spec.node_name = None
-    spec.volumes = tuple(volume for volume in spec.volumes or () if volume.makes_claim)
+    spec.volumes = tuple(volume for volume in spec.volumes or () if volume.matters)
     essence = _Pod(
         metadata=_Essence(
             labels=metadata.labels,
@@ -256,22 +256,35 @@ def _tree(value: Any) -> Node:
 # The wire. Parts that the readers of manifests look into are handed on as they are.
 
 
+class _Mount(Wire, omit_defaults=True):
+    bind_mount_options: Raw | UnsetType = UNSET
+
+
 class _Container(Wire, omit_defaults=True):
     name: str = ""
     image: str | None = None
     resources: Raw | UnsetType = UNSET
     ports: Raw | UnsetType = UNSET
     restart_policy: str | None = None
+    restart_policy_rules: Raw | UnsetType = UNSET
+    volume_mounts: tuple[_Mount, ...] | None = None
 
 
 class _Volume(Wire, omit_defaults=True):
     name: str = ""
     persistent_volume_claim: Raw | UnsetType = UNSET
     ephemeral: Raw | UnsetType = UNSET
+    gce_persistent_disk: Raw | UnsetType = UNSET
+    aws_elastic_block_store: Raw | UnsetType = UNSET
+    azure_disk: Raw | UnsetType = UNSET
+    cinder: Raw | UnsetType = UNSET
+    iscsi: Raw | UnsetType = UNSET
+    rbd: Raw | UnsetType = UNSET
 
     @property
-    def makes_claim(self) -> bool:
-        return self.persistent_volume_claim is not UNSET or self.ephemeral is not UNSET
+    def matters(self) -> bool:
+        """Whether not every node can mount it."""
+        return any(getattr(self, source) is not UNSET for source in self.__struct_fields__[1:])
 
 
 class _Spec(Wire, omit_defaults=True):
@@ -292,6 +305,9 @@ class _Spec(Wire, omit_defaults=True):
     preemption_policy: str | None = None
     scheduler_name: str | None = None
     host_network: bool | None = None
+    host_users: bool | None = None
+    scheduling_group: Raw | UnsetType = UNSET
+    workload_ref: Raw | UnsetType = UNSET
 
 
 class _ContainerStatus(Wire, omit_defaults=True):

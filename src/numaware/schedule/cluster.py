@@ -21,6 +21,7 @@ from numaware.schedule.pod_kinds import owns_something
 from numaware.schedule.replica_selectors import ReplicaSelectors
 from numaware.schedule.room import WHOLE
 from numaware.schedule.shares import Remainders, Share, device_for, settled, wanted_share, with_shared
+from numaware.schedule.storage import Storage
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
 from numaware.workload.demand import Amounts
@@ -77,14 +78,24 @@ _by_name = attrgetter("name")
 class Cluster:
     """Members in order of name; pods by uid. Not shared between threads.
 
-    Who watches the labels of namespaces says so with `knows_namespaces=False`, until all are told of (`placed_pods`).
+    Who watches the labels of namespaces says so with `knows_namespaces=False`, until all are told of (`placed_pods`). Without
+    `storage` nothing is known of claims and volumes, and pods that have claims wait.
     """
 
-    def __init__(self, nodes: Iterable[tuple[NodeFacts, Node]], *, knows_namespaces: bool = True) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[tuple[NodeFacts, Node]],
+        *,
+        knows_namespaces: bool = True,
+        storage: Storage | None = None,
+    ) -> None:
         self.members: list[Member] = []
         self.by_name: dict[str, Member] = {}
         self.where: dict[str, Member] = {}
         self.placed_pods = PlacedPods(knows_namespaces=knows_namespaces)
+        self.storage = storage
+        if storage is not None:
+            storage.follow(self.where)
         # What only scores look at, for whoever knows it.
         self.images = NodeImages()
         self.selectors = ReplicaSelectors()

@@ -18,8 +18,11 @@ Cure = Literal["pod", "description", "node", "others"]
 _CURES: dict[Code, Cure] = {
     "scheduling-gates": "pod",
     "workload-class": "pod",
+    "allocations": "pod",
+    "pod-group": "pod",
     "node-affinity": "description",
     "node-name": "description",
+    "node-features": "description",
     "untolerated-taint": "description",
     "unschedulable": "description",
     "topology-spread-label": "description",

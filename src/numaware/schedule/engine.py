@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -22,9 +23,11 @@ from numaware.schedule.evaluation import Evaluator
 from numaware.schedule.filters import (
     InterPodRules,
     SoftSpread,
+    VolumeRules,
     beside_reason,
     static_reason,
     volcano_reason,
+    volume_rules,
     waiting_reason,
 )
 from numaware.schedule.learned_mix import LearnedMix
@@ -45,6 +48,7 @@ from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod
 from numaware.workload.qos import qos_class
 from numaware.workload.scheduling import VOLCANO_POLICY, NodeRules
+from numaware.workload.storage import VolumePlan
 
 # Distinct rules about nodes whose pools are kept; the oldest goes first.
 _MOST_POOLS = 64
@@ -52,7 +56,10 @@ UNKNOWN_NAMESPACES = Reason("namespaces-unknown")
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """Where a pod goes, with the hints its kubelet will arrive at; or, with no node, how many nodes refuse and why."""
+    """Where a pod goes, with the hints its kubelet will arrive at; or, with no node, how many nodes refuse and why.
+
+    `volumes` is what has to be done about its claims before it is bound.
+    """
 
     pod: Pod
     node: str | None
@@ -61,6 +68,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     share: Share | None = None
     reasons: Counts = ()
     kind: Kind | None = None
+    volumes: VolumePlan | None = None
 
 
 class Engine:
@@ -141,22 +149,24 @@ class Engine:
         cluster = self.cluster
         if names is None:
             names = [member.name for member in cluster.members]
-        hindrance = self._hindrance(pod)
+        volumes = self._volume_rules(pod)
+        hindrance = self._hindrance(pod, volumes)
         if hindrance:
             return [refused(hindrance)] * len(names)
         rules = cluster.placed_pods.rules_for(pod)
+        there = _There(rules, volumes if isinstance(volumes, VolumeRules) else None, self.guard)
         if not self.cached:
             return [
-                self._asked_alone(cluster.by_name.get(name), pod, kind, rules, policies) for name in names
+                self._asked_alone(cluster.by_name.get(name), pod, kind, there, policies) for name in names
             ]
         pool = self._pool(pod, policies.policy)
         answers = pool.answers(pod, kind, names, self._evaluator(pod, policies))
         if self._one_by_one(pod, rules):
             for place, name in enumerate(names):
                 if name in pool:
-                    reason = self._reason_there(cluster.by_name[name], pod, rules)
-                    if reason:
-                        answers[place] = refused(reason)
+                    reasons = there.reasons(cluster.by_name[name], pod)
+                    if reasons:
+                        answers[place] = refused(*reasons)
         return answers
 
     def _asked_alone(
@@ -164,15 +174,16 @@ class Engine:
         member: Member | None,
         pod: Pod,
         kind: Kind,
-        rules: InterPodRules | None,
+        there: _There,
         policies: TrialPolicies,
     ) -> Answer:
         """The answer of one node, from first principles: who remembers nothing asks like this."""
         if member is None:
             return NODE_UNKNOWN
-        reason = _node_reason(member, pod, policies.policy) or self._reason_there(member, pod, rules)
-        if reason:
-            return refused(reason)
+        reason = _node_reason(member, pod, policies.policy)
+        reasons = (reason,) if reason else there.reasons(member, pod)
+        if reasons:
+            return refused(*reasons)
         evaluator = self._evaluator(pod, policies)
         return evaluator.evaluate(evaluator.number_of(member), member, pod, kind)
 
@@ -187,26 +198,25 @@ class Engine:
             self._trial = key, TrialEvaluator(self._evaluators[profile], policies)
         return self._trial[1]
 
-    def _hindrance(self, pod: Pod) -> Reason | None:
+    def _hindrance(self, pod: Pod, volumes: VolumeRules | Reason | None) -> Reason | None:
         """What keeps the pod off every node, whatever the node is."""
-        reason = waiting_reason(pod.scheduling)
+        reason = waiting_reason(pod.scheduling, knows_volumes=self.cluster.storage is not None)
+        if reason is None and isinstance(volumes, Reason):
+            reason = volumes
         known = self.cluster.placed_pods.knows_namespaces or not pod.scheduling.pods.selects_namespaces
         return reason if reason or known else UNKNOWN_NAMESPACES
 
+    def _volume_rules(self, pod: Pod) -> VolumeRules | Reason | None:
+        return volume_rules(self.cluster.storage, self.cluster.placed_pods.volume_users, pod)
+
     def _one_by_one(self, pod: Pod, rules: InterPodRules | None) -> bool:
         """Whether nodes of one class may still answer differently."""
+        scheduling = pod.scheduling
         return (
             rules is not None
-            or bool(pod.scheduling.host_ports)
+            or bool(scheduling.host_ports or scheduling.claims or scheduling.disks)
             or (self.guard is not None and self.guard.concerns(pod))
         )
-
-    def _reason_there(self, member: Member, pod: Pod, rules: InterPodRules | None) -> Reason | None:
-        """What depends on the very node and not on its state: ports, other pods, earlier refusals."""
-        reason = beside_reason(pod, member.name, member.pods.values(), rules)
-        if reason is None and self.guard is not None:
-            reason = self.guard.reason(pod, member)
-        return reason
 
     # Deciding
 
@@ -215,7 +225,8 @@ class Engine:
         kind = kind_of(pod)
         if not self._told:
             self._learned.count_pod(pod, kind)
-        hindrance = self._hindrance(pod)
+        volumes = self._volume_rules(pod)
+        hindrance = self._hindrance(pod, volumes)
         if hindrance:
             return Decision(pod, None, 0, reasons=((hindrance, len(self.cluster)),))
         self._renew_mix()
@@ -236,7 +247,8 @@ class Engine:
         if best is None:
             return Decision(pod, None, 0, reasons=_reason_counts(counts))
         member, answer = best
-        return Decision(pod, member.name, answer.score, answer.hints, answer.share, kind=kind)
+        plan = volumes.plan(member.facts) if isinstance(volumes, VolumeRules) else None
+        return Decision(pod, member.name, answer.score, answer.hints, answer.share, kind=kind, volumes=plan)
 
     def _only_scores_count(self, pod: Pod, rules: InterPodRules | None, spread: SoftSpread | None) -> bool:
         """Whether the best answer is that of the best class: nothing tells nodes of a class apart but names and images."""
@@ -337,6 +349,8 @@ class Engine:
     def _put(self, decision: Decision, member: Member, after: Node) -> None:
         before, kind = member.load, decision.kind or kind_of(decision.pod)
         self.cluster.reserve(decision.pod, member.name, after, decision.share, kind.requests)
+        if decision.volumes is not None and self.cluster.storage is not None:
+            self.cluster.storage.assume(decision.pod.uid, decision.volumes)
         for evaluator in self._evaluators.values():
             evaluator.follow(member, before, kind, decision.hints)
 
@@ -393,6 +407,26 @@ class Engine:
         self._trial = None
         for evaluator in self._evaluators.values():
             evaluator.learn(mix)
+
+
+class _There(NamedTuple):
+    """What depends on the very node and not on its state: ports, volumes, other pods, earlier refusals."""
+
+    rules: InterPodRules | None
+    volumes: VolumeRules | None
+    guard: StormGuard | None
+
+    def reasons(self, member: Member, pod: Pod) -> tuple[Reason, ...]:
+        reason = beside_reason(pod, member.name, member.pods.values(), None)
+        if reason is None and self.volumes is not None:
+            reasons = self.volumes.reasons(member.facts)
+            if reasons:
+                return reasons
+        if reason is None and self.rules is not None:
+            reason = self.rules.reason(member.name)
+        if reason is None and self.guard is not None:
+            reason = self.guard.reason(pod, member)
+        return () if reason is None else (reason,)
 
 
 def _counted(answers: Sequence[Answer]) -> Iterator[tuple[Answer, int]]:

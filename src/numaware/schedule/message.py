@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from numaware.diagnose.explain.causes import causes, requested_by
 from numaware.diagnose.finding import Message
-from numaware.diagnose.reason import nodes_available
+from numaware.diagnose.reason import Code, nodes_available
 from numaware.diagnose.texts import Words
 from numaware.schedule.cluster import Member
 from numaware.schedule.engine import Decision, Engine
@@ -27,6 +27,22 @@ from numaware.workload.pod import Pod
 # Kinds of nodes, and sets of NUMA nodes of each, that are searched for the nearest miss.
 _MOST_CLASSES = 512
 _MOST_SETS = 4096
+# What keeps a pod off every node, whatever the node is: kube-scheduler says it without a number of nodes.
+_OF_THE_POD: frozenset[Code] = frozenset(
+    {
+        "claims",
+        "allocations",
+        "pod-group",
+        "claim-missing",
+        "claim-awaited",
+        "claim-lost",
+        "claim-deleted",
+        "claim-foreign",
+        "claims-unbound",
+        "volume-missing",
+        "volumes-unknown",
+    }
+)
 
 
 def refusal(decision: Decision, nodes: int, nearest: Message | None = None) -> Words:
@@ -36,7 +52,7 @@ def refusal(decision: Decision, nodes: int, nearest: Message | None = None) -> W
     first = decision.reasons[0][0] if decision.reasons else None
     if first == GATED:
         return first
-    shared = first is not None and first.code == "claims"
+    shared = first is not None and first.code in _OF_THE_POD
     return nodes_available(0, nodes, first if first and shared else decision.reasons, nearest)
 
 

@@ -27,7 +27,7 @@ class Taint(msgspec.Struct, frozen=True):
 class NodeFacts(msgspec.Struct, frozen=True, cache_hash=True):
     """One node as the API server describes it: labels and amounts ascending by name, taints in the order they stand.
 
-    The two policies are the kubelet's, None where nobody has told.
+    The two policies are the kubelet's, None where nobody has told. `features` are those that it declares.
     """
 
     name: str
@@ -37,6 +37,7 @@ class NodeFacts(msgspec.Struct, frozen=True, cache_hash=True):
     allocatable: Amounts = ()
     topology_policy: str | None = None
     cpu_policy: str | None = None
+    features: tuple[str, ...] = ()
 
 
 def pod_requests(pod: Pod) -> Amounts:

@@ -156,24 +156,25 @@ def _sum(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _counted(pod: Pod) -> _Asked:
-    return _counted_like(pod.containers, pod.init_containers, pod.pod_requests, pod.overhead)
+    """What the pod counts for in scores, and what it asks for."""
+    asked = _pair(pod_requests(pod))
+    cpus, memory = _unsaid(pod.containers, pod.init_containers, pod.pod_requests)
+    return (asked[0] + cpus, asked[1] + memory), asked
 
 
 @lru_cache(maxsize=8192)
-def _counted_like(
-    containers: tuple[Container, ...],
-    init_containers: tuple[Container, ...],
-    own: Resources,
-    overhead: Resources,
-) -> _Asked:
-    """What such a pod counts for in scores, and what it asks for."""
-    pod = Pod("", containers=containers, init_containers=init_containers, pod_requests=own, overhead=overhead)
+def _unsaid(
+    containers: tuple[Container, ...], init_containers: tuple[Container, ...], own: Resources
+) -> tuple[int, int]:
+    """What such a pod counts for on top, for containers that say nothing."""
+    pod = Pod("", containers=containers, init_containers=init_containers, pod_requests=own)
     filled = replace(
         pod,
         containers=tuple(map(_filled, containers)),
         init_containers=tuple(map(_filled, init_containers)),
     )
-    return _pair(pod_requests(filled)), _pair(pod_requests(pod))
+    more, asked = _pair(pod_requests(filled)), _pair(pod_requests(pod))
+    return more[0] - asked[0], more[1] - asked[1]
 
 
 def _filled(container: Container) -> Container:

@@ -93,6 +93,8 @@ class ClusterCache:
         self._places: dict[str, _Place] = {}
         self._pods: dict[str, LivePod] = {}
         self._on: dict[str, str] = {}
+        # Pods with claims that have no node yet.
+        self.claimants: set[str] = set()
         self._order = 0
         self._settling: dict[str, float] = {}
         self._paused = False
@@ -140,6 +142,8 @@ class ClusterCache:
         """A pod is new, or something about it is."""
         self._pods[live.uid] = live
         self.engine.cluster.placed_pods.set_leaving(live.uid, leaving=live.deletion is not None)
+        waits = bool(live.pod.scheduling.claims) and not live.node
+        (self.claimants.add if waits else self.claimants.discard)(live.uid)
         name = self._on.get(live.uid)
         if not live.node:
             # Not bound yet: what is assumed of it stays assumed.
@@ -157,6 +161,7 @@ class ClusterCache:
     def drop_pod(self, uid: str) -> set[str]:
         """A pod is gone."""
         self._pods.pop(uid, None)
+        self.claimants.discard(uid)
         self.engine.cluster.placed_pods.set_leaving(uid, leaving=False)
         name = self._on.get(uid)
         if name is None:

@@ -28,6 +28,7 @@ from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.gc_tuning import settle
 from numaware.schedule.profile import Profile
+from numaware.schedule.storage import Storage
 from numaware.schedule.storm import StormGuard
 from numaware.serve import logs
 from numaware.serve.actions import KubeActions
@@ -42,6 +43,7 @@ from numaware.serve.prediction_audit import PredictionAudit
 from numaware.serve.profile_files import ProfileFiles
 from numaware.serve.queue import KubeQueue, State
 from numaware.serve.scheduler import Scheduler
+from numaware.serve.volume_binding import VolumeBinder
 from numaware.serve.watches import ClusterWatch
 from numaware.web import Tls, host_and_port, read_token, serving, status_routes
 
@@ -89,8 +91,9 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
     async with _connected(kubeconfig, context) as client:
         metrics = Metrics()
         guard = StormGuard()
+        storage = Storage(known=False)
         engine = Engine(
-            Cluster((), knows_namespaces=False),
+            Cluster((), knows_namespaces=False, storage=storage),
             options.profile,
             told=True,
             profiles=options.profiles,
@@ -113,6 +116,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
                 clock=time.monotonic,
                 may_act=leads,
                 on_sent=audit.sent,
+                volumes=VolumeBinder(client, storage, clock=time.monotonic),
             )
             outcome_actions = OutcomeActions(
                 audit,

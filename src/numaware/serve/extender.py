@@ -265,8 +265,8 @@ class Extender:
             self._cache.engine.learn(pod.pod)
 
     def _ask(self, pod: LivePod, names: list[str]) -> list[Answer]:
-        """What the nodes say to the pod without its claims: whoever asks judges those."""
-        own = msgspec.structs.replace(pod.pod.scheduling, claims=(), resource_claims=())
+        """What the nodes say to the pod without its claims, and on its own: whoever asks judges those and its group."""
+        own = msgspec.structs.replace(pod.pod.scheduling, claims=(), resource_claims=(), group="")
         return self._cache.engine.ask(msgspec.structs.replace(pod.pod, scheduling=own), names)
 
     def _refusal(self, answer: Answer) -> str:

@@ -100,6 +100,7 @@ def facts_of(live: LiveNode, received: Iterable[ReceivedReport]) -> NodeFacts:
         allocatable=live.allocatable,
         topology_policy=next((policy for policy in policies if policy), None),
         cpu_policy=next((policy for policy in cpu_policies if policy), None),
+        features=live.features,
     )
 
 

@@ -27,6 +27,7 @@ from numaware.serve.node_estimate import NodeEstimate
 from numaware.serve.queue import Queue
 from numaware.serve.stuck_pods import StuckPods
 from numaware.twin.node import Node
+from numaware.workload.storage import VolumePlan
 
 _log = structlog.get_logger(__name__)
 
@@ -62,6 +63,13 @@ class Actions(Binder, Protocol):
         """Tell that a node was found, but that the pod could not be bound to it."""
 
 
+class Volumes(Protocol):
+    """Who sees to the volumes of a pod before it is bound."""
+
+    async def bind(self, plan: VolumePlan, still_wanted: Callable[[], bool]) -> str:
+        """Carry a plan out; what went wrong, empty if the pod can be bound now."""
+
+
 class _Sent(NamedTuple):
     """A pod on its way to a node, what is to be written on it, what its node was estimated to be then, and how long that took."""
 
@@ -88,6 +96,7 @@ class Scheduler:
         clock: Callable[[], float],
         may_act: Callable[[], bool] = lambda: True,
         on_sent: Callable[[str, str, Node], None] = lambda _uid, _name, _before: None,
+        volumes: Volumes | None = None,
     ) -> None:
         self.cache = cache
         self.queue = Queue()
@@ -98,6 +107,9 @@ class Scheduler:
         self._clock = clock
         self._may_act = may_act
         self._on_sent = on_sent
+        self._volumes = volumes
+        # Pods that have a node and wait for their volumes there. They do not hold up others of the node: that may take minutes.
+        self._waiting_for_volumes: set[asyncio.Task[None]] = set()
         self._pods: dict[str, LivePod] = {}
         self._news = asyncio.Event()
         self._binds = BindQueue(self._bind)
@@ -138,6 +150,8 @@ class Scheduler:
         try:
             await self._decide()
         finally:
+            for task in self._waiting_for_volumes:
+                task.cancel()
             await self._binds.until(0)
             self._take_note()
 
@@ -188,8 +202,30 @@ class Scheduler:
         self.queue.placed(live.uid, self._clock())
         self._on_sent(live.uid, node, before)
         annotations = prediction(self.cache, live, node)
-        self._binds.put(node, _Sent(live, annotations, self.cache.estimate(node), seconds))
+        sent = _Sent(live, annotations, self.cache.estimate(node), seconds)
+        if decision.volumes is None:
+            self._binds.put(node, sent)
+        else:
+            task = asyncio.create_task(self._bind_volumes(decision.volumes, sent))
+            self._waiting_for_volumes.add(task)
+            task.add_done_callback(self._waiting_for_volumes.discard)
         return True
+
+    async def _bind_volumes(self, plan: VolumePlan, sent: _Sent) -> None:
+        """See to the pod's volumes, then bind it like any other; what it is given by then is predicted anew if need be."""
+        live, node = sent.live, plan.node
+
+        def still_wanted() -> bool:
+            return live.uid in self._pods and self.cache.place_of(live.uid) == node and self._may_act()
+
+        problem = await self._volumes.bind(plan, still_wanted) if self._volumes else "nobody binds volumes"
+        if not problem:
+            self._binds.put(node, sent)
+            return
+        self.nodes_changed(self.cache.forget(live.uid))
+        if live.uid in self._pods:
+            self._metrics.attempted("error", sent.seconds)
+            self._failed(live, node, problem)
 
     async def _bind(self, node: str, sent: _Sent) -> None:
         live, annotations, seconds = sent.live, sent.annotations, sent.seconds

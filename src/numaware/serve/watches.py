@@ -40,8 +40,10 @@ from numaware.kube.resources import (
 )
 from numaware.kube.topology import nrt, volcano
 from numaware.kube.topology.report import Report
+from numaware.schedule.storage import Stored
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.node_estimate import unread_text
+from numaware.serve.storage_watch import STORAGE_KINDS, StorageFeed
 
 _log = structlog.get_logger(__name__)
 
@@ -75,7 +77,8 @@ class ClusterWatch:
 
     `decides` is for listeners who decide which pod comes first and beside whom: only they need to hear of PriorityClasses,
     Namespaces, and of Services and controllers, whose replicas are spread. Nobody depends on the latter two: without
-    namespaces, only pods that select them by labels have no answer.
+    namespaces, only pods that select them by labels have no answer. Claims and volumes are watched for a cluster that has
+    `storage`; without them, only pods with claims have no answer.
     """
 
     def __init__(
@@ -135,6 +138,11 @@ class ClusterWatch:
             reflect("services", SERVICES, replicas.decode_service, self._service)
             for kind, resource, decode in _CONTROLLERS:
                 reflect(kind, resource, decode, partial(self._controller, resource.kind))
+        storage = cache.engine.cluster.storage
+        self._storage = None if storage is None else StorageFeed(cache, storage)
+        if self._storage is not None:
+            for each in STORAGE_KINDS:
+                reflect(each.name, each.resource, each.decode, partial(self._stored, self._storage))
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -145,6 +153,8 @@ class ClusterWatch:
                 tasks.create_task(reflector.run())
             if "namespaces" in self.reflectors:
                 tasks.create_task(self._know_namespaces(self.reflectors["namespaces"]))
+            if self._storage is not None:
+                tasks.create_task(self._know_storage(self._storage))
             for kind in self._needed:
                 await self.reflectors[kind].synced.wait()
             await self._grace()
@@ -192,6 +202,14 @@ class ClusterWatch:
     async def _know_namespaces(self, reflector: Reflector[Namespace]) -> None:
         await reflector.synced.wait()
         self._tell_nodes(self._cache.know_namespaces())
+
+    async def _know_storage(self, feed: StorageFeed) -> None:
+        for each in STORAGE_KINDS:
+            await self.reflectors[each.name].synced.wait()
+        self._tell_nodes(feed.know())
+
+    def _stored(self, feed: StorageFeed, change: Change[Stored]) -> None:
+        self._tell_nodes(feed.put(change.old, change.new))
 
     def _namespace(self, change: Change[Namespace]) -> None:
         labels = change.new.labels if change.new is not None else None
@@ -321,13 +339,25 @@ async def look(client: Client, cache: ClusterCache) -> list[str]:
             # Of one that has a node, the node tells.
             problems.append(unread_text(pod))
     cache.resume()
+    # Who may not read these goes on without: only pods that depend on them say that they cannot be judged.
     try:
         async for namespace in each(NAMESPACES, namespaces.decode):
             cache.put_namespace(namespace.name, namespace.labels)
     except ApiError as error:
-        # Hardly any pod selects namespaces by labels, and those that do say that they cannot be judged.
         if error.status != 403:
             raise
     else:
         cache.know_namespaces()
+    storage = cache.engine.cluster.storage
+    if storage is not None:
+        feed = StorageFeed(cache, storage)
+        try:
+            for kind in STORAGE_KINDS:
+                async for stored in each(kind.resource, kind.decode):
+                    feed.put(None, stored)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+        else:
+            feed.know()
     return problems

@@ -14,6 +14,8 @@ from typing import Literal
 
 import msgspec
 
+from numaware.workload.disks import Disk
+
 # (key, value), ascending by key, no key twice.
 Labels = tuple[tuple[str, str], ...]
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -118,6 +120,7 @@ class NodeRules(msgspec.Struct, frozen=True, cache_hash=True):
     """Which nodes the pod may go to, whatever runs on them.
 
     `required` are the terms of which one must match: None if there is no such rule, while no terms at all match nothing.
+    `features` are those that a node has to declare.
     """
 
     node_name: str = ""
@@ -125,6 +128,7 @@ class NodeRules(msgspec.Struct, frozen=True, cache_hash=True):
     required: tuple[NodeTerm, ...] | None = None
     preferred: tuple[PreferredNodes, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    features: tuple[str, ...] = ()
 
 
 class PodTerm(msgspec.Struct, frozen=True, cache_hash=True):
@@ -197,6 +201,8 @@ class Owner(msgspec.Struct, frozen=True):
 class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
     """The scheduling part of a pod. `claims` are volumes to be bound first, `resource_claims` devices of DRA.
 
+    Of the claims, `ephemeral` are made for this pod alone; `disks` are named by it directly. `group` is the group of pods that
+    it is to be scheduled with.
     `images` are those of all containers, init containers first, as nodes name them. Annotations are kept only where this
     program heeds them: its own, and Volcano's topology policy. `priority` is None where neither a number nor one of
     Kubernetes' own classes was named. `unread` says what of a live pod could not be read: whatever that would mean, no node
@@ -219,6 +225,9 @@ class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
     owners: tuple[Owner, ...] = ()
     unread: str = ""
     images: tuple[str, ...] = ()
+    ephemeral: tuple[str, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    group: str = ""
 
     def annotation(self, key: str) -> str:
         """One annotation, empty where there is none."""

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 import msgspec
 
 from numaware.workload.affinityspec import AffinityReader, node_terms
+from numaware.workload.disks import Disk, DiskKind
 from numaware.workload.fields import Field
 from numaware.workload.scheduling import (
     DEFAULT_SCHEDULER,
@@ -35,6 +36,15 @@ _PREEMPTION = ("PreemptLowerPriority", "Never")
 _EFFECTS: tuple[Effect, ...] = get_args(Effect)
 # Classes that every cluster has; the numbers of others are in the cluster.
 _PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+# Volumes that name a disk: the field, the plugin, and the field in it that names the disk.
+_DISKS: tuple[tuple[str, DiskKind, str], ...] = (
+    ("gcePersistentDisk", "gce-pd", "pdName"),
+    ("awsElasticBlockStore", "aws-ebs", "volumeID"),
+    ("azureDisk", "azure-disk", "diskName"),
+    ("cinder", "cinder", "volumeID"),
+    ("iscsi", "iscsi", "iqn"),
+    ("rbd", "rbd", "image"),
+)
 # What the DaemonSet controller adds to its pods, so that they also run where others are kept away.
 _DAEMON_TOLERATIONS = tuple(
     Toleration(f"node.kubernetes.io/{condition}", exists=True, effect=effect)
@@ -72,7 +82,8 @@ def read_scheduling(source: PodSource) -> Scheduling:
     labels = metadata.get("labels").labels()
     annotations = _annotations(source)
     host_ports = tuple(sorted(set(_host_ports(spec))))
-    claims = tuple(_claims(source))
+    ephemeral = tuple(_ephemeral(source))
+    claims = (*_claims(source), *ephemeral)
     owners = tuple(_owners(source))
     rules = AffinityReader(source.namespace, dict(labels))
     node_name = spec.get("nodeName").text()
@@ -90,7 +101,7 @@ def read_scheduling(source: PodSource) -> Scheduling:
     scheduling = Scheduling(
         labels=labels,
         annotations=annotations,
-        node=NodeRules(node_name, selector, required, preferred, tolerations),
+        node=NodeRules(node_name, selector, required, preferred, tolerations, tuple(_features(spec))),
         pods=rules.pods(affinity),
         spread=rules.spread(spec.get("topologySpreadConstraints")),
         host_ports=host_ports,
@@ -103,6 +114,10 @@ def read_scheduling(source: PodSource) -> Scheduling:
         resource_claims=_names(spec.get("resourceClaims")),
         owners=owners,
         images=tuple(_images(spec)),
+        ephemeral=ephemeral,
+        disks=tuple(_disks(spec.get("volumes"))),
+        group=spec.get("schedulingGroup").get("podGroupName").text()
+        or spec.get("workloadRef").get("name").text(),
     )
     return NO_SCHEDULING if scheduling == NO_SCHEDULING else scheduling
 
@@ -146,15 +161,45 @@ def _images(spec: Field) -> Iterator[str]:
                 yield name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
 
-def _claims(source: PodSource) -> Iterator[str]:
-    """Names of volume claims, also of those that are made for the pod alone."""
+def _features(spec: Field) -> Iterator[str]:
+    """What a node has to declare for the pod, as far as kube-scheduler infers it (NodeDeclaredFeatures, v1.37)."""
+    containers = [one for group in ("initContainers", "containers") for one in spec.get(group).items()]
+    rules = [rule for one in containers for rule in one.get("restartPolicyRules").items()]
+    if any(rule.get("action").value == "RestartAllContainers" for rule in rules):
+        yield "RestartAllContainersOnContainerExits"
+    if spec.get("hostNetwork").value is True and spec.get("hostUsers").value is False:
+        yield "UserNamespacesHostNetworkSupport"
+    mounts = [mount for one in containers for mount in one.get("volumeMounts").items()]
+    if any(mount.get("bindMountOptions").node.items for mount in mounts):
+        yield "VolumeBindMountOptions"
+
+
+def _disks(volumes: Field) -> Iterator[Disk]:
+    """Disks that the pod names without a claim."""
+    for volume in volumes.entries():
+        for field, kind, name in _DISKS:
+            source = volume.get(field)
+            if source.value is None:
+                continue
+            named = source.get(name).text()
+            if kind == "rbd":
+                named = f"{source.get('pool').text() or 'rbd'}/{named}"
+            yield Disk(kind, named, source.get("readOnly").flag(), source.get("monitors").texts())
+
+
+def _ephemeral(source: PodSource) -> Iterator[str]:
+    """Names of the claims that are made for the pod alone."""
     for volume in source.root.get("spec").get("volumes").entries():
-        name = volume.get("name").text()
+        if volume.get("ephemeral").value is not None:
+            yield f"{source.pod}-{volume.get('name').text()}"
+
+
+def _claims(source: PodSource) -> Iterator[str]:
+    """Names of volume claims that others have made, or a StatefulSet makes."""
+    for volume in source.root.get("spec").get("volumes").entries():
         claim = volume.get("persistentVolumeClaim")
         if claim.value is not None:
             yield claim.get("claimName").required()
-        elif volume.get("ephemeral").value is not None:
-            yield f"{source.pod}-{name}"
     if source.templated:
         made = Field(
             source.holder.get("volumeClaimTemplates"), "spec.volumeClaimTemplates", source.root.reading

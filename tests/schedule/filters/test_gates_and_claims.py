@@ -24,11 +24,18 @@ def test_claims_are_named_and_a_long_list_is_cut() -> None:
     assert "4 volume claims (a, b, c, …) to be bound" in told(Scheduling(claims=("a", "b", "c", "d")))
 
 
-def test_volumes_and_devices_are_both_told() -> None:
-    text = told(Scheduling(claims=("data",), resource_claims=("gpu\x1b",)))
-    assert (
-        "1 volume claim (data) to be bound and 1 resource claim (gpu\N{REPLACEMENT CHARACTER}) (DRA)" in text
+def test_claims_of_devices_and_groups_are_left_to_kube_scheduler() -> None:
+    assert told(Scheduling(claims=("data",), resource_claims=("gpu\x1b",))) == (
+        "the pod has 1 resource claim (gpu\N{REPLACEMENT CHARACTER}) (DRA): "
+        "numaware leaves the allocation of claims to kube-scheduler"
     )
+    assert told(Scheduling(group="gang")).startswith(
+        "the pod belongs to the group gang, and numaware does not"
+    )
+
+
+def test_claims_that_are_known_are_judged_elsewhere() -> None:
+    assert waiting_reason(Scheduling(claims=("data",)), knows_volumes=True) is None
 
 
 def test_an_unknown_workload_class_is_an_error_and_not_the_default() -> None:

@@ -11,8 +11,8 @@ GATED = Reason("scheduling-gates")
 _SHOWN = 3
 
 
-def waiting_reason(scheduling: Scheduling) -> Reason | None:
-    """What the pod waits for: its gates, a reader who knows it all, claims that decide about the node, a class that exists."""
+def waiting_reason(scheduling: Scheduling, *, knows_volumes: bool = False) -> Reason | None:
+    """What the pod waits for: its gates, a reader who knows it all, claims that nobody here can judge, a class that exists."""
     if scheduling.gates:
         return GATED
     if scheduling.unread:
@@ -20,15 +20,15 @@ def waiting_reason(scheduling: Scheduling) -> Reason | None:
     named = scheduling.annotation(CLASS_ANNOTATION)
     if named and named not in CLASSES:
         return Reason("workload-class", (printable(named, 60),))
-    if not (scheduling.claims or scheduling.resource_claims):
-        return None
-    claims = (
-        *_claims("volume-claims", scheduling.claims),
-        *_claims("resource-claims", scheduling.resource_claims),
-    )
-    return Reason("claims", (claims,))
+    if scheduling.group:
+        return Reason("pod-group", (printable(scheduling.group, 80),))
+    if scheduling.resource_claims:
+        return Reason("allocations", (_claims("resource-claims", scheduling.resource_claims),))
+    if scheduling.claims and not knows_volumes:
+        return Reason("claims", (_claims("volume-claims", scheduling.claims),))
+    return None
 
 
 def _claims(code: Code, names: tuple[str, ...]) -> tuple[Reason, ...]:
     shown = [printable(name, 80) for name in names[:_SHOWN]]
-    return (Reason(code, (len(names), (*shown, *["…"][: len(names) > _SHOWN]))),) if names else ()
+    return (Reason(code, (len(names), (*shown, *["…"][: len(names) > _SHOWN]))),)

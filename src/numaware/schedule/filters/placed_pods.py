@@ -21,6 +21,7 @@ from numaware.schedule.filters.domain_counts import (
 )
 from numaware.schedule.filters.inter_pod import InterPodRules
 from numaware.schedule.filters.soft_spread import HOST, SoftRule, SoftSpread
+from numaware.schedule.filters.volume_users import VolumeUsers
 from numaware.schedule.node_facts import NodeFacts
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import Labels, NodeRules, PodRules, PodTerm, Selector, SpreadRule
@@ -65,6 +66,7 @@ class PlacedPods:
         self._kin: dict[tuple[str, Labels, bool], Kin] = {}
         # Pods that are being deleted, wherever they are.
         self._leaving: set[str] = set()
+        self.volume_users = VolumeUsers()
         self._term_tallies: dict[tuple[PodTerm, ...], TermCounts] = {}
         self._host_tallies: dict[tuple[str, Selector | None], HostCounts] = {}
         self._spread_tallies: dict[tuple[object, ...], SpreadCounts] = {}
@@ -120,6 +122,7 @@ class PlacedPods:
         if node not in self._nodes:
             raise KeyError(node)
         self.remove(pod.uid)
+        self.volume_users.place(pod, node)
         self._uncounted[pod.uid] = pod, node
         if pod.scheduling.pods != _NO_RULES:
             self._count_all()
@@ -136,6 +139,7 @@ class PlacedPods:
 
     def remove(self, uid: str) -> None:
         """The pod is gone; nothing happens if it was not there."""
+        self.volume_users.remove(uid)
         if self._uncounted.pop(uid, None) is not None:
             return
         placed = self._placed.pop(uid, None)

@@ -1,7 +1,7 @@
-"""What depends on the pod and on the node's own description only: cordons, names, taints, node affinity.
+"""What depends on the pod and on the node's own description only: cordons, names, taints, node affinity, features.
 
 Mirrors kube-scheduler's plugins NodeUnschedulable, NodeName, TaintToleration and NodeAffinity (v1.35), in the order in
-which they are asked. Only `scheduling.node` and the node's facts count, so an answer may be kept for as long as both
+which they are asked, and NodeDeclaredFeatures (v1.37). Only `scheduling.node` and the node's facts count, so an answer may be kept for as long as both
 stay equal.
 """
 
@@ -14,6 +14,7 @@ from numaware.workload.scheduling import NodeRules, Scheduling
 UNSCHEDULABLE = Reason("unschedulable")
 OTHER_NODE = Reason("node-name")
 NOT_SELECTED = Reason("node-affinity")
+FEATURES = Reason("node-features")
 
 _CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
@@ -28,7 +29,9 @@ def static_reason(scheduling: Scheduling, facts: NodeFacts) -> Reason | None:
     taint = untolerated_taint(rules, facts)
     if taint is not None:
         return Reason("untolerated-taint", (taint.key, taint.value))
-    return None if selects(rules, facts) else NOT_SELECTED
+    if not selects(rules, facts):
+        return NOT_SELECTED
+    return None if {*rules.features} <= {*facts.features} else FEATURES
 
 
 def selects(rules: NodeRules, facts: NodeFacts) -> bool:

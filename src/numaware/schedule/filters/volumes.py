@@ -1,0 +1,289 @@
+"""May a pod have its volumes on a node, and what has to be done for that.
+
+Mirrors the filters of kube-scheduler's plugins VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone (v1.35), in
+the order in which they are asked. A pod's claims are sorted out once (`volume_rules`); what is then asked of a node costs as
+much as the pod has claims. Only claims of classes that wait for their first consumer are looked at beside free volumes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from numaware.diagnose.reason import Reason
+from numaware.schedule.filters.volume_users import VolumeUsers
+from numaware.schedule.node_facts import NodeFacts
+from numaware.schedule.storage import Assumed, Storage
+from numaware.workload.disks import MIGRATED_TO
+from numaware.workload.pod import Pod
+from numaware.workload.storage import NO_PROVISIONER, READ_WRITE_ONCE_POD, Claim, Volume, VolumePlan
+
+NO_DISK = Reason("disk-conflict")
+IN_USE = Reason("claim-in-use")
+TOO_MANY = Reason("volume-limit")
+ELSEWHERE = Reason("volume-affinity")
+NONE_TO_BIND = Reason("volume-binding")
+NO_SPACE = Reason("volume-space")
+OTHER_ZONE = Reason("volume-zone")
+UNBOUND = Reason("claims-unbound")
+UNKNOWN = Reason("volumes-unknown")
+
+# Labels of a volume that say where it is, and as which label a node may say the same.
+_ZONES = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+# Several zones in one label.
+_BETWEEN_ZONES = "__"
+
+
+class VolumeRules(msgspec.Struct, frozen=True):
+    """One pod's volumes, sorted out: claims that have one, claims that wait for a node, zones, disks that it names itself.
+
+    `in_use`: another pod has a claim that only one may have.
+    """
+
+    pod: Pod
+    users: VolumeUsers
+    storage: Storage | None
+    bound: tuple[Volume, ...] = ()
+    unbound: tuple[Claim, ...] = ()
+    zones: tuple[tuple[str, frozenset[str]], ...] = ()
+    in_use: bool = False
+    assumed: Assumed = Assumed({}, {})
+
+    def reasons(self, facts: NodeFacts) -> tuple[Reason, ...]:
+        """Why the pod cannot have its volumes on the node, empty if it can."""
+        if any(self.users.conflicts(disk, facts.name) for disk in self.pod.scheduling.disks):
+            return (NO_DISK,)
+        if self.in_use:
+            return (IN_USE,)
+        if self.storage is None:
+            return ()
+        if self._exceeds(self.storage, facts.name):
+            return (TOO_MANY,)
+        labels = dict(facts.labels)
+        reasons = []
+        if not all(_reaches(volume, facts.name, labels) for volume in self.bound):
+            reasons.append(ELSEWHERE)
+        if self.unbound:
+            found = self._found(self.storage, facts.name, labels)
+            if isinstance(found, Reason):
+                reasons.append(found)
+        if not reasons and self._in_other_zone(labels):
+            reasons.append(OTHER_ZONE)
+        return tuple(reasons)
+
+    def plan(self, facts: NodeFacts) -> VolumePlan | None:
+        """What has to be done before the pod is bound to a node that it can have its volumes on; None if nothing has."""
+        if not self.unbound or self.storage is None:
+            return None
+        found = self._found(self.storage, facts.name, dict(facts.labels))
+        return found if isinstance(found, VolumePlan) else None
+
+    def _in_other_zone(self, labels: Mapping[str, str]) -> bool:
+        # KUBE-SCHEDULER: on a node without any label of a zone or region every volume is near.
+        if not self.zones or not any(label in labels for label in _ZONES):
+            return False
+        return any(labels.get(label, labels.get(_ZONES[label])) not in values for label, values in self.zones)
+
+    def _found(self, storage: Storage, node: str, labels: Mapping[str, str]) -> VolumePlan | Reason:
+        """A volume for each claim that waits, or that it can be provisioned; else why not."""
+        provisions: list[Claim] = []
+        to_match: list[Claim] = []
+        for claim in self.unbound:
+            selected = self.assumed.nodes.get(claim.key, claim.selected_node)
+            if selected and selected != node:
+                return NONE_TO_BIND
+            (provisions if selected else to_match).append(claim)
+        bindings: dict[str, Claim] = {}
+        for claim in sorted(to_match, key=lambda claim: (claim.size, claim.key)):
+            volume = self._match(storage, claim, node, labels, bindings)
+            if volume is None:
+                provisions.append(claim)
+            else:
+                bindings[volume.name] = claim
+        for claim in provisions:
+            reason = _provisioning_reason(storage, claim, labels)
+            if reason is not None:
+                return reason
+        return VolumePlan(
+            node,
+            tuple((claim.key, volume) for volume, claim in bindings.items()),
+            tuple(claim.key for claim in provisions),
+        )
+
+    def _match(
+        self,
+        storage: Storage,
+        claim: Claim,
+        node: str,
+        labels: Mapping[str, str],
+        taken: Mapping[str, Claim],
+    ) -> Volume | None:
+        """The volume that is promised to the claim, or the smallest free one that will do."""
+        smallest: Volume | None = None
+        for volume in storage.of_class(claim.storage_class):
+            promised = self.assumed.volumes.get(volume.name)
+            if promised is not None:
+                volume = replace(volume, claim=promised, claim_uid="")  # noqa: PLW2901 - the volume as it will be
+            if volume.name in taken or not _suits(volume, claim):
+                continue
+            reaches = _reaches(volume, node, labels)
+            if volume.is_for(claim):
+                return volume if reaches else None
+            if volume.phase != "Available" or not reaches or not {*claim.modes} <= {*volume.modes}:
+                continue
+            if claim.selector is not None and not claim.selector.matches(dict(volume.labels)):
+                continue
+            if smallest is None or volume.size < smallest.size:
+                smallest = volume
+        return smallest
+
+    def _exceeds(self, storage: Storage, node: str) -> bool:
+        """Whether a driver would have to attach more volumes to the node than it can."""
+        limits = storage.limits(node)
+        if not limits:
+            return False
+        new = dict(_attachable(storage, self.pod, node))
+        if not any(driver in limits for driver in new.values()):
+            return False
+        there = {
+            volume: driver
+            for other in self.users.on(node)
+            for volume, driver in _attachable(storage, other, node)
+        }
+        for one in storage.attached(node):
+            volume = storage.volumes.get(one.volume)
+            if volume is not None and volume.driver:
+                there[f"{one.driver}/{volume.handle}"] = one.driver
+        counts = Counter(there.values())
+        wanted = Counter(driver for volume, driver in new.items() if volume not in there)
+        return any(
+            driver in limits and counts[driver] + number > limits[driver] for driver, number in wanted.items()
+        )
+
+
+def volume_rules(storage: Storage | None, users: VolumeUsers, pod: Pod) -> VolumeRules | Reason | None:
+    """The rules of a pod's volumes; a reason if no node can have them; None if every node can."""
+    scheduling = pod.scheduling
+    if not scheduling.claims and not scheduling.disks:
+        return None
+    if not scheduling.claims or storage is None:
+        return VolumeRules(pod, users, storage)
+    if not storage.known:
+        return UNKNOWN
+    claims = []
+    for name in scheduling.claims:
+        claim = _claim(storage, pod, name)
+        if isinstance(claim, Reason):
+            return claim
+        claims.append(claim)
+    unbound = tuple(claim for claim in claims if not claim.bound)
+    if any(claim.volume or not storage.waits(claim) for claim in unbound):
+        return UNBOUND
+    bound: dict[str, Volume] = {}
+    for claim in claims:
+        if claim.bound:
+            volume = storage.volumes.get(claim.volume)
+            if volume is None:
+                return Reason("volume-missing", (claim.volume,))
+            bound[claim.name] = volume
+    own = {*scheduling.ephemeral}
+    return VolumeRules(
+        pod,
+        users,
+        storage,
+        bound=tuple(bound.values()),
+        unbound=unbound,
+        zones=tuple(zone for name, volume in bound.items() if name not in own for zone in _zones(volume)),
+        in_use=any(
+            READ_WRITE_ONCE_POD in claim.modes and users.has_other(claim.key, pod.uid)
+            for claim in claims
+            if claim.name not in own
+        ),
+        assumed=storage.assumed(pod.uid) if unbound else Assumed({}, {}),
+    )
+
+
+def _claim(storage: Storage, pod: Pod, name: str) -> Claim | Reason:
+    """The claim of that name, if the pod may have it."""
+    ephemeral = name in pod.scheduling.ephemeral
+    claim = storage.claims.get((pod.namespace, name))
+    if claim is None:
+        return Reason("claim-awaited" if ephemeral else "claim-missing", (name,))
+    if claim.phase == "Lost":
+        return Reason("claim-lost", (name, claim.volume))
+    if claim.deleting:
+        return Reason("claim-deleted", (name,))
+    if ephemeral and claim.owner != pod.uid:
+        return Reason("claim-foreign", (f"{pod.namespace}/{name}", f"{pod.namespace}/{pod.name}"))
+    return claim
+
+
+def _suits(volume: Volume, claim: Claim) -> bool:
+    """Whether a volume can be the claim's, wherever it is."""
+    return (
+        (volume.claim is None or volume.is_for(claim))
+        and volume.size >= claim.size
+        and volume.block == claim.block
+        and volume.attributes_class == claim.attributes_class
+        and not volume.deleting
+    )
+
+
+def _reaches(volume: Volume, node: str, labels: Mapping[str, str]) -> bool:
+    return volume.affinity is None or any(term.matches(node, labels) for term in volume.affinity)
+
+
+def _zones(volume: Volume) -> Iterator[tuple[str, frozenset[str]]]:
+    for label, value in volume.labels:
+        if label in _ZONES:
+            yield label, frozenset(value.split(_BETWEEN_ZONES))
+
+
+def _provisioning_reason(storage: Storage, claim: Claim, labels: Mapping[str, str]) -> Reason | None:
+    """Why no volume can be provisioned for the claim on a node with these labels."""
+    found = storage.classes.get(claim.storage_class)
+    if found is None or found.provisioner in ("", NO_PROVISIONER):
+        return NONE_TO_BIND
+    if found.topologies and not any(
+        all(labels.get(key) in values for key, values in term) for term in found.topologies
+    ):
+        return NONE_TO_BIND
+    driver = storage.drivers.get(found.provisioner)
+    if driver is None or not driver.tracks or not claim.size:
+        return None
+    enough = any(
+        one.largest is not None
+        and one.largest >= claim.size
+        and one.nodes is not None
+        and one.nodes.matches(labels)
+        for one in storage.capacities(found.name)
+    )
+    return None if enough else NO_SPACE
+
+
+def _attachable(storage: Storage, pod: Pod, node: str) -> Iterable[tuple[str, str]]:
+    """The volumes that a CSI driver attaches for the pod: what each is called, and the driver."""
+    for disk in pod.scheduling.disks:
+        if disk.driver and storage.has_drivers(node):
+            yield f"{disk.driver}/{disk.name}", disk.driver
+    for name in pod.scheduling.claims:
+        claim = storage.claims.get((pod.namespace, name))
+        if claim is None:
+            continue
+        volume = storage.volumes.get(claim.volume) if claim.volume else None
+        if volume is not None:
+            driver = volume.driver or MIGRATED_TO.get(volume.plugin, "")
+            if driver and volume.handle:
+                yield f"{driver}/{volume.handle}", driver
+        elif found := storage.classes.get(claim.storage_class):
+            # Not there yet, but it will be one more.
+            driver = MIGRATED_TO.get(found.provisioner, found.provisioner)
+            yield f"{driver}/{claim.namespace}/{claim.name}", driver

@@ -1,0 +1,110 @@
+"""A pod whose volumes take long keeps its place, and holds nobody up; when they fail it is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from numaware.kube.pods import LivePod
+from numaware.schedule.cluster import Cluster
+from numaware.schedule.engine import Engine
+from numaware.schedule.storage import Storage
+from numaware.serve.cluster_cache import ClusterCache
+from numaware.serve.metrics import Metrics
+from numaware.serve.scheduler import Bound, Scheduler
+from numaware.serve.storage_watch import StorageFeed
+from numaware.workload.scheduling import Scheduling
+from numaware.workload.storage import Claim, StorageClass, VolumePlan
+from support.live_pods import complete, live, live_node
+from support.small_clusters import gpu_node
+from support.twin_nodes import pod
+
+CLAIM = Claim("default", "c", storage_class="late")
+
+
+class Fakes:
+    """Binds every pod, and volumes when it is told how that came out."""
+
+    def __init__(self) -> None:
+        self.bound: list[str] = []
+        self.failures: list[str] = []
+        self.plans: list[VolumePlan] = []
+        self.outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.wanted: Callable[[], bool] = lambda: False
+
+    async def bind(self, pod: LivePod, _node: str, _annotations: dict[str, str]) -> Bound:
+        self.bound.append(pod.uid)
+        return "bound"
+
+    def scheduled(self, pod: LivePod, node: str) -> None: ...
+
+    def unschedulable(self, pod: LivePod, message: str) -> None: ...
+
+    def failed(self, pod: LivePod, message: str) -> None:
+        self.failures.append(f"{pod.uid} {message}")
+
+
+class FakeVolumes:
+    def __init__(self, fakes: Fakes) -> None:
+        self._fakes = fakes
+
+    async def bind(self, plan: VolumePlan, still_wanted: Callable[[], bool]) -> str:
+        self._fakes.plans.append(plan)
+        self._fakes.wanted = still_wanted
+        return await self._fakes.outcome
+
+
+def pending(uid: str, *claims: str) -> LivePod:
+    found = live(pod(uid, 2))
+    return replace(found, pod=replace(found.pod, scheduling=Scheduling(claims=claims, scheduler="numaware")))
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def story(*, succeed: bool) -> None:
+    storage = Storage()
+    storage.put(StorageClass("late", "csi", waits=True))
+    storage.put(CLAIM)
+    fakes, node = Fakes(), gpu_node()
+    engine = Engine(Cluster((), storage=storage))
+    cache = ClusterCache(engine, lambda: 0.0)
+    cache.put_node(live_node("n0", node))
+    cache.put_report(complete("n0", node))
+    scheduler = Scheduler(
+        cache, fakes, names=("numaware",), metrics=Metrics(), clock=lambda: 0.0, volumes=FakeVolumes(fakes)
+    )
+    task = asyncio.create_task(scheduler.run())
+    for one in (pending("slow", "c"), pending("quick")):
+        cache.put_pod(one)
+        scheduler.pod_changed(one.uid, one)
+    await settle()
+    assert fakes.plans == [VolumePlan("n0", (), (CLAIM.key,))]
+    assert (fakes.bound, fakes.wanted()) == (["quick"], True)
+    assert {*engine.cluster.where} == {"slow", "quick"}
+    fakes.outcome.set_result("" if succeed else "no")
+    await settle()
+    if succeed:
+        assert fakes.bound == ["quick", "slow"]
+    else:
+        assert {*engine.cluster.where} == {"quick"}
+        assert storage.assumed().nodes == {}
+        assert fakes.failures == ["slow could not be bound to n0, and is tried again: no"]
+        assert scheduler.queue.waiting["slow"].state == "later"
+        # What waits for the claim is tried again when the claim is another.
+        assert StorageFeed(cache, storage).put(CLAIM, replace(CLAIM, selected_node="n0")) == {"n0"}
+        assert StorageFeed(cache, storage).put(None, replace(CLAIM, name="other")) == ()
+    task.cancel()
+    await asyncio.wait((task,))
+
+
+def test_a_pod_whose_volumes_take_long_holds_nobody_up_and_keeps_its_place() -> None:
+    asyncio.run(story(succeed=True))
+
+
+def test_a_pod_whose_volumes_fail_gives_its_place_back_and_is_tried_again() -> None:
+    asyncio.run(story(succeed=False))
