@@ -224,7 +224,7 @@ class Scheduler:
             return
         self.nodes_changed(self.cache.forget(live.uid))
         if live.uid in self._pods:
-            self._metrics.attempted("error", sent.seconds)
+            self._metrics.attempted("error", live.scheduler, sent.seconds)
             self._failed(live, node, problem)
 
     async def _bind(self, node: str, sent: _Sent) -> None:
