@@ -33,6 +33,7 @@ VERBS = {
     "nodes": "See the nodes of a live cluster: what is free on each NUMA node.",
     "peers": "Replay recorded cases on the rules of other schedulers.",
     "pods": "See the pods of a live cluster: on which NUMA nodes each is.",
+    "policy": "Order a kubelet policy for a pool of nodes, and see how far it is.",
     "scheduler": "Schedule the pods that name numaware as their scheduler.",
     "simulate": "Play a trace of pods on a cluster of twins, schedulers side by side.",
     "topology": "See a machine: NUMA nodes, CPUs, caches, memory, devices, distances.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,6 +25,32 @@ from numaware.errors import InputError
 app = App(name="agent", usage="Usage: numaware agent [OPTIONS]")
 
 _CONFIGZ = "configz"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class KubeletOptions:
+    """Where the kubelet is that may be changed; what is not said is found."""
+
+    kubelet_unit: Annotated[str, optional("The unit of systemd that runs the kubelet.")] = ""
+    kubelet_kubeconfig: Annotated[
+        str, optional("The kubelet's own kubeconfig, with which its Node is cordoned and drained.")
+    ] = ""
+    journal: Annotated[
+        Path | None,
+        optional(
+            "Where switches are written down; var/lib/numaware/kubelet-switch below --root if not given."
+        ),
+    ] = None
+    machine_root: Annotated[
+        Path | None, optional("Where /sys and /proc of the machine are, if not below --root.")
+    ] = None
+    node_root: Annotated[
+        Path | None, optional("Where the node's files are that are changed, if not below --root.")
+    ] = None
+
+
+USUAL_KUBELET = KubeletOptions()
 
 
 @app.default
@@ -60,6 +87,10 @@ def agent(
     listen: Annotated[str, option("Where /metrics, /healthz and /readyz are.")] = ":9201",
     metrics: Annotated[bool, Parameter(negative="--no-metrics", help="Answer Prometheus.")] = True,
     pods: Annotated[int, option("The most pods that have metrics of their own; 0 for none.")] = 500,
+    allow_kubelet_changes: Annotated[
+        bool, flag("Carry out KubeletPolicy objects: change this node's kubelet, and restart it.")
+    ] = False,
+    kubelet: KubeletOptions = USUAL_KUBELET,
     token_file: Annotated[
         Path | None, optional("Only who bears the token in this file gets metrics.")
     ] = None,
@@ -83,6 +114,7 @@ def agent(
     import_plain_logs()
     from numaware.node.agent import AgentOptions, run_agent  # noqa: PLC0415 - only now is all of it needed
     from numaware.node.kubelet_files import KubeletFiles  # noqa: PLC0415
+    from numaware.node.kubelet_switch.worker import SwitchOptions  # noqa: PLC0415
     from numaware.node.publisher import Options  # noqa: PLC0415
     from numaware.serve import logs  # noqa: PLC0415
 
@@ -109,6 +141,16 @@ def agent(
                 tls=tls.for_server(),
                 token=token_file,
                 most_pods=pods,
+                switch=SwitchOptions(
+                    allow_kubelet_changes,
+                    kubelet.node_root or root,
+                    kubelet.machine_root,
+                    "" if kubelet_config == _CONFIGZ else kubelet_config,
+                    str(kubelet_root or ""),
+                    kubelet.kubelet_unit,
+                    kubelet.kubelet_kubeconfig,
+                    kubelet.journal or (kubelet.node_root or root) / "var/lib/numaware/kubelet-switch",
+                ),
             )
         )
     )

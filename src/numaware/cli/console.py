@@ -33,6 +33,7 @@ from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
 from numaware.serve.console.history.api import History
 from numaware.serve.console.live_cluster import LiveCluster
+from numaware.serve.console.openfuyao.kubelet_distance import KubeletDistance
 from numaware.serve.console.openfuyao.runtime_affinity import RuntimeAffinity
 from numaware.serve.console.openfuyao.volcano import Volcano
 from numaware.serve.watches import ClusterWatch
@@ -88,7 +89,7 @@ async def _serve(cluster: ClusterOptions, access: Access, options: ConsoleOption
         if auth:
             access = access._replace(gate=await _cluster_gate(client))
         cache = ClusterCache(Engine(Cluster((), storage=Storage(known=False))), time.monotonic)
-        parts = (Volcano(client), RuntimeAffinity(client))
+        parts = (Volcano(client), KubeletDistance(client), RuntimeAffinity(client))
         world = LiveCluster(cluster.context or "cluster", cache, time.monotonic, milliseconds(), parts)
         watch = ClusterWatch(client, cache, (world,), time.monotonic)
         history = History(options.record) if options.record else None

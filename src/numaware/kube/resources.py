@@ -79,6 +79,9 @@ SUBJECT_ACCESS_REVIEWS = Resource(
 DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
+SELF_SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
 NODE_RESOURCE_TOPOLOGIES = Resource(
     "topology.node.k8s.io", "v1alpha2", "noderesourcetopologies", "NodeResourceTopology", namespaced=False
 )
@@ -86,3 +89,4 @@ OENUMAS = Resource("resource.sop.huawei.com", "v1alpha1", "oenumas", "Oenuma")
 NUMATOPOLOGIES = Resource(
     "nodeinfo.volcano.sh", "v1alpha1", "numatopologies", "Numatopology", namespaced=False
 )
+KUBELET_POLICIES = Resource("numaware.io", "v1alpha1", "kubeletpolicies", "KubeletPolicy", namespaced=False)

@@ -11,7 +11,12 @@ import msgspec
 
 from numaware.kube.client import Client
 from numaware.kube.errors import decoded
-from numaware.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Resource
+from numaware.kube.resources import (
+    SELF_SUBJECT_ACCESS_REVIEWS,
+    SUBJECT_ACCESS_REVIEWS,
+    TOKEN_REVIEWS,
+    Resource,
+)
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -70,3 +75,12 @@ class Reviews:
     async def _ask(self, review: Resource, spec: Mapping[str, object]) -> _Status:
         data = await self._client.create(review, {**review.head, "spec": spec}, within=self._seconds)
         return decoded(_REVIEW, data, "a review").status
+
+
+async def may_i(client: Client, verb: str, resource: Resource) -> bool:
+    """Whether the account of this client may do this with objects of that kind; every account may ask that of itself."""
+    attributes = {"group": resource.group, "resource": resource.plural, "verb": verb}
+    body = {**SELF_SUBJECT_ACCESS_REVIEWS.head, "spec": {"resourceAttributes": attributes}}
+    data = await client.create(SELF_SUBJECT_ACCESS_REVIEWS, body)
+    status = decoded(_REVIEW, data, "a review").status
+    return status.allowed and not status.denied

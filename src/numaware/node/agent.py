@@ -15,6 +15,7 @@ from numaware.kube.client import Client
 from numaware.kube.config import connect
 from numaware.node.exporter.exporter import Exporter
 from numaware.node.kubelet_files import KubeletFiles
+from numaware.node.kubelet_switch.worker import PolicyWorker, SwitchOptions
 from numaware.node.podresources import PodResources
 from numaware.node.publisher import Options, Publisher
 from numaware.node.troubles import Troubles
@@ -37,6 +38,7 @@ class AgentOptions(msgspec.Struct, frozen=True):
     tls: Tls | None = None
     token: Path | None = None
     most_pods: int = 500
+    switch: SwitchOptions | None = None
 
 
 async def run_agent(options: AgentOptions) -> None:
@@ -44,6 +46,7 @@ async def run_agent(options: AgentOptions) -> None:
     troubles = Troubles()
     async with contextlib.AsyncExitStack() as stack:
         publisher: Publisher | None = None
+        client: Client | None = None
         if options.publish is not None:
             connection = await connect(options.kubeconfig, options.context)
             client = await stack.enter_async_context(Client(connection))
@@ -72,11 +75,22 @@ async def run_agent(options: AgentOptions) -> None:
                 serving(Starlette(routes=[*routes]), options.listen, options.tls)
             )
             log.info("listening", address=address)
-        if publisher is not None:
-            log.info("publishing", node=options.node)
-            await publisher.run()
-        else:
-            await asyncio.Event().wait()
+        async with asyncio.TaskGroup() as group:
+            if options.switch is not None and (client is not None or options.switch.allowed):
+                if client is None:
+                    client = await stack.enter_async_context(
+                        Client(await connect(options.kubeconfig, options.context))
+                    )
+                group.create_task(PolicyWorker(options.node, client, options.switch).run())
+            if publisher is not None:
+                log.info("publishing", node=options.node)
+                group.create_task(publisher.run())
+            else:
+                group.create_task(_forever())
+
+
+async def _forever() -> None:
+    await asyncio.Event().wait()
 
 
 def _config(files: KubeletFiles, troubles: Troubles) -> KubeletConfig | None:

@@ -240,12 +240,15 @@ export interface NodeDevice {
   left: number | null;
 }
 
-/** A node after its kubelet was drained of its state and restarted: which of its pods would not come back. */
+/** A node after its kubelet was drained of its state and restarted: which of its pods would not come back. Of `owning` pods, those with something of their own, so many are aligned before and after. */
 export interface NodeOutcome {
   node: string;
   pods: number;
   refused: string[];
   problem: string;
+  alignedBefore: number;
+  alignedAfter: number;
+  owning: number;
 }
 
 /** Nodes in order of name; `continue` is empty on the last page. */
@@ -423,6 +426,9 @@ export interface PolicyAnswer {
   nodes: NodeOutcome[];
   pods: number;
   refused: number;
+  alignedBefore: number;
+  alignedAfter: number;
+  owning: number;
 }
 
 /** A kubelet policy to try on a pool; nothing is changed. */
@@ -450,9 +456,9 @@ export interface Problem {
   type: string;
 }
 
-/** How far a switch that is being moved has come: of the pods that restart, how many are ready. */
+/** How far a switch that is being moved has come: of the pods that restart, or the nodes that change, how many are ready. */
 export interface Progress {
-  stage: "restarting" | "undoing" | "writing";
+  stage: "restarting" | "switching" | "undoing" | "writing";
   ready: number;
   wanted: number;
 }
@@ -684,7 +690,7 @@ export interface Summary {
   reportedAt: number;
 }
 
-/** One of openFuyao's policies. `conf` is what it is written in. `missing` says which part of it is not here at all, `broken` why a part that should be here cannot be used as it is. */
+/** One of openFuyao's policies. `conf` is what it is written in. `missing` says which part of it is not here at all, `broken` why a part that should be here cannot be used as it is. One that is `locked` is here, and `missing` is the right to move it. */
 export interface Switch {
   id: string;
   status: "close" | "open";
@@ -693,6 +699,7 @@ export interface Switch {
   conf: string;
   broken: string;
   progress: Progress | null;
+  locked: boolean;
 }
 
 /** The switch as it stands now, and what differs (or would differ). */

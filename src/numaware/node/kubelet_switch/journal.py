@@ -30,13 +30,14 @@ Ending = Literal["applied", "rolled-back"]
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """What a journal has to know of a plan."""
+    """What a journal has to know of a plan; `order` is whose, where it was not a person's."""
 
     steps: tuple[AnyStep, ...]
     place: Place
     healthz: str = ""
     node: str = ""
     version: str = ""
+    order: str = ""
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,6 +9,8 @@ import msgspec
 
 _SECONDS = 120.0
 _MOST_WORDS = 2000
+# Of a log: its end says why.
+_LAST_WORDS = 400
 
 
 class UnitError(Exception):
@@ -64,7 +66,7 @@ class Systemd:
 
     async def last_words(self) -> str:
         _, text = await self._run("journalctl", "--unit", self.unit, "--lines", "5", "--output", "cat")
-        return text[-_MOST_WORDS:].strip()
+        return text.strip()[-_LAST_WORDS:]
 
     async def _ask(self, *words: str) -> str:
         code, text = await self._run(*words)

@@ -18,6 +18,7 @@ from numaware.sentence import Sentence, quoted
 from numaware.serve.console.views.pod_shape import Policy, Scope
 from numaware.serve.console.views.wall_model import pool_of
 from numaware.serve.console.world import NOTHING, Change, Source, Status, Switch, SwitchError, Told, World
+from numaware.twin.account import is_aligned, numa_nodes
 from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.node import Node
 
@@ -84,12 +85,18 @@ class PolicyWish(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeOutcome(msgspec.Struct, frozen=True, rename="camel"):
-    """A node after its kubelet was drained of its state and restarted: which of its pods would not come back."""
+    """A node after its kubelet was drained of its state and restarted: which of its pods would not come back.
+
+    Of `owning` pods, those with something of their own, so many are aligned before and after.
+    """
 
     node: str
     pods: int
     refused: tuple[str, ...]
     problem: Told = NOTHING
+    aligned_before: int = 0
+    aligned_after: int = 0
+    owning: int = 0
 
 
 class PolicyAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -99,6 +106,9 @@ class PolicyAnswer(msgspec.Struct, frozen=True, rename="camel"):
     nodes: tuple[NodeOutcome, ...]
     pods: int
     refused: int
+    aligned_before: int
+    aligned_after: int
+    owning: int
 
 
 async def policies_of(world: World) -> Policies:
@@ -185,7 +195,13 @@ def try_policy(members: Sequence[Member], wish: PolicyWish) -> PolicyAnswer:
     """Restart the kubelets of a pool, in thought, with empty state files and another policy."""
     found = tuple(_restarted(member, wish) for member in members)
     return PolicyAnswer(
-        wish.pool, found, sum(one.pods for one in found), sum(len(one.refused) for one in found)
+        wish.pool,
+        found,
+        sum(one.pods for one in found),
+        sum(len(one.refused) for one in found),
+        sum(one.aligned_before for one in found),
+        sum(one.aligned_after for one in found),
+        sum(one.owning for one in found),
     )
 
 
@@ -209,4 +225,18 @@ def _restarted(member: Member, wish: PolicyWish) -> NodeOutcome:
         fresh = verdict.node
         if not verdict.admitted:
             refused.append(f"{pod.namespace}/{pod.name}")
-    return NodeOutcome(member.name, len(pods), tuple(refused))
+    before, after = _aligned(node), _aligned(fresh)
+    return NodeOutcome(
+        member.name,
+        len(pods),
+        tuple(refused),
+        aligned_before=sum(before.values()),
+        aligned_after=sum(after.values()),
+        owning=len(before.keys() | after.keys()),
+    )
+
+
+def _aligned(node: Node) -> dict[str, bool]:
+    """Of each pod that has something of its own whether it lies on as few NUMA nodes as it can."""
+    lying = {uid: numa_nodes(node, uid) for uid in node.state.pods}
+    return {uid: is_aligned(node, node.state.pods[uid], nodes) for uid, nodes in lying.items() if nodes}

@@ -24,8 +24,9 @@ Happening = Literal["admitted", "refused", "waiting", "left", "gave-up", "switch
 Status = Literal["open", "close"]
 Kind = Literal["lab", "cluster"]
 AFFINITY, DISTANCE, RUNTIME = "numaaware", "numadistance", "podaffinity"
-# What a switch that is being moved is at: writing it down, restarting who reads it, or putting both back.
-Stage = Literal["writing", "restarting", "undoing"]
+# What a switch that is being moved is at: writing it down, restarting who reads it, changing node after node, or putting
+# all of it back.
+Stage = Literal["writing", "restarting", "switching", "undoing"]
 
 
 # A sentence that is written in the reader's language when it is sent.
@@ -84,7 +85,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a switch that is being moved has come: of the pods that restart, how many are ready."""
+    """How far a switch that is being moved has come: of the pods that restart, or the nodes that change, how many are ready."""
 
     stage: Stage
     ready: int = 0
@@ -94,7 +95,8 @@ class Progress(msgspec.Struct, frozen=True):
 class Switch(msgspec.Struct, frozen=True, rename="camel"):
     """One of openFuyao's policies. `conf` is what it is written in.
 
-    `missing` says which part of it is not here at all, `broken` why a part that should be here cannot be used as it is.
+    `missing` says which part of it is not here at all, `broken` why a part that should be here cannot be used as it is. One
+    that is `locked` is here, and `missing` is the right to move it.
     """
 
     id: str
@@ -104,6 +106,7 @@ class Switch(msgspec.Struct, frozen=True, rename="camel"):
     conf: str = ""
     broken: Told = NOTHING
     progress: Progress | None = None
+    locked: bool = False
 
 
 def unread_switch(switch: str, place: str, error: ApiError) -> Switch:

@@ -99,4 +99,17 @@ SENTENCES: Mapping[str, str] = {
     "no switch of this node is half-way": "这个节点没有做到一半的切换",
     "there is no switch to go back from": "没有可以恢复的切换",
     "the node was cordoned through an API server; name it": "节点是通过 API server 标记为不可调度的，请指定它",
+    # pools
+    "names no setting": "没有指定任何设置",
+    "is not LABEL=VALUE": "不是 标签=值 的形式",
+    "deploy/crd/kubeletpolicies.yaml brings the kind": "deploy/crd/kubeletpolicies.yaml 提供这种对象",
+    "the account of this console may not {verb} {what}": "控制台的账号没有对 {what} 执行 {verb} 的权限",
+    "the cluster does not know KubeletPolicy objects: deploy/crd/kubeletpolicies.yaml brings them": (
+        "集群中没有 KubeletPolicy 这种对象：由 deploy/crd/kubeletpolicies.yaml 提供"
+    ),
+    "no agent may change its kubelet: none was started with --allow-kubelet-changes": (
+        "没有 agent 可以修改 kubelet：启动时都没有 --allow-kubelet-changes"
+    ),
+    "not all nodes were done in time; the order is paused": "未能按时完成所有节点；已暂停",
+    "node {node} did not take it, and all kubelets were put back: {why}": "节点 {node} 未能切换，所有 kubelet 已恢复原状：{why}",
 }
