@@ -1,25 +1,28 @@
-"""`numaware config`: kubelet configurations made for a machine."""
+"""`numaware config`: kubelet configurations made for a machine, and what an upgrade would change."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from numaware.cli.machine_input import check_version, existing, load_machine, named_machine
-from numaware.cli.options import AsJson, option, optional
-from numaware.cli.output import deliver
+from numaware.cli.options import AsJson, option, optional, repeatable
+from numaware.cli.output import deliver, write_json
+from numaware.cli.tables import aligned
 from numaware.diagnose.finding import Message
 from numaware.diagnose.recommend.configuration import Purpose
 from numaware.diagnose.recommend.configuration import recommend as work_out
 from numaware.diagnose.render import kubelet_yaml
-from numaware.diagnose.texts import Lang
+from numaware.diagnose.texts import Lang, say
 from numaware.errors import InputError
 from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.machine.words import printable
 from numaware.twin.config import DEFAULT_VERSION
+from numaware.twin.rules import modelled_as, named_version
 
 # `--version` is the kubelet's here.
 app = App(name="config", help="Kubelet configurations made for a machine.", version_flags=[])
@@ -80,6 +83,79 @@ def recommend(
     else:
         deliver(kubelet_yaml.render(advice, name, lang).encode(), output)
     return 0
+
+
+@app.command(name="upgrade-check")
+def upgrade_check(
+    node: Annotated[
+        tuple[str, ...],
+        repeatable(
+            "A node's folder as for numaware explain, or / for this machine; repeatable for a pool.", "--node"
+        ),
+    ],
+    *,
+    to: Annotated[str, option("The release to upgrade to, such as v1.37.")],
+    kubelet_version: Annotated[
+        str, optional("The kubelet's version now, where the folder does not say it.")
+    ] = "",
+    pods: Annotated[
+        Path | None, option("What kubectl get pods -A -o json printed, for the pods on the node.")
+    ] = None,
+    as_json: AsJson = False,
+    lang: Annotated[Lang, option("The language of the answer: en or zh.")] = "en",
+) -> int:
+    """Say what an upgrade of a node's kubelet would change, before it is done.
+
+    Whether it starts with this configuration and these state files, which
+    running pods it would refuse, which options and gates are another than
+    before, how its files change, and what it does otherwise from then on.
+
+    Exit code: 0 it starts and keeps every pod, 1 it does not, 2 bad input.
+
+    For example:
+
+      numaware config upgrade-check --node / --to v1.37
+      numaware config upgrade-check --node n1/ --node n2/ --to v1.36 --kubelet-version v1.31.4 --json
+    """
+    from numaware.cli.node_input import Options, load_node  # noqa: PLC0415 - the other command needs no node
+    from numaware.diagnose.upgrade import upgrade_changes  # noqa: PLC0415
+
+    check_version("--to", to)
+    options = Options(version=kubelet_version, pods=pods)
+    answers = [
+        (loaded.name, loaded.node.kubelet.config.version, upgrade_changes(loaded.node, to))
+        for loaded in (load_node(text, options) for text in node)
+    ]
+    if as_json:
+        write_json(
+            [
+                {
+                    "node": name,
+                    "from": before,
+                    "to": to,
+                    "modelledAs": modelled_as(to) or None,
+                    "changes": [
+                        {
+                            "area": one.area,
+                            "subject": one.subject,
+                            "breaks": one.breaks,
+                            "text": say(one.text, lang),
+                        }
+                        for one in changes
+                    ],
+                }
+                for name, before, changes in answers
+            ],
+            indent=2,
+        )
+    else:
+        for name, before, changes in answers:
+            sys.stdout.write(f"{name}: {before} -> {named_version(to)}\n")
+            rows = [
+                ("!" if one.breaks else "", one.area, one.subject, say(one.text, lang)) for one in changes
+            ]
+            sys.stdout.writelines(f"  {line}" for line in aligned(rows, gap=2))
+    return int(any(one.breaks for _, _, changes in answers for one in changes))
 
 
 def _machine(file: Path | None, text: str, root: Path | None) -> tuple[str, Machine]:

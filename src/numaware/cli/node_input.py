@@ -74,6 +74,7 @@ class Options(msgspec.Struct, frozen=True):
     version: str = ""
     state: tuple[Path, ...] = ()
     devices: tuple[str, ...] = ()
+    pods: Path | None = None
 
 
 class LoadedNode(msgspec.Struct, frozen=True):
@@ -113,8 +114,11 @@ def load_node(text: str, options: Options) -> LoadedNode:
         raise InputError(source, error.problem, hint=error.hint) from None
     except ValueError as error:
         raise InputError(name, printable(str(error), 600)) from None
-    known = _pods(folder)
-    pods = {uid: known.get(uid, pod) for uid, pod in state.pods.items()}
+    # Those that are known in the order in which they were created, in which a restarted kubelet admits them.
+    known = _pods(folder, options.pods)
+    pods = {uid: pod for uid, pod in known.items() if uid in state.pods} | {
+        uid: pod for uid, pod in state.pods.items() if uid not in known
+    }
     return LoadedNode(name, Node(kubelet, replace(state, pods=pods)), (*assumed, *notes, *more))
 
 
@@ -293,10 +297,39 @@ def _resources(
     return resources, notes
 
 
-def _pods(folder: Path | None) -> dict[str, Pod]:
-    """The pods of the node by uid, where somebody kept what `kubectl get pods` printed: state files have no names."""
-    return {
-        workload.pod.uid: workload.pod
-        for path in _present(folder, _POD_NAMES)
-        for workload in manifest.scan(_bytes(path), str(path)).workloads
-    }
+def _pods(folder: Path | None, named: Path | None) -> dict[str, Pod]:
+    """The pods of the node by uid, where somebody kept what `kubectl get pods` printed: state files have no names.
+
+    In order of their creation, where the file tells it.
+    """
+    pods: dict[str, Pod] = {}
+    created: dict[str, str] = {}
+    for path in (named,) if named else _present(folder, _POD_NAMES):
+        data = _bytes(path)
+        created |= _created(data)
+        pods |= {workload.pod.uid: workload.pod for workload in manifest.scan(data, str(path)).workloads}
+    return dict(sorted(pods.items(), key=lambda item: created.get(item[0], "")))
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    uid: str = ""
+    created: str | None = msgspec.field(name="creationTimestamp", default=None)
+
+
+class _Item(msgspec.Struct):
+    metadata: _Metadata = _Metadata()
+
+
+class _List(msgspec.Struct):
+    items: list[_Item] = []
+
+
+def _created(data: bytes) -> dict[str, str]:
+    """When each pod of a list in JSON was created, by uid; times of one form sort as text."""
+    try:
+        return {
+            one.metadata.uid: one.metadata.created or ""
+            for one in msgspec.json.decode(data, type=_List).items
+        }
+    except msgspec.MsgspecError:
+        return {}

@@ -14,6 +14,7 @@ from numaware.cli.options import AsJson, optional
 from numaware.cli.output import write_json
 from numaware.cli.recordings import RecordedFile
 from numaware.cli.replay import Check, Difference, Model, SummaryAsJson, replay_files
+from numaware.cli.tables import aligned
 from numaware.twin.agreement import differences
 from numaware.twin.recording import Recording
 from numaware.twin.recording import replay as ask_twin
@@ -80,10 +81,8 @@ def rules(
             indent=2,
         )
         return 0
-    table = [(name, rule.first, rule.last, rule.says) for name, rule in listed.items()]
-    widths = [max(map(len, column)) for column in zip(*(row[:3] for row in table), strict=True)]
-    for name, first, last, says in table:
-        sys.stdout.write(f"{name:{widths[0]}}  {first:{widths[1]}}  {last:{widths[2]}}  {says}\n")
+    rows = [(name, rule.first, rule.last, rule.says) for name, rule in listed.items()]
+    sys.stdout.writelines(aligned(rows, gap=2))
     return 0
 
 

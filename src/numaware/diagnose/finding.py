@@ -73,6 +73,8 @@ CODES: dict[str, Severity] = {
     "kubelet-not-running": "error",
     "podresources-missing": "warning",
     "state-stale-entries": "warning",
+    "pod-lost-at-restart": "error",
+    "restart-kubelet-stops": "error",
     "nri-disabled": "info",
     "cgroup-v1": "warning",
     "cgroup-without-cpuset": "error",

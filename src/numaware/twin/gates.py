@@ -1,6 +1,6 @@
 """The feature gates that the kubelet's resource managers hang on, release by release.
 
-Mirrors `pkg/features` of Kubernetes v1.20 to v1.36, as far as these managers ask. A gate is off, on, or locked, and
+Mirrors `pkg/features` of Kubernetes v1.20 to v1.37, as far as these managers ask. A gate is off, on, or locked, and
 what it is without a word from the user depends on the version; a gate that a release does not know stops the kubelet.
 """
 
@@ -34,7 +34,11 @@ GATES: dict[str, Gate] = {
     "CPUManagerPolicyAlphaOptions": Gate(((23, "alpha", False),)),
     "CPUManagerPolicyBetaOptions": Gate(((23, "beta", True),)),
     "CPUManagerPolicyOptions": Gate(((22, "alpha", False), (23, "beta", True), (33, "stable", True))),
+    "InPlacePodVerticalScalingExclusiveCPUs": Gate(((32, "alpha", False),)),
+    "InPlacePodVerticalScalingExclusiveMemory": Gate(((34, "alpha", False),)),
     "MemoryManager": Gate(((21, "alpha", False), (22, "beta", True), (32, "stable", True)), gone=36),
+    "PodLevelResourceManagers": Gate(((36, "alpha", False), (37, "beta", False))),
+    "PodLevelResources": Gate(((32, "alpha", False), (34, "beta", True))),
     "TopologyManager": Gate(((16, "alpha", False), (18, "beta", True), (27, "stable", True)), gone=29),
     "TopologyManagerPolicyAlphaOptions": Gate(((26, "alpha", False),)),
     "TopologyManagerPolicyBetaOptions": Gate(((26, "beta", False), (28, "beta", True))),

@@ -2,7 +2,8 @@
 
 A kubelet that restarts takes its state files back or refuses to start, and then admits every pod anew, in the order in which
 they were created: one that it refuses now is ended, however long it has run. Asked by who restarts a kubelet on purpose
-(`node/kubelet_switch`), with the configuration that it will have then.
+(`node/kubelet_switch`), with the configuration that it will have then, and by who wants to know beforehand
+(`diagnose/doctor/restart.py`, `diagnose/upgrade.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from msgspec.structs import replace
 
 from numaware.machine.quantity import ZERO
 from numaware.twin.errors import StartError
-from numaware.twin.files import load_state
-from numaware.twin.kubelet import Kubelet
+from numaware.twin.files import load_state, state_files
+from numaware.twin.kubelet import Kubelet, start
 from numaware.twin.node import Node
 from numaware.twin.state import cpu as cpu_file
 from numaware.twin.state import memory as memory_file
@@ -33,6 +34,17 @@ class Refused(msgspec.Struct, frozen=True):
     name: str
     reason: str
     message: str
+
+
+def lost_at_restart(node: Node, version: str = "") -> tuple[Refused, ...]:
+    """The pods of a node, in the order in which they are listed there, that its kubelet would refuse if it were started again
+    now, or if one of release `version` were started in its place. Raises as `readmitted` does, or what `start` does.
+    """
+    kubelet = node.kubelet
+    files = {name: text.encode() for name, text in state_files(kubelet, node.state).items()}
+    if version:
+        kubelet = start(kubelet.hardware, replace(kubelet.config, version=version))
+    return readmitted(kubelet, files, node.state.pods.values())
 
 
 def refused_files(kubelet: Kubelet, files: Mapping[str, bytes]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.twin.config import DEFAULT_VERSION, Options
-from numaware.twin.gates import GATES, enabled
+from numaware.twin.gates import GATES, Gates, enabled
 from numaware.twin.gotext import cpu_list_problem, listed, map_text, quoted
 from numaware.twin.rules import rules_for
 from numaware.twin.settings import Settings
@@ -40,7 +40,7 @@ _PERCENTAGE = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,
 def problems(settings: Settings, version: str = DEFAULT_VERSION) -> tuple[Problem, ...]:
     """Each refusal as an error, in the order in which the kubelet would come to it."""
     minor = rules_for(version).minor
-    unsettable = tuple(_gate_problems(settings, minor))
+    unsettable = tuple(gate_problems(settings.feature_gates or (), minor))
     if unsettable:
         # The kubelet gives up at the first bad gate, since all later rules depend on them.
         return unsettable
@@ -64,9 +64,9 @@ def _prefix(minor: int) -> str:
     return "invalid configuration: " if minor >= 24 else ""
 
 
-def _gate_problems(settings: Settings, minor: int) -> Iterator[Problem]:
-    """Only the managers' own gates are known here; a gate of another part of Kubernetes is left to the kubelet."""
-    for name, on in settings.feature_gates or ():
+def gate_problems(gates: Gates, minor: int) -> Iterator[Problem]:
+    """Gates that v1.`minor` does not know or has locked otherwise; those of other parts of Kubernetes are left to the kubelet."""
+    for name, on in gates:
         if name not in GATES:
             continue
         state = GATES[name].at(minor)

@@ -25,6 +25,17 @@ TEXTS: Mapping[str, Text] = {
         "启动 kubelet，它运行时会创建套接字",
         "如果 kubelet 使用别的 --root-dir，请告诉代理",
     ),
+    "pod-lost-at-restart": text(
+        "{who} 在 kubelet {release} 启动后无法保留：{reason}",
+        "kubelet 启动时会重新准入每个 Pod。按这个 Pod 占用的资源和 {node} 上的空闲，kubelet {release} 会说：{message}",
+        "在重启 kubelet 之前把这个 Pod 移到别的节点，或腾出它所缺的资源",
+        "numaware explain pod {who} --on {node}",
+    ),
+    "restart-kubelet-stops": text(
+        "kubelet {release} 无法在 {node} 上启动",
+        "它要么接受状态文件，要么停止；对这些文件它会停止：{message}",
+        "kubectl drain {node}   # 然后删除所指的文件，再启动 kubelet",
+    ),
     "state-stale-entries": text(
         "{file} 中仍有 {count} 个已消失 Pod 的资源",
         "这些 Pod 在 /var/lib/kubelet/pods 下已没有目录，却仍在文件中占用 CPU、内存或设备：{uids:and}。"
@@ -184,6 +195,10 @@ LABELS: Mapping[str, str] = {
     "doctor-no-state": "{file} 不存在",
     "doctor-state": "{file}",
     "doctor-restart": "孪生在这台机器上接受这些状态文件",
+    "doctor-restart-pods": (
+        "{node}：按 kubelet {release} 启动时的准入询问了 {count} 个 Pod"
+        "[[；另有 {strangers} 个只知道占用了什么：请用 --pods 给出]]"
+    ),
     "doctor-restart-never": "未尝试：配置无法启动",
     "doctor-restart-unknown": "未尝试：{why}",
     "doctor-podresources": "{file}",
@@ -240,6 +255,7 @@ LABELS: Mapping[str, str] = {
     "check-memory-state": "内存状态文件",
     "check-device-state": "设备状态文件",
     "check-restart": "kubelet 重启",
+    "check-restart-pods": "重启时的 Pod",
     "check-podresources": "PodResources",
     "check-device-plugins": "设备插件",
     "check-nri": "NRI",

@@ -23,6 +23,18 @@ TEXTS: Mapping[str, Text] = {
         "start the kubelet; it makes the socket when it runs",
         "if the kubelet has another --root-dir, tell the agents",
     ),
+    "pod-lost-at-restart": text(
+        "{who} would not survive a start of kubelet {release}: {reason}",
+        "A kubelet admits every pod anew when it starts. With what this pod holds and what is free on {node}, kubelet "
+        "{release} says: {message}",
+        "move the pod to another node before the kubelet is restarted, or free what it says is missing",
+        "numaware explain pod {who} --on {node}",
+    ),
+    "restart-kubelet-stops": text(
+        "kubelet {release} would not start on {node}",
+        "It takes its state files back or stops, and with these it stops: {message}",
+        "kubectl drain {node}   # then delete the file that is named, and start the kubelet",
+    ),
     "state-stale-entries": text(
         "{file} holds resources of {count} pods that are gone",
         "These pods have no folder under /var/lib/kubelet/pods any more, and still hold CPUs, memory or devices in the "
@@ -193,6 +205,10 @@ LABELS: Mapping[str, str] = {
     "doctor-no-state": "{file} is not there",
     "doctor-state": "{file}",
     "doctor-restart": "the twin takes the state files back on this machine",
+    "doctor-restart-pods": (
+        "{node}: {count} pods asked about as kubelet {release} would admit them at its start"
+        "[[; {strangers} more are known only by what they hold: give --pods]]"
+    ),
     "doctor-restart-never": "not tried: the configuration does not start",
     "doctor-restart-unknown": "not tried: {why}",
     "doctor-podresources": "{file}",
@@ -249,6 +265,7 @@ LABELS: Mapping[str, str] = {
     "check-memory-state": "memory state file",
     "check-device-state": "device state file",
     "check-restart": "kubelet restart",
+    "check-restart-pods": "pods at a restart",
     "check-podresources": "PodResources",
     "check-device-plugins": "device plugins",
     "check-nri": "NRI",
