@@ -93,7 +93,8 @@ def described(name: str, step: Step) -> LiveNode:
 
 
 def wanted(uid: str, step: Step) -> Pod:
-    return replace(pod(uid, step.cpus), scheduling=WISHES[step.one % len(WISHES)])
+    wishes = replace(WISHES[step.one % len(WISHES)], priority=10 * (step.other % 3))
+    return replace(pod(uid, step.cpus), scheduling=wishes)
 
 
 class World:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from numaware.kube.nodes import LiveNode
+from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.engine import Decision
 from numaware.serve.scheduler import Bound
@@ -382,3 +383,89 @@ def test_higher_priorities_are_served_first() -> None:
 
     asyncio.run(run())
     assert scene.actions.bound == [("b", "n0")]
+
+
+def ranked(uid: str, cpus: int, priority: int) -> LivePod:
+    one = pod(uid, cpus)
+    return live(replace(one, scheduling=Scheduling(priority=priority)))
+
+
+async def small_pods_come_and_go(scene: Scene, rounds: int) -> None:
+    """The oldest of the small pods ends, and two new ones want its place."""
+    for number in range(rounds):
+        gone = next((uid for uid, _ in scene.actions.bound if uid in scene.engine.cluster.where), None)
+        if gone is None or "large" in scene.engine.cluster.where:
+            return
+        scene.cache.put_pod(replace(ranked(gone, 2, 0), node=scene.cache.place_of(gone)))
+        scene.scheduler.nodes_changed(scene.cache.drop_pod(gone))
+        scene.arrive(*(ranked(f"late{number}-{twin}", 2, 0) for twin in range(2)))
+        scene.now += 11
+        await scene.settle()
+
+
+def test_a_large_pod_of_high_priority_is_not_overtaken_for_ever_by_small_ones() -> None:
+    """Each that ends leaves too little for it, and a new one wants that at once."""
+    scene = Scene(gpu_node("single-numa-node"), gpu_node("single-numa-node"))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(*(ranked(f"small{number}", 2, 0) for number in range(14)))
+        await scene.settle()
+        scene.arrive(ranked("large", 8, 1000))
+        await scene.settle()
+        said = scene.actions.refused["large"]
+        assert "made room; numaware does not preempt yet, but keeps what they leave" in said
+        await small_pods_come_and_go(scene, 14)
+
+    scene.play(story)
+    assert "large" in scene.engine.cluster.where
+    assert any(
+        "keep their room for a pod of higher priority" in text for text in scene.actions.refused.values()
+    )
+    assert scene.engine.held.holds == {}
+
+
+def test_room_is_not_kept_from_pods_that_fit_beside_the_one_it_is_for() -> None:
+    """Eight CPUs of one NUMA node are waited for; what the other one has is for everybody."""
+    scene = Scene(gpu_node("single-numa-node"))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(ranked("other", 3, 0), ranked("low", 8, 0))
+        await scene.settle()
+        scene.arrive(ranked("large", 8, 1000))
+        await scene.settle()
+        assert list(scene.engine.held.holds) == ["large"]
+        scene.arrive(ranked("beside", 2, 0))
+
+    scene.play(story)
+    assert ("beside", "n0") in scene.actions.bound
+
+
+def test_room_for_which_nobody_goes_is_not_kept_for_ever() -> None:
+    scene = Scene(gpu_node("single-numa-node"))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(ranked("a", 7, 0), ranked("b", 6, 0))
+        await scene.settle()
+        scene.arrive(ranked("large", 8, 1000))
+        await scene.settle()
+        scene.arrive(ranked("small", 2, 0))
+        await scene.settle()
+        assert "keep their room" in scene.actions.refused["small"]
+        scene.now = 301.0
+        scene.scheduler._news.set()
+
+    scene.play(story)
+    assert ("small", "n0") in scene.actions.bound
+
+
+def test_nothing_is_kept_for_a_pod_that_other_priorities_do_not_stand_in_the_way_of() -> None:
+    scene = Scene(gpu_node("single-numa-node"))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(ranked("a", 8, 1000), ranked("b", 7, 1000))
+        await scene.settle()
+        scene.arrive(ranked("large", 8, 1000), ranked("larger", 9, 2000))
+
+    scene.play(story)
+    assert scene.engine.held.holds == {}
+    assert not any("made room" in text for text in scene.actions.refused.values())

@@ -50,6 +50,7 @@ Code = Literal[
     "numa-memory",
     "untolerated-taint",
     "pods-astray",
+    "room-held",
     "namespaces-unknown",
     "held-back",
     "node-unknown",
@@ -154,10 +155,16 @@ def most_frequent_first(counts: Counter[Reason]) -> Counts:
 
 
 def nodes_available(
-    fitting: int, nodes: int, why: Reason | Iterable[tuple[Reason, int]], nearest: Message | None = None
+    fitting: int,
+    nodes: int,
+    why: Reason | Iterable[tuple[Reason, int]],
+    nearest: Message | None = None,
+    room: Message | None = None,
 ) -> Message:
-    """`0/4 nodes are available: …`: a reason that all nodes share, or how many have which, and the nearest miss."""
+    """`0/4 nodes are available: …`: a reason that all nodes share, or how many have which, the nearest miss, and who could
+    make room.
+    """
     reasons = why if isinstance(why, Reason) else [(number, reason) for reason, number in why]
     key = "unavailable" if not fitting else "available" if fitting < nodes else "all-available"
-    known = {"fitting": fitting, "nodes": nodes, "reasons": reasons or None, "nearest": nearest}
+    known = {"fitting": fitting, "nodes": nodes, "reasons": reasons or None, "nearest": nearest, "room": room}
     return Message(key, {name: value for name, value in known.items() if value is not None})

@@ -20,6 +20,7 @@ _CURES: dict[Code, Cure] = {
     "workload-class": "pod",
     "allocations": "pod",
     "pod-group": "pod",
+    "pod-unreadable": "pod",
     "node-affinity": "description",
     "node-name": "description",
     "node-features": "description",

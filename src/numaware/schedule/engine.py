@@ -30,6 +30,7 @@ from numaware.schedule.filters import (
     volume_rules,
     waiting_reason,
 )
+from numaware.schedule.held_room import HeldRoom
 from numaware.schedule.learned_mix import LearnedMix
 from numaware.schedule.need import Need
 from numaware.schedule.node_facts import NodeFacts
@@ -94,6 +95,8 @@ class Engine:
         self.cluster = cluster
         self.cached = cached
         self.guard = guard
+        # Room that is kept for pods that wait; nobody's unless somebody who queues pods says so.
+        self.held = HeldRoom()
         # By the name of the scheduler; the one without a name is for everybody else.
         self._evaluators = {
             name: Evaluator(each, cached=cached) for name, each in {**(profiles or {}), "": profile}.items()
@@ -156,9 +159,10 @@ class Engine:
         rules = cluster.placed_pods.rules_for(pod)
         there = _There(rules, volumes if isinstance(volumes, VolumeRules) else None, self.guard)
         if not self.cached:
-            return [
+            alone = [
                 self._asked_alone(cluster.by_name.get(name), pod, kind, there, policies) for name in names
             ]
+            return self._with_room_kept(pod, names, alone, policies)
         pool = self._pool(pod, policies.policy)
         answers = pool.answers(pod, kind, names, self._evaluator(pod, policies))
         if self._one_by_one(pod, rules):
@@ -167,6 +171,19 @@ class Engine:
                     reasons = there.reasons(cluster.by_name[name], pod)
                     if reasons:
                         answers[place] = refused(*reasons)
+        return self._with_room_kept(pod, names, answers, policies)
+
+    def _with_room_kept(
+        self, pod: Pod, names: Sequence[str], answers: list[Answer], policies: TrialPolicies
+    ) -> list[Answer]:
+        """The answers, but for nodes that keep what they have for pods of higher priority."""
+        if self.held.holds and policies == AS_THEY_ARE:
+            held = {hold.node for hold in self.held.holds.values()}
+            for place, name in enumerate(names):
+                if name in held and answers[place].admitted:
+                    reason = self.held.reason(pod, self.cluster.by_name[name])
+                    if reason:
+                        answers[place] = refused(reason)
         return answers
 
     def _asked_alone(
@@ -233,14 +250,18 @@ class Engine:
         rules = self.cluster.placed_pods.rules_for(pod)
         spread = self._preferences.spread(pod, kind)
         pool = self._pool(pod) if self._only_scores_count(pod, rules, spread) else None
+        best: tuple[Member, Answer] | None = None
+        counts: Iterable[tuple[Answer, int]] = ()
         if pool is not None:
             best = pool.best(pod, kind)
             if best is not None and (images := self._preferences.images(pod)):
                 first, answer = best
                 name = best_supplied(images, first.name, pool.peers(first.name, images))
                 best = self.cluster.by_name[name], answer
-            counts = pool.answer_counts(pod, kind) if best is None else iter(())
-        else:
+            counts = pool.answer_counts(pod, kind) if best is None else ()
+            if best is not None and self.held.holds and self.held.reason(pod, best[0]):
+                pool = None
+        if pool is None:
             answers = self._ask(pod, kind, None)
             best = self._best_of(answers, pod, kind, rules, spread)
             counts = _counted(answers)

@@ -18,6 +18,7 @@ from numaware.diagnose.texts import Words
 from numaware.schedule.cluster import Member
 from numaware.schedule.engine import Decision, Engine
 from numaware.schedule.filters import GATED
+from numaware.schedule.held_room import Hold
 from numaware.schedule.partial_node import class_of
 from numaware.twin.account import account, fewest_nodes, free_in_all, resources
 from numaware.twin.node import Merge, Node, Verdict
@@ -27,6 +28,7 @@ from numaware.workload.pod import Pod
 # Kinds of nodes, and sets of NUMA nodes of each, that are searched for the nearest miss.
 _MOST_CLASSES = 512
 _MOST_SETS = 4096
+_MOST_NAMES = 3
 # What keeps a pod off every node, whatever the node is: kube-scheduler says it without a number of nodes.
 _OF_THE_POD: frozenset[Code] = frozenset(
     {
@@ -45,7 +47,9 @@ _OF_THE_POD: frozenset[Code] = frozenset(
 )
 
 
-def refusal(decision: Decision, nodes: int, nearest: Message | None = None) -> Words:
+def refusal(
+    decision: Decision, nodes: int, nearest: Message | None = None, room: Message | None = None
+) -> Words:
     """Why the pod of a decision goes nowhere, out of `nodes` nodes; empty if it goes somewhere."""
     if decision.node is not None:
         return ""
@@ -53,7 +57,14 @@ def refusal(decision: Decision, nodes: int, nearest: Message | None = None) -> W
     if first == GATED:
         return first
     shared = first is not None and first.code in _OF_THE_POD
-    return nodes_available(0, nodes, first if first and shared else decision.reasons, nearest)
+    return nodes_available(0, nodes, first if first and shared else decision.reasons, nearest, room)
+
+
+def room_wanted(hold: Hold, member: Member, *, kept: bool) -> Message:
+    """Who would have to go for the pod to fit, and whether what they leave is kept for it."""
+    names = sorted(f"{other.namespace}/{other.name}" for uid in hold.gone if (other := member.pods.get(uid)))
+    pods = [*names[:_MOST_NAMES], *["…"][: len(names) > _MOST_NAMES]]
+    return Message("room-kept" if kept else "room-wanted", {"node": hold.node, "pods": pods})
 
 
 class _Miss(NamedTuple):

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, KeysView
 from typing import Literal
 
+from numaware.schedule.held_room import priority_of
 from numaware.workload.pod import Pod
 
 # As kube-scheduler: one second after the first failure, never more than ten.
@@ -88,11 +89,6 @@ class Waiting:
 def group_of(pod: Pod) -> Hashable:
     """Pods of one group get one answer from any cluster."""
     return pod.shape, pod.overhead, pod.namespace, pod.scheduling
-
-
-def priority_of(pod: Pod) -> int:
-    """The pod's priority; one that names none has none."""
-    return pod.scheduling.priority or 0
 
 
 class Queue:

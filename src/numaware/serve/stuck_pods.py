@@ -5,6 +5,9 @@ pods (`queue.py`) is woken if one of the nodes that changed would take it now. W
 need not even be asked (`schedule/cures.py`): a pod that waits for a label does not care who comes and goes. Rules about
 other pods may open any node, so where a pod's own counters have changed all nodes are asked; they have a stamp for that.
 
+For the most important of them room is kept (`schedule/held_room.py`): on one node each, on few nodes in all, and never for
+long, so that a pod for which nobody makes room does not cost the others theirs for ever.
+
 To put a refusal into words takes longer than to decide, so nobody waits for it: groups are worded when there is nothing to
 decide, each once, and again when the cluster has changed since. Words that came out the same are not written again.
 """
@@ -14,10 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
+from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import say
 from numaware.schedule.cures import Cure, cures
 from numaware.schedule.engine import Decision, Engine
-from numaware.schedule.message import nearest_miss, refusal
+from numaware.schedule.held_room import is_open, priority_of, room_for
+from numaware.schedule.message import nearest_miss, refusal, room_wanted
 from numaware.serve.queue import Queue, group_of
 from numaware.workload.pod import Pod
 
@@ -26,6 +31,10 @@ _SECONDS_TO_REVISE = 10.0
 _SECONDS_UNSAID = 1.0
 # Wording takes at most one part in so many of the time.
 _PARTS = 20
+# Nodes on which room is kept: so many, and no more than a tenth of all. After so many seconds nothing is kept for as long.
+_MOST_HOLDS = 8
+_PART_HELD = 10
+_SECONDS_HELD = 300.0
 # Refusals of groups that are not stuck any more, kept before they are forgotten.
 _MOST_SPARE = 64
 
@@ -33,7 +42,7 @@ _MOST_SPARE = 64
 class _Refusal:
     """Why a group has no node: the news it waits for, the counters that its rules looked at, and what was said of it."""
 
-    __slots__ = ("cures", "decision", "serial", "stamp", "words")
+    __slots__ = ("cures", "decision", "serial", "stamp", "worded", "words")
 
     def __init__(self, decision: Decision, serial: int, stamp: tuple[int, ...]) -> None:
         self.decision = decision
@@ -42,6 +51,8 @@ class _Refusal:
         self.cures = cures(reason for reason, _ in decision.reasons)
         self.stamp = stamp
         self.words = ""
+        # Which state of the cluster the words are about.
+        self.worded = -1
 
     @property
     def waits_for_itself(self) -> bool:
@@ -74,6 +85,9 @@ class StuckPods:
         self._unsaid: dict[Hashable, float] = {}
         self._said: dict[Hashable, float] = {}
         self._rests_until = 0.0
+        # Groups for which room is kept, with the uid of the pod it is for and since when; and until when others get none.
+        self._kept: dict[Hashable, tuple[str, float]] = {}
+        self._keeps_none: dict[Hashable, float] = {}
 
     # Who is tried again
 
@@ -81,10 +95,11 @@ class StuckPods:
         """No node takes the pod; what is already known to be said of it, if that is still so. `silent`: nothing is."""
         group, serial = group_of(decision.pod), self._engine.cluster.serial
         known = self._refusals.get(group)
-        if known is not None and known.serial == serial and known.words:
+        if known is not None and known.worded == serial and known.words:
             return known.words
-        refusal = self._refusals[group] = _Refusal(decision, serial, self._engine.rules_stamp(decision.pod))
-        refusal.words = known.words if known is not None else ""
+        fresh = self._refusals[group] = _Refusal(decision, serial, self._engine.rules_stamp(decision.pod))
+        if known is not None:
+            fresh.words, fresh.worded = known.words, known.worded
         # What is said of it is true until its turn to be looked at comes, or nearly so.
         if not silent and group not in self._said:
             self._unsaid.setdefault(group, self._clock())
@@ -103,6 +118,7 @@ class StuckPods:
 
     def wake(self) -> None:
         """Have those tried again that what has changed since the last time can help."""
+        self._let_go()
         if not self._changed and not self._others:
             return
         cluster = self._engine.cluster
@@ -122,7 +138,8 @@ class StuckPods:
         if known.waits_for_itself:
             return False
         stamp = self._engine.rules_stamp(pod)
-        if stamp != known.stamp:
+        # A volume that somebody lets go of may have kept the pod off nodes other than his.
+        if stamp != known.stamp or pod.scheduling.claims or pod.scheduling.disks:
             names = None
         elif "node" in known.cures:
             names = changed
@@ -155,22 +172,23 @@ class StuckPods:
         return Worded(group, words)
 
     def words_at(self) -> float | None:
-        """When words are to be looked at again, None if nothing has changed."""
+        """When words are to be looked at again, or room is not to be kept any longer; None if nothing has changed."""
+        times = [since + _SECONDS_HELD for _, since in self._kept.values()]
         for group, at in self._said.items():
             known = self._refusals.get(group)
-            if known is not None and known.serial != self._engine.cluster.serial:
-                return max(self._rests_until, at + _SECONDS_TO_REVISE)
-        return None
+            if known is not None and known.worded != self._engine.cluster.serial:
+                times.append(max(self._rests_until, at + _SECONDS_TO_REVISE))
+                break
+        return min(times, default=None)
 
     def _due(self, now: float, *, busy: bool) -> Hashable | None:
         stuck = self._queue.stuck_groups()
-        for group, since in list(self._unsaid.items()):
-            if group not in stuck:
-                del self._unsaid[group]
-            elif busy and (now - since < _SECONDS_UNSAID or now < self._rests_until):
-                return None
-            else:
-                return group
+        self._unsaid = {group: since for group, since in self._unsaid.items() if group in stuck}
+        if self._unsaid:
+            # The most important first: room may have to be kept for it.
+            group = max(self._unsaid, key=lambda each: priority_of(self._refusals[each].decision.pod))
+            waits = busy and (now - self._unsaid[group] < _SECONDS_UNSAID or now < self._rests_until)
+            return None if waits else group
         if busy or now < self._rests_until:
             return None
         for group, at in list(self._said.items()):
@@ -179,7 +197,7 @@ class StuckPods:
                 del self._said[group]
             elif now - at < _SECONDS_TO_REVISE:
                 return None
-            elif known.serial != self._engine.cluster.serial:
+            elif known.worded != self._engine.cluster.serial:
                 return group
         return None
 
@@ -190,8 +208,46 @@ class StuckPods:
             known.serial = cluster.serial
             known.cures |= cures(reason for reason, _ in known.decision.reasons)
         decision = known.decision
+        known.words, known.worded = "", cluster.serial
         if decision.node is None:
-            known.words = say(refusal(decision, len(cluster), nearest_miss(self._engine, decision.pod)))
-        else:
-            known.words = ""
+            nearest = nearest_miss(self._engine, decision.pod)
+            known.words = say(refusal(decision, len(cluster), nearest, self._keep_room(group, decision)))
         return known.words
+
+    # Room that is kept for them
+
+    def _keep_room(self, group: Hashable, decision: Decision) -> Message | None:
+        """Keep room where pods of lower priority are all that is in the way; what is to be said of that."""
+        held, cluster, now = self._engine.held, self._engine.cluster, self._clock()
+        uid, _ = self._kept.get(group, ("", now))
+        hold = held.holds.get(uid)
+        if hold is None or hold.node not in cluster.by_name or not is_open(hold, cluster.by_name[hold.node]):
+            self._forget(group)
+            answers = self._engine.ask(decision.pod)
+            taken = {other.node for other in held.holds.values()}
+            hold = room_for(decision.pod, cluster.members, answers, taken)
+            if hold is None:
+                return None
+            most = min(_MOST_HOLDS, max(1, len(cluster) // _PART_HELD))
+            if len(held.holds) < most and self._keeps_none.get(group, now) <= now:
+                held.hold(hold)
+                self._kept[group] = decision.pod.uid, now
+        return room_wanted(hold, cluster.by_name[hold.node], kept=group in self._kept)
+
+    def _let_go(self) -> None:
+        """Of the room of pods that have found a node, are gone, or have had it for too long."""
+        for group, (uid, since) in list(self._kept.items()):
+            one = self._queue.waiting.get(uid)
+            if one is None or one.sent or one.group != group:
+                self._forget(group)
+            elif self._clock() - since >= _SECONDS_HELD:
+                self._forget(group)
+                self._keeps_none[group] = self._clock() + _SECONDS_HELD
+        if len(self._keeps_none) > _MOST_SPARE:
+            self._keeps_none = {group: at for group, at in self._keeps_none.items() if at > self._clock()}
+
+    def _forget(self, group: Hashable) -> None:
+        uid, _ = self._kept.pop(group, ("", 0.0))
+        hold = self._engine.held.let_go(uid) if uid else None
+        if hold is not None:
+            self._changed.add(hold.node)

@@ -22,11 +22,12 @@ from numaware.workload.pod import units
 _LONGEST = 4_000
 # The head, the reasons, and what numaware and kube-scheduler add to them.
 _SUMMARY = re.compile(
-    r"(\d+)/(\d+) nodes are available:?(?: (.*?))?\.?(?: nearest miss: (.*)\.)?(?: preemption: .*)?",
+    r"(\d+)/(\d+) nodes are available:?(?: (.*?))?\.?(?: nearest miss: (.*?)\.)?(?: (would fit on .*)\.)?(?: preemption: .*)?",
     re.DOTALL,
 )
 # Where one counted reason ends and the next begins.
 _NEXT = re.compile(r", (?=\d+ )")
+_ROOM = re.compile(r"would fit on node (\S+) if (.*) made room; numaware does not preempt yet(, but .*)?")
 _SHORT = re.compile(r"node (\S+) is (.*) short on NUMA ([\d+]+)")
 _AMOUNT = re.compile(r"(?P<size>[\d.]+ \w+) of (?P<kind>\S+)|(?P<number>\d+) (?P<what>\S+)")
 
@@ -38,13 +39,14 @@ def read(text: str) -> Message | Reason | None:
     match = _SUMMARY.fullmatch(text)
     if match is None:
         return _reason(text)
-    fitting, nodes, reasons, miss = match.groups()
+    fitting, nodes, reasons, miss, room_text = match.groups()
+    room = _room(room_text) if room_text else None
     nearest = _nearest(miss) if miss else None
     if miss and nearest is None:
         return None
     shared = _reason(reasons) if reasons else None
     if shared is not None:
-        return nodes_available(int(fitting), int(nodes), shared, nearest)
+        return nodes_available(int(fitting), int(nodes), shared, nearest, room)
     counts = []
     for part in _NEXT.split(reasons) if reasons else ():
         number, _, words = part.partition(" ")
@@ -52,7 +54,7 @@ def read(text: str) -> Message | Reason | None:
         if not number.isdigit() or reason is None:
             return None
         counts.append((reason, int(number)))
-    return nodes_available(int(fitting), int(nodes), counts, nearest)
+    return nodes_available(int(fitting), int(nodes), counts, nearest, room)
 
 
 def _reason(text: str) -> Reason | None:
@@ -101,6 +103,15 @@ def _patterns() -> list[tuple[re.Pattern[str], Code, dict[str, str]]]:
         table.append((words, re.compile(pattern, re.DOTALL), code, specs))
     table.sort(key=lambda row: -row[0])
     return [row[1:] for row in table]
+
+
+def _room(text: str) -> Message | None:
+    match = _ROOM.fullmatch(text)
+    if match is None:
+        return None
+    return Message(
+        "room-kept" if match[3] else "room-wanted", {"node": match[1], "pods": match[2].split(", ")}
+    )
 
 
 def _nearest(text: str) -> Message | None:

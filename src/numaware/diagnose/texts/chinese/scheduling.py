@@ -8,11 +8,13 @@ from numaware.diagnose.texts.chinese.explain import between, named
 from numaware.diagnose.texts.template import Specs
 
 LABELS: Mapping[str, str] = {
-    "unavailable": "{nodes} 个节点都不可用[[：{reasons:reasons}]]。[[最接近的是{nearest}。]]",
+    "unavailable": "{nodes} 个节点都不可用[[：{reasons:reasons}]]。[[最接近的是{nearest}。]][[{room}。]]",
     "available": "{nodes} 个节点中 {fitting} 个可用[[：{reasons:reasons}]]。",
     "all-available": "{nodes} 个节点都可用。",
     "nearest-short": "节点 {node}：在 {nodes:set} 上还差 {missing:amounts}",
     "nearest-cause": "节点 {node}：{cause:clause}",
+    "room-wanted": "如果 {pods:list} 让出空间，就能放到节点 {node} 上；numaware 目前还不会抢占",
+    "room-kept": "如果 {pods:list} 让出空间，就能放到节点 {node} 上；numaware 目前还不会抢占，但会为它保留它们腾出的空间",
 }
 
 REASONS: Mapping[str, str] = {
@@ -49,6 +51,7 @@ REASONS: Mapping[str, str] = {
     "numa-memory": "任何可用的 NUMA 节点组合都内存不足",
     "untolerated-taint": "有 Pod 不容忍的污点 {{{key}: {value}}}",
     "pods-astray": "有 Pod 占用了什么不得而知",
+    "room-held": "正在为优先级更高的 Pod 保留空间",
     "namespaces-unknown": "无法判断：Pod 的规则按标签选择命名空间，而这些标签尚未读到",
     "held-back": "曾拒绝同一模板的 Pod，此后没有变化",
     "node-unknown": "没有任何上报",

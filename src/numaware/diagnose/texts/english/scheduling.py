@@ -9,11 +9,13 @@ from numaware.machine.words import count
 
 # As FitError.Error of kube-scheduler has it (v1.35); what it leaves out where all nodes fit is left out here.
 LABELS: Mapping[str, str] = {
-    "unavailable": "0/{nodes} nodes are available:[[ {reasons:reasons}.]][[ nearest miss: {nearest}.]]",
+    "unavailable": "0/{nodes} nodes are available:[[ {reasons:reasons}.]][[ nearest miss: {nearest}.]][[ {room}.]]",
     "available": "{fitting}/{nodes} nodes are available[[: {reasons:reasons}]].",
     "all-available": "{nodes}/{nodes} nodes are available.",
     "nearest-short": "node {node} is {missing:amounts} short on {nodes:set}",
     "nearest-cause": "node {node}: {cause:clause}",
+    "room-wanted": "would fit on node {node} if {pods:list} made room; numaware does not preempt yet",
+    "room-kept": "would fit on node {node} if {pods:list} made room; numaware does not preempt yet, but keeps what they leave",
 }
 
 REASONS: Mapping[str, str] = {
@@ -50,6 +52,7 @@ REASONS: Mapping[str, str] = {
     "numa-memory": "node(s) had too little memory on any usable set of NUMA nodes",
     "untolerated-taint": "node(s) had untolerated taint {{{key}: {value}}}",
     "pods-astray": "node(s) have pods of which nobody knows what they hold",
+    "room-held": "node(s) keep their room for a pod of higher priority",
     "namespaces-unknown": "node(s) not judged: the pod's rules select namespaces by labels that could not be read yet",
     "held-back": "node(s) refused this template before and have not changed since",
     "node-unknown": "node(s) that nothing is known of",
