@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import yaml
+from playwright.sync_api import Browser, expect
 
-from e2e.control_plane import ControlPlane
+from e2e.console_program import ConsoleProgram
+from e2e.control_plane import RBAC, ControlPlane
 from e2e.kubelet_pool import NODES, USERS, KubeletPool
+from e2e.program import eventually
 
 pytestmark = pytest.mark.e2e
 
+DISTANCE = "/rest/scheduling/v1/numadistance"
+OPTION = "prefer-closest-numa-nodes"
 SET = ("--set=cpuManagerPolicy=static", "--set=topologyManagerPolicy=restricted")
 
 
@@ -77,3 +83,49 @@ def test_an_order_is_held_and_an_agent_that_may_not_says_so(pool: KubeletPool) -
     pool.policy("resume", "held")
     pool.wait("held", {"n1": "NotAllowed", "n2": "Done"})
     assert pool.kubelets["n1"].bytes() == before["n1"]
+
+
+def test_numa_distance_is_locked_without_the_right_and_then_switched_on_and_off_from_the_page(
+    pool: KubeletPool, browser: Browser
+) -> None:
+    pool.plane.kubectl("delete", "kubeletpolicies", "--all")
+    pool.start_agents()
+    with ConsoleProgram(pool.plane) as console:
+        eventually(lambda: console.ask("GET", "/api/v1/policies").status == 200, "the console answers", 60)
+        page = browser.new_context(locale="en-US", viewport={"width": 1280, "height": 900}).new_page()
+        page.goto(f"{console.url}/policies")
+        switch = page.get_by_role("switch", name="NUMA distance")
+        expect(switch).to_be_disabled(timeout=20_000)
+        expect(page.get_by_text("may not get kubeletpolicies.numaware.io")).to_be_visible()
+        refused = console.ask("PUT", f"{DISTANCE}?status=open")
+        assert (refused.status, refused.body["data"]["installed"]) == (409, False)
+        pool.plane.kubectl("apply", "--server-side", "-f", RBAC / "optional/console-switch-distance.yaml")
+        expect(switch).to_be_enabled(timeout=20_000)
+
+        # The plan, and nothing before it is applied.
+        switch.click()
+        expect(page.locator(".diff .a").filter(has_text=OPTION)).to_be_visible()
+        expect(page.get_by_text("restarts once, one node at a time")).to_be_visible()
+        assert pool.plane.kubectl("get", "kubeletpolicies", "-o", "name") == ""
+        page.get_by_role("button", name="Apply").click()
+        expect(page.get_by_role("progressbar")).to_be_visible(timeout=20_000)
+        expect(page.get_by_role("status").filter(has_text="Applied")).to_be_visible(timeout=90_000)
+        expect(switch).to_have_attribute("aria-checked", "true")
+        assert pool.phases("numa-distance") == dict.fromkeys(NODES, "Done")
+        for one in pool.kubelets.values():
+            config = yaml.safe_load(one.config_file.read_text(encoding="utf-8"))
+            assert config["topologyManagerPolicyOptions"][OPTION] == "true"
+            # On n1 it was missing.
+            assert config["cpuManagerPolicy"] == "static"
+            assert one.whole()
+        assert console.ask("GET", DISTANCE).body["data"]["status"] == "open"
+
+        # Off again, by REST; the page follows.
+        closed = console.ask("PUT", f"{DISTANCE}?status=close")
+        assert (closed.status, closed.body["data"]["status"]) == (200, "close")
+        expect(switch).to_have_attribute("aria-checked", "false", timeout=20_000)
+        for one in pool.kubelets.values():
+            config = yaml.safe_load(one.config_file.read_text(encoding="utf-8"))
+            assert config["topologyManagerPolicyOptions"][OPTION] == "false"
+            assert one.whole()
+        page.context.close()

@@ -58,10 +58,13 @@ def wanted_of(sets: Iterable[str], unsets: Iterable[str] = (), source: str = "--
     for path in unsets:
         name, dot, key = path.strip().partition(".")
         _kind(name, "--unset")
-        if dot:
-            _joined(wanted, name, {key: None})
-        else:
+        if not dot:
             wanted[name] = None
+            continue
+        try:
+            _joined(wanted, name, {key: None})
+        except ValueError as error:
+            raise InputError(f"--unset {printable(path, 80)}", str(error)) from None
     return wanted
 
 

@@ -136,7 +136,7 @@ class KubeletDistance:
             self._progress = Progress("switching", len(done), len(acting) + len(silent))
             if (not silent or waited >= _SILENT_SECONDS) and len(done) == len(acting):
                 if not acting:
-                    await kubelet_policies.order(self._client, NAME, {"order": "RollBack"})
+                    self._know(await kubelet_policies.order(self._client, NAME, {"order": "RollBack"}))
                     raise SwitchError(
                         Sentence(
                             "no agent may change its kubelet: none was started with --allow-kubelet-changes"

@@ -1,0 +1,118 @@
+"""`numaware kubelet` and `numaware policy` on files: plans for people and programs, and mistakes in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from numaware.cli import main
+from numaware.machine import synthetic
+from numaware.twin.state import cpu
+from support import made_sysfs
+
+CONFIG = """\
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cpuManagerPolicy: none  # for now
+systemReserved: {cpu: "1"}
+"""
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """The files of a node that kubeadm has set up."""
+    made_sysfs.write(tmp_path, synthetic.read("2s x 4c x 2t mem=32Gi"))
+    folder = tmp_path / "var/lib/kubelet"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    (folder / "kubeadm-flags.env").write_text("", encoding="utf-8")
+    (folder / cpu.FILE).write_text(cpu.encode("none", "", {}), encoding="utf-8")
+    return tmp_path
+
+
+def planned(node: Path, *words: str) -> list[str]:
+    return ["kubelet", "plan", f"--root={node}", f"--journal={node / 'journal'}", *words]
+
+
+def test_a_plan_for_people_names_every_step_and_why(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(planned(node, "--set=cpuManagerPolicy=static")) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("Kubelet v1.35.0 of kubeadm: /var/lib/kubelet/config.yaml\n")
+    assert "+cpuManagerPolicy: static # for now" in told
+    assert "remove /var/lib/kubelet/cpu_manager_state" in told
+    assert 'configured policy "static" differs from state checkpoint policy "none"' in told
+    assert "which pods run here is not known" in told
+    assert not (node / "journal").exists()
+
+
+def test_a_plan_for_programs_has_the_same(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(planned(node, "--set=cpuManagerPolicy=static", "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["kind"], told["possible"], told["refusals"]) == ("kubeadm", True, [])
+    assert [step["step"] for step in told["steps"]] == ["stop", "backup", "write", "remove", "start", "ready"]
+    assert told["changes"] == [{"field": "cpuManagerPolicy", "before": "none", "after": "static"}]
+
+
+def test_a_plan_in_chinese(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(planned(node, "--set=cpuManagerPolicy=static", "--lang=zh")) == 0
+    assert "停止 kubelet" in capsys.readouterr().out
+
+
+def test_what_the_kubelet_would_refuse_is_exit_code_1(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(planned(node, "--set=topologyManagerPolicy=strict")) == 1
+    assert "The kubelet would not start: " in capsys.readouterr().out
+
+
+def test_a_file_says_what_is_wanted(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = node / "wanted.yaml"
+    wanted.write_text("topologyManagerPolicy: restricted\n", encoding="utf-8")
+    assert main(planned(node, f"--to={wanted}")) == 0
+    assert "+topologyManagerPolicy: restricted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["apply", "rollback"])
+def test_nothing_happens_without_a_yes(verb: str, node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["kubelet", verb, f"--root={node}", f"--journal={node / 'journal'}"]
+    words += ["--set=topologyManagerPolicy=restricted"] if verb == "apply" else []
+    assert main(words) == (1 if verb == "apply" else 2)
+    assert ("Nothing was done" if verb == "apply" else "no switch to go back from") in capsys.readouterr().err
+    assert (node / "var/lib/kubelet/config.yaml").read_text(encoding="utf-8") == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "nothing is asked for"),
+        (["--set=x"], "is not FIELD=VALUE"),
+        (["--set=cpuManagerPolicy=static", "--kubelet-version=seven"], "seven"),
+        (["--to=/nowhere"], "/nowhere"),
+        (["--set=cpuManagerPolicy=static", "--config=/nowhere.yaml"], "cannot be read"),
+        (["--unset=cpuManagerPolicy.x"], "has no members"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    words: list[str], told: str, node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(planned(node, *words)) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["set", "p"], "names no setting"),
+        (["set", "p", "--set=cpuManagerPolicy=static", "--nodes=gpu"], "is not LABEL=VALUE"),
+        (["status", "--kubeconfig=missing.conf"], "missing.conf: no such file"),
+    ],
+)
+def test_a_mistake_with_a_pool_is_one_line(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["policy", *words]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
