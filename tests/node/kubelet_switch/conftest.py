@@ -16,6 +16,7 @@ from numaware.node.kubelet_switch.look import place_of
 from numaware.node.kubelet_switch.plan import Manner, Plan, Situation, plan
 from numaware.node.kubelet_switch.steps import Hands
 from numaware.twin.inventory import hardware_of
+from support import made_sysfs
 
 CONFIG = """\
 # Made by hand, for the machines of row 7.
@@ -52,6 +53,11 @@ class SwitchedNode:
     @property
     def hands(self) -> Hands:
         return Hands(Path("/"), self.unit, seconds=0.0)
+
+    def made(self) -> Path:
+        """Where the kernel shows the machine."""
+        root = self.folder / "machine"
+        return root if root.exists() else made_sysfs.write(root, self.machine)
 
     def situation(self) -> Situation:
         place = place_of(Path("/"), config=str(self.config), kubelet_root=str(self.kubelet))

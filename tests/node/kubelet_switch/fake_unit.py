@@ -24,6 +24,8 @@ class FakeUnit:
         self.words = ""
         self.calls: list[str] = []
         self.trouble: dict[str, Exception] = {}
+        # Takes for ever to come up.
+        self.slow = False
 
     async def stop(self) -> None:
         self._call("stop")
@@ -32,6 +34,9 @@ class FakeUnit:
     async def start(self) -> None:
         self._call("start")
         self.active = False
+        if self.slow:
+            self.slow = False
+            return
         file = self.folder / "config.yaml"
         try:
             config = kubelet_config.read(file.read_bytes(), str(file)).accepted(str(file))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from numaware.node.kubelet_switch.place import Place
 from numaware.node.kubelet_switch.plan import Manner, Plan, plan, plan_content
 from numaware.node.kubelet_switch.steps import Hands
 from numaware.node.kubelet_switch.turn import next_move, wanted_on
-from numaware.node.kubelet_switch.unit import Systemd
+from numaware.node.kubelet_switch.unit import Systemd, Unit
 from numaware.node.kubelet_switch.words import worded
 from numaware.sentence import Sentence
 
@@ -60,10 +60,17 @@ class SwitchOptions(msgspec.Struct, frozen=True):
 
 
 class PolicyWorker:
-    """The agent's hand for the kubelet of the node called `name`."""
+    """The agent's hand for the kubelet of the node called `name`; `unit_of` runs the unit of that name on a root."""
 
-    def __init__(self, name: str, client: Client, options: SwitchOptions) -> None:
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        options: SwitchOptions,
+        unit_of: Callable[[str, str], Unit] = Systemd,
+    ) -> None:
         self.name = name
+        self._unit_of = unit_of
         self._client = client
         self._options = options
         self._changed = asyncio.Event()
@@ -202,7 +209,7 @@ class PolicyWorker:
             words = str(worded(recorded.steps[number]).what)
             steps.put_nowait((number, f"{words}: {happens}{f': {why}' if why else ''}"))
 
-        unit = Systemd(recorded.place.unit, str(options.root))
+        unit = self._unit_of(recorded.place.unit, str(options.root))
         hands = Hands(options.root, unit, api, recorded.healthz, options.seconds)
         executor = Executor(recorded, book, hands, tell)
         work = asyncio.ensure_future(executor.resume(story) if story else executor.apply())

@@ -1,0 +1,186 @@
+"""An agent and the orders of a pool: carried out, refused, called back, and taken up after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kube.fake_api_server import FakeApiServer, connection, fake_api_server, until
+from node.kubelet_switch.conftest import SwitchedNode
+from numaware.kube.client import Client
+from numaware.kube.resources import KUBELET_POLICIES, NODES
+from numaware.node.kubelet_switch import journal
+from numaware.node.kubelet_switch.worker import PolicyWorker, SwitchOptions
+
+STATIC = {"cpuManagerPolicy": "static", "topologyManagerPolicy": "restricted"}
+POLICY = KUBELET_POLICIES.path("", "p")
+
+
+class Scene(NamedTuple):
+    node: SwitchedNode
+    server: FakeApiServer
+    client: Client
+
+    def order(self, **spec: Any) -> None:
+        entries = self.server.objects.get(POLICY, {}).get("status", {})
+        self.server.put(KUBELET_POLICIES, "p", spec={"kubelet": STATIC, **spec}, status=entries)
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        found: dict[str, Any] = (
+            self.server.objects.get(POLICY, {}).get("status", {}).get("nodes", {}).get("n1", {})
+        )
+        return found
+
+    async def reaches(self, phase: str) -> None:
+        await until(lambda: self.entry.get("phase") == phase)
+
+    @property
+    def unschedulable(self) -> bool:
+        return bool(self.server.objects[NODES.path("", "n1")]["spec"].get("unschedulable"))
+
+
+def run(node: SwitchedNode, story: Callable[[Scene], Awaitable[None]], *, allowed: bool = True) -> None:
+    async def play() -> None:
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(fake_api_server())
+            client = await stack.enter_async_context(Client(connection(server)))
+            ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2999-01-01T00:00:00Z"}
+            status = {"conditions": [ready], "nodeInfo": {"kubeletVersion": "v1.35.0"}}
+            server.put(NODES, "n1", spec={}, status=status)
+            options = SwitchOptions(
+                allowed,
+                machine_root=node.made(),
+                config=str(node.config),
+                kubelet_root=str(node.kubelet),
+                kubeconfig=str(kubeconfig(node.folder, server.base)),
+                journal=node.home,
+                seconds=60.0,
+            )
+            worker = PolicyWorker("n1", client, options, lambda _, __: node.unit)
+            task = asyncio.create_task(worker.run())
+            try:
+                await story(Scene(node, server, client))
+            finally:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    asyncio.run(play())
+
+
+def kubeconfig(folder: Path, server: str) -> Path:
+    path = folder / "kubeconfig"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def policy_of(node: SwitchedNode) -> str:
+    return node.situation().place.read("v1.35.0").config.cpu_policy
+
+
+def test_an_order_is_carried_out_and_put_back(node: SwitchedNode) -> None:
+    before = node.bytes()
+
+    async def story(scene: Scene) -> None:
+        scene.order()
+        await scene.reaches("Done")
+        assert policy_of(node) == "static"
+        assert not scene.unschedulable
+        scene.order(order="RollBack")
+        await scene.reaches("RolledBack")
+        assert node.bytes() == before
+
+    run(node, story)
+
+
+def test_what_the_kubelet_would_refuse_is_not_begun(node: SwitchedNode) -> None:
+    before = node.bytes()
+
+    async def story(scene: Scene) -> None:
+        scene.order(kubelet={"memoryManagerPolicy": "Static"})
+        await scene.reaches("Refused")
+        assert "the kubelet would not start: " in scene.entry["message"]
+        assert node.bytes() == before
+        assert not node.unit.calls
+
+    run(node, story)
+
+
+def test_an_order_that_is_called_back_half_way_leaves_all_as_it_was(node: SwitchedNode) -> None:
+    before = node.bytes()
+    node.unit.slow = True
+
+    async def story(scene: Scene) -> None:
+        scene.order()
+        await until(lambda: "wait until" in scene.entry.get("message", ""))
+        assert scene.unschedulable
+        scene.order(order="Abort")
+        await scene.reaches("Failed")
+        assert scene.entry["message"] == "it was called back"
+        assert node.bytes() == before
+        assert node.unit.active
+        assert not scene.unschedulable
+
+    run(node, story)
+
+
+def test_an_agent_that_may_not_says_so_and_touches_nothing(node: SwitchedNode) -> None:
+    async def story(scene: Scene) -> None:
+        scene.order()
+        await scene.reaches("NotAllowed")
+        assert "--allow-kubelet-changes" in scene.entry["message"]
+
+    run(node, story, allowed=False)
+    assert not node.home.exists()
+
+
+def test_a_claim_without_a_journal_is_begun_anew_and_one_with_it_taken_up(node: SwitchedNode) -> None:
+    """As a crash of the agent leaves them."""
+
+    async def story(scene: Scene) -> None:
+        scene.server.put(
+            KUBELET_POLICIES,
+            "p",
+            spec={"kubelet": STATIC},
+            status={"nodes": {"n1": {"phase": "Switching", "wanted": ""}}},
+        )
+        await scene.reaches("Done")
+
+    run(node, story)
+    story_of = journal.latest(node.home)
+    assert story_of is not None
+    lines = (story_of.folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    # The machine lost power after the backup.
+    done = [line for line in lines[1:] if msgspec.json.decode(line).get("mark") == "done"]
+    (story_of.folder / "journal.jsonl").write_bytes(b"".join([lines[0], *done[:3]]))
+    asyncio.run(node.unit.stop())
+    recorded = story_of.plan.order
+    assert recorded.startswith("p/")
+
+    async def again(scene: Scene) -> None:
+        scene.server.put(
+            KUBELET_POLICIES,
+            "p",
+            spec={"kubelet": STATIC},
+            status={"nodes": {"n1": {"phase": "Switching", "wanted": recorded.partition("/")[2]}}},
+        )
+        await scene.reaches("Done")
+        assert node.unit.active
+        assert policy_of(node) == "static"
+
+    run(node, again)
