@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from property import (
     damaged_capture,
     test_alloc_response_fuzz,
+    test_device_plugin_fuzz,
     test_diagnose_fuzz,
     test_lint_fuzz,
     test_sysfs_fuzz,
@@ -36,6 +37,7 @@ class Target(NamedTuple):
 
 TARGETS = {
     "alloc-response": Target(test_alloc_response_fuzz.EXAMPLES, test_alloc_response_fuzz.check),
+    "device-plugin": Target(test_device_plugin_fuzz.EXAMPLES, test_device_plugin_fuzz.check),
     "doctor": Target(test_lint_fuzz.NODE_FILES, test_lint_fuzz.check_node),
     "lint": Target(test_lint_fuzz.EXAMPLES, test_lint_fuzz.check),
     "diagnose": Target(test_diagnose_fuzz.damaged(), test_diagnose_fuzz.check_evidence),

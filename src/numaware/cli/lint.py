@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,6 +40,9 @@ Form = Literal["text", "json", "sarif", "github"]
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _MOST_FILES = 10_000
+
+# What tells of a device plugin with NVIDIA's flags.
+_PLUGIN = re.compile(rb"passDeviceSpecs|migStrategy|compatWithCPUManager|k8s-device-plugin")
 
 # What a file is called in messages, and its bytes.
 _Given = tuple[str, bytes]
@@ -88,6 +92,9 @@ def lint_files(
     (reservations, sums of reservedMemory, options, gates), and do the
     settings do what they seem to?
 
+    Device plugins with NVIDIA's flags: does passDeviceSpecs fit the CPU manager
+    of the kubelet configuration that is given with them?
+
     With --against, each pod is tried on an empty node of every kind that the
     cluster has: what all of them refuse can never run there (never-fits).
     With --machine, the kubelet is started on that machine, and the pods are
@@ -105,7 +112,7 @@ def lint_files(
     """
     world = _world(against, machine, kubelet_version)
     given, complaints = _read_all(files)
-    world = _with_configured_nodes(world, given)
+    world = _with_cpu_policies(_with_configured_nodes(world, given), given)
     findings: list[Finding] = []
     kinds: list[tuple[str, str]] = []
     for source, data in given:
@@ -168,6 +175,21 @@ def _with_configured_nodes(world: World, given: Sequence[_Given]) -> World:
         if config is not None and (node := _started(world.hardware, config)):
             nodes.append((source, node))
     return world._replace(nodes=(*world.nodes, *kinds_of(nodes)))
+
+
+def _with_cpu_policies(world: World, given: Sequence[_Given]) -> World:
+    """Which CPU managers a device plugin that is given beside kubelet configurations will meet; asked only if there is one."""
+    if len(given) < 2 or not any(_PLUGIN.search(data) for _, data in given):
+        return world
+    policies = set()
+    for source, data in given:
+        try:
+            config = lint(data, source, world).config
+        except InputError:
+            continue
+        if config is not None:
+            policies.add(config.config.cpu_policy)
+    return world._replace(cpu_policies=frozenset(policies))
 
 
 def _started(hardware: Hardware, config: KubeletConfigFile) -> Node | None:

@@ -66,6 +66,7 @@ CODES: dict[str, Severity] = {
     "pod-level-resources-not-pinned": "warning",
     "memory-in-fractions-of-a-byte": "warning",
     "devices-without-topology": "warning",
+    "pass-device-specs": "warning",
     "manifest-invalid": "error",
     "never-fits": "error",
     # a node that is not as it should be

@@ -16,6 +16,7 @@ import msgspec
 from numaware.diagnose.evidence.source_text import SourceText
 from numaware.diagnose.finding import Finding, Subject, finding, worst_first
 from numaware.diagnose.rules.config_check import ConfigCheck
+from numaware.diagnose.rules.device_plugin import plugin_findings
 from numaware.diagnose.rules.kubelet_config import kubelet_findings
 from numaware.diagnose.rules.manifests import pod_findings, problem_findings
 from numaware.diagnose.rules.node_kinds import NodeKind, fitting_findings
@@ -30,7 +31,12 @@ from numaware.workload import manifest
 from numaware.workload.yamlfile import Node, documents
 
 Kind = Literal[
-    "manifest", "kubelet configuration", "manifest and kubelet configuration", "kubelet flags", "other"
+    "manifest",
+    "kubelet configuration",
+    "manifest and kubelet configuration",
+    "kubelet flags",
+    "device plugin configuration",
+    "other",
 ]
 
 # Pieces in the wrong place told one by one.
@@ -54,12 +60,16 @@ _FLAG = re.compile(
 
 
 class World(NamedTuple):
-    """What is known besides the file: the kubelet's version, its machine, the kinds of nodes of a cluster."""
+    """What is known besides the file: the kubelet's version, its machine, the kinds of nodes of a cluster.
+
+    `cpu_policies` are those of the kubelets whose configurations are given with it.
+    """
 
     version: str = DEFAULT_VERSION
     hardware: Hardware | None = None
     cluster: str = ""
     nodes: tuple[NodeKind, ...] = ()
+    cpu_policies: frozenset[str] = frozenset()
 
 
 FILE_ALONE = World()
@@ -92,6 +102,9 @@ def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
     has_pods = bool(pods.workloads or pods.problems)
     if has_pods:
         findings += _pod_findings(pods, source_text, world)
+    policies = world.cpu_policies | ({config.config.cpu_policy} if config else frozenset())
+    plugins = plugin_findings(parsed, source_text, policies)
+    findings += plugins or ()
     if not has_config and not has_pods:
         findings += islice(_misplaced(parsed, source_text), _MOST_MISPLACED)
     kind: Kind = "other"
@@ -99,6 +112,8 @@ def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
         kind = "manifest and kubelet configuration" if has_pods else "kubelet configuration"
     elif has_pods:
         kind = "manifest"
+    elif plugins is not None:
+        kind = "device plugin configuration"
     return Linted(kind, worst_first(findings), config)
 
 

@@ -76,6 +76,29 @@ TEXTS: Mapping[str, Text] = {
         "使用会上报每个设备 NUMA 节点的设备插件版本",
         "在虚拟机里，把设备的 NUMA 节点透传进来（否则 sysfs 中的 numa_node 是 -1）",
     ),
+    "pass-device-specs": text(
+        "容器会丢失 GPU：{key} 关闭，而 CPU 管理器是 static",
+        "deviceListStrategy 为 {strategies:and} 时，GPU 是绕过容器运行时放进容器的。static CPU 管理器会反复更新容器，每次更新都会拿走运行时"
+        "不知道的设备。各种教程有的写 true，有的写 false；与 static CPU 管理器一起使用时，true 才是对的。",
+        "flags:\n  plugin:\n    passDeviceSpecs: true   # 即 --pass-device-specs，插件要能看到主机的 /dev",
+        "或者由 CDI 声明设备：\nflags:\n  plugin:\n    deviceListStrategy: cdi-cri",
+    ),
+    "pass-device-specs/policy-unknown": text(
+        "{key} 关闭，只有不用 static CPU 管理器时才对",
+        "各种教程有的写 true，有的写 false。deviceListStrategy 为 {strategies:and} 且 cpuManagerPolicy 为 static 时，true 才对：否则 CPU 管理器"
+        "的更新会把 GPU 从运行中的容器里拿走。cpuManagerPolicy 为 none 时 false 就对，需要的权限也更少。把 kubelet 配置一起给出，就能确定。",
+        "numaware lint {name} kubelet-config.yaml",
+    ),
+    "pass-device-specs/needless": text(
+        "{key} 打开了，但没有必要",
+        "它是为 static CPU 管理器准备的，而一起给出的 kubelet 用的是别的策略。它没有害处，但插件为此要能看到主机的 /dev。",
+        "flags:\n  plugin:\n    passDeviceSpecs: false",
+    ),
+    "pass-device-specs/needless-with-cdi": text(
+        "{key} 打开了，但没有必要",
+        "deviceListStrategy 为 {strategies:and} 时，CDI 会把设备节点告诉运行时，所以无论策略如何，CPU 管理器的更新都会保留它们。",
+        "flags:\n  plugin:\n    passDeviceSpecs: false",
+    ),
     "memory-needs-two-nodes/refused": text(
         "{who}：容器 {container} 的内存放不进任何一个 NUMA 节点",
         "容器 {container} 请求 {asked}，而 {node} 的一个 NUMA 节点最多只能给 {most:size}；它的 CPU 可以放在 {cpuNodes:sets}。"

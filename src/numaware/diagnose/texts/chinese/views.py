@@ -57,6 +57,7 @@ LABELS: Mapping[str, str] = {
     "kind-kubectl text": "kubectl 输出",
     "kind-kubelet configuration": "kubelet 配置",
     "kind-kubelet flags": "kubelet 参数",
+    "kind-device plugin configuration": "设备插件配置",
     "kind-kubelet log": "kubelet 日志",
     "kind-manifest": "清单",
     "kind-pods": "Pod",

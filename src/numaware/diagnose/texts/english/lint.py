@@ -85,6 +85,33 @@ TEXTS: Mapping[str, Text] = {
         "use a version of the device plugin that reports the NUMA node of each device",
         "in a virtual machine, pass the NUMA nodes of devices through (numa_node in sysfs is -1 otherwise)",
     ),
+    "pass-device-specs": text(
+        "containers will lose their GPUs: {key} is off, and the CPU manager is static",
+        "With deviceListStrategy {strategies:and} GPUs get into a container behind the runtime's back. The static CPU manager "
+        "updates the container again and again, and each update takes away what the runtime was not told of. Guides say both "
+        "true and false here; beside the static CPU manager true is right.",
+        "flags:\n  plugin:\n    passDeviceSpecs: true   # --pass-device-specs, and the plugin has to see the host's /dev",
+        "or let CDI name the devices:\nflags:\n  plugin:\n    deviceListStrategy: cdi-cri",
+    ),
+    "pass-device-specs/policy-unknown": text(
+        "{key} is off, which is right only without the static CPU manager",
+        "Guides say both true and false here. With deviceListStrategy {strategies:and} and cpuManagerPolicy static true is right: "
+        "the CPU manager's updates otherwise take GPUs away from containers that run. With cpuManagerPolicy none false is right, "
+        "and needs fewer rights. Give the kubelet's configuration too, and this is decided.",
+        "numaware lint {name} kubelet-config.yaml",
+    ),
+    "pass-device-specs/needless": text(
+        "{key} is on and not needed",
+        "It is there for the static CPU manager, and the kubelet given with it has another policy. It does no harm, but the plugin "
+        "has to see the host's /dev for it.",
+        "flags:\n  plugin:\n    passDeviceSpecs: false",
+    ),
+    "pass-device-specs/needless-with-cdi": text(
+        "{key} is on and not needed",
+        "With deviceListStrategy {strategies:and} CDI names the device nodes to the runtime, so that an update by the CPU manager "
+        "keeps them, whatever its policy.",
+        "flags:\n  plugin:\n    passDeviceSpecs: false",
+    ),
     "memory-needs-two-nodes/refused": text(
         "{who}: the memory of container {container} fits no single NUMA node",
         "Container {container} asks for {asked}, and one NUMA node of {node} can give at most {most:size}, while its CPUs "

@@ -57,6 +57,7 @@ LABELS: Mapping[str, str] = {
     "kind-kubectl text": "kubectl text",
     "kind-kubelet configuration": "kubelet configuration",
     "kind-kubelet flags": "kubelet flags",
+    "kind-device plugin configuration": "device plugin configuration",
     "kind-kubelet log": "kubelet log",
     "kind-manifest": "manifest",
     "kind-pods": "pods",
