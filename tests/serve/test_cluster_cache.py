@@ -215,6 +215,34 @@ def test_a_pod_that_somebody_else_bound_elsewhere_is_there() -> None:
     assert (free_cpus(cache, "n1"), free_cpus(cache, "n2")) == ("1-7", "4-7")
 
 
+def test_a_pod_that_somebody_else_bound_comes_before_those_that_are_only_assumed() -> None:
+    """The API server tells of bound pods in the order in which they were bound, and kubelets take them in that order."""
+    node = fresh()
+    cache = truth_of(live_node(node))
+    cache.put_report(complete(node))
+    ours = live_pod(pod("ours", 3), node="")
+    cache.assume(ours, cache.engine.decide(ours.pod))
+    assert cpus_of(twin(cache), "ours") == "1-3"
+    assert cache.put_pod(live_pod(pod("theirs", 3))) == {"n1"}
+    assert (cpus_of(twin(cache), "theirs"), cpus_of(twin(cache), "ours")) == ("1-3", "4-6")
+    cache.put_pod(live_pod(pod("ours", 3), second=1))
+    cache.put_pod(live_pod(pod("last", 1), second=2))
+    assert (cpus_of(twin(cache), "ours"), cpus_of(twin(cache), "last")) == ("4-6", "7")
+
+
+def test_an_assumed_pod_that_does_not_fit_beside_anothers_holds_nothing_for_certain() -> None:
+    node = fresh()
+    cache = truth_of(live_node(node))
+    cache.put_report(complete(node))
+    ours = live_pod(pod("ours", 4), node="")
+    cache.assume(ours, cache.engine.decide(ours.pod))
+    cache.put_pod(live_pod(pod("theirs", 4)))
+    assert cpus_of(twin(cache), "theirs") == "4-7"
+    known = cache.knowledge("n1")
+    assert known is not None
+    assert known.astray == ("ours",)
+
+
 def test_a_report_taken_before_an_assumed_pod_came_does_not_free_it() -> None:
     node = fresh()
     cache = truth_of(live_node(node))

@@ -469,3 +469,30 @@ def test_nothing_is_kept_for_a_pod_that_other_priorities_do_not_stand_in_the_way
     scene.play(story)
     assert scene.engine.held.holds == {}
     assert not any("made room" in text for text in scene.actions.refused.values())
+
+
+@pytest.mark.parametrize("owns", [True, False])
+def test_a_pod_is_not_bound_where_somebody_else_was_faster(owns: bool) -> None:
+    """The second pod of a node waits for the first to be bound; meanwhile another's takes its place."""
+    scene = Scene(gpu_node())
+    cpus = 7 if owns else 0
+    shared = {} if owns else {"qos": "Burstable"}
+
+    def asking(name: str, cpu: int) -> LivePod:
+        return live(replace(pod(name, cpu), **shared))
+
+    async def story(scene: Scene) -> None:
+        scene.actions.gate = asyncio.Event()
+        scene.arrive(asking("first", cpus or 4), asking("second", cpus or 8))
+        await scene.settle()
+        assert scene.sent == ["first", "second"]
+        theirs = replace(asking("theirs", cpus or 8), node="n0", scheduler="another")
+        scene.cache.put_pod(theirs)
+        scene.scheduler.nodes_changed({"n0"})
+        scene.actions.gate.set()
+        scene.actions.gate = None
+        await scene.settle()
+
+    scene.play(story)
+    # The first was on its way already; whether it was faster nobody could know.
+    assert [uid for uid, _ in scene.actions.bound] == ["first"]

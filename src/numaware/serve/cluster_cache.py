@@ -290,10 +290,19 @@ class ClusterCache:
         self._on[live.uid] = name
 
     def _came(self, live: LivePod) -> set[str]:
+        """Somebody else has bound the pod. Its kubelet takes pods in the order in which they were bound, and so do watches tell
+        of them: those of ours that are assumed to be there and not confirmed come after it.
+        """
         name = live.node
         self._note(live, name, confirmed=True)
-        estimate = self._places[name].estimate
-        if estimate is None or estimate.level != "complete" or live.uid in estimate.counted or self._paused:
+        place = self._places[name]
+        later = [one for one in place.held.values() if not one.confirmed]
+        for one in sorted(later, key=lambda one: one.came):
+            self._order += 1
+            one.came = self._order
+        estimate = place.estimate
+        known = estimate is not None and estimate.level == "complete" and live.uid not in estimate.counted
+        if later or not known or self._paused:
             return self._rebuild(name)
         self._count(live, name)
         return {name}

@@ -301,5 +301,8 @@ def prediction(cache: ClusterCache, live: LivePod, node: str) -> dict[str, str] 
     member = cache.engine.cluster.where.get(live.uid)
     if member is None or member.name != node or live.uid in member.load.astray:
         return None
+    if any(left < 0 for left in member.not_requested.values()):
+        # Somebody else was faster, and what they took is not there twice.
+        return None
     placement = foreseen(member.node, live.pod)
     return {} if placement is None else {ledger.PREDICTED: ledger.encode(placement)}

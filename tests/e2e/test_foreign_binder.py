@@ -1,0 +1,85 @@
+"""Beside another program that binds three pods in ten without asking anybody: what it breaks is its own.
+
+Binds are looked at in the order in which etcd has them, which is the order in which kubelets and watches hear of them: whoever comes
+to a node that has no room left at that moment was bound there by somebody who should have known better.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e import load
+from e2e.audit import audit
+from e2e.control_plane import ControlPlane
+from e2e.fake_kubelet import Admission
+from e2e.fake_nodes import FakeNodes
+from e2e.program import Program, eventually
+from e2e.trouble import PODS, Scene, scene_on
+from numaware.schedule.node_facts import pod_requests
+
+pytestmark = pytest.mark.e2e
+
+ROUNDS = int(os.environ.get("NUMAWARE_ROUNDS", "1"))
+# Fewer than there is room for: the other program wastes some.
+_PODS = 250
+
+
+@pytest.fixture
+def scene(plane: ControlPlane) -> Iterator[Scene]:
+    with scene_on(plane) as started:
+        yield started
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_what_another_binder_breaks_is_its_own(
+    scene: Scene, number: int, record_property: Callable[[str, object], None]
+) -> None:
+    daemon = scene.start()
+    daemon.wait_ready()
+    pods = [*load.pods(_PODS, seed=number + 1, scheduler="numaware")]
+    for index, body in enumerate(pods):
+        if index % 10 < 3:
+            body["spec"]["schedulerName"] = "foreign"
+    ours = sum(body["spec"]["schedulerName"] == "numaware" for body in pods)
+    other = Program(
+        "foreign",
+        [sys.executable, Path(__file__).with_name("foreign_binder.py"), scene.plane.kubeconfig("admin")],
+        scene.plane.folder / "foreign.log",
+        {"PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    with other:
+        scene.api.create_all(PODS, pods)
+        eventually(lambda: len(scene.fakes.admissions()) == _PODS, "every pod is bound", 180, daemon)
+        scene.fakes.wait_idle()
+    overcommits = Counter(scheduler_of(one) for one in overcommitting(scene.fakes))
+    refused = Counter(scheduler_of(one) for one in scene.fakes.refusals())
+    record_property(
+        "measured",
+        f"{ours} pods of ours, {_PODS - ours} of another binder: binds to full nodes {dict(overcommits)}, "
+        f"refused {dict(refused)}",
+    )
+    assert overcommits["numaware"] == refused["numaware"] == 0
+    assert audit(scene.plane, scene.fakes) == []
+
+
+def scheduler_of(admission: Admission) -> str:
+    return admission.pod.scheduling.scheduler
+
+
+def overcommitting(fakes: FakeNodes) -> Iterator[Admission]:
+    """Pods that were bound to a node that had no room for them at that moment, by its totals."""
+    used: Counter[tuple[str, str]] = Counter()
+    for one in fakes.admissions():
+        room = fakes.kubelet(one.node).allocatable
+        asked = pod_requests(one.pod)
+        if any(used[one.node, name] + amount > room.get(name, 0) for name, amount in asked):
+            yield one
+        if one.admitted:
+            for name, amount in asked:
+                used[one.node, name] += amount
