@@ -24,7 +24,7 @@ Devices = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
 class Admission(NamedTuple):
-    """What one node did with one pod: what it was given, or why it was refused."""
+    """What one node did with one pod, and when: what it was given, or why it was refused."""
 
     node: str
     pod: Pod
@@ -34,6 +34,7 @@ class Admission(NamedTuple):
     cpus: Cpus = MappingProxyType({})
     devices: Devices = MappingProxyType({})
     placement: Placement | None = None
+    at: float = 0.0
 
     @property
     def name(self) -> str:

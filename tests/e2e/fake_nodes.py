@@ -150,7 +150,8 @@ class FakeNodes(LoopThread):
             self._release(kubelet, pod.uid)
             self._later(("pod", pod.uid), partial(self._delete, pod))
         elif known is None:
-            admission = self._admissions[pod.uid] = kubelet.admit(pod.pod)
+            admission = kubelet.admit(pod.pod)._replace(at=time.monotonic())
+            self._admissions[pod.uid] = admission
             if admission.admitted:
                 self._report(kubelet.name)
             # One that ran before these kubelets were started goes on running, and everybody knows.
