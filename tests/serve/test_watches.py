@@ -15,7 +15,16 @@ from kube.fake_api_server import FakeApiServer, fake_api_server, until
 from numaware.diagnose.reason import Reason
 from numaware.kube.client import Client
 from numaware.kube.config import connect
-from numaware.kube.resources import NAMESPACES, NODES, PODS, REPLICA_SETS, SERVICES
+from numaware.kube.resources import (
+    DEFINITIONS,
+    NAMESPACES,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    NUMATOPOLOGIES,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+)
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import UNKNOWN_NAMESPACES, Engine
 from numaware.serve import logs
@@ -178,5 +187,49 @@ def test_replicas_are_known_by_services_and_controllers(tmp_path: Path) -> None:
             server.put(SERVICES, "web", "default", spec={"selector": {"app": "web", "tier": "a"}})
             server.remove(REPLICA_SETS, "web", "default")
             await until(lambda: spread(pod) == ())
+
+    play(story)
+
+
+@pytest.mark.parametrize("volcano", [True, False])
+def test_a_look_says_that_nobody_can_publish_unless_volcano_does(volcano: bool, tmp_path: Path) -> None:
+    async def story(server: FakeApiServer) -> None:
+        add_node(server, "n0", gpu_node())
+        server.missing.add(NODE_RESOURCE_TOPOLOGIES.path())
+        if volcano:
+            server.put(NUMATOPOLOGIES, "n0", spec={})
+        async with Client(await connect(kubeconfig(server, tmp_path), None)) as client:
+            problems = await look(client, new_truth())
+        assert ["kubectl apply -f deploy/crd/noderesourcetopology.yaml" in one for one in problems] == (
+            [] if volcano else [True]
+        )
+
+    play(story)
+
+
+def test_a_scheduler_says_that_the_kind_is_missing_and_goes_on_when_it_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story(server: FakeApiServer) -> None:
+        add_node(server, "n0", gpu_node())
+        server.missing.add(NODE_RESOURCE_TOPOLOGIES.path())
+        async with watching(server, tmp_path) as (live, cache):
+            await live.synced()
+            (said,) = warnings(capsys)
+            assert said["event"] == "nothing is known of NUMA nodes"
+            assert "kubectl apply -f deploy/crd/noderesourcetopology.yaml" in said["problem"]
+            server.missing.clear()
+            server.put(
+                DEFINITIONS,
+                "noderesourcetopologies.topology.node.k8s.io",
+                spec={"versions": [{"name": "v1alpha2", "served": True}]},
+                status={"conditions": [{"type": "Established", "status": "True"}]},
+            )
+
+            def known() -> bool:
+                told = cache.knowledge("n0")
+                return told is not None and told.level == "complete"
+
+            await until(known)
 
     play(story)

@@ -309,6 +309,8 @@ def _cause(kind: str, error: ApiError) -> str:
 async def look(client: Client, cache: ClusterCache) -> list[str]:
     """Fill `cluster_cache` once, without watching: for commands that answer and end. Returns what could not be read."""
     problems: list[str] = []
+    missing: list[Resource] = []
+    reported = False
 
     async def each(
         resource: Resource, decode: Callable[[Any], Any], field_selector: str = ""
@@ -324,8 +326,7 @@ async def look(client: Client, cache: ClusterCache) -> list[str]:
             # A kind that the cluster does not know has no objects.
             if not error.not_found:
                 raise
-            if resource is NODE_RESOURCE_TOPOLOGIES:
-                problems.append(missing_text(resource))
+            missing.append(resource)
 
     cache.pause()
     async for node in each(NODES, nodes.decode):
@@ -333,6 +334,10 @@ async def look(client: Client, cache: ClusterCache) -> list[str]:
     for resource, decode in ((NODE_RESOURCE_TOPOLOGIES, nrt.decode), (NUMATOPOLOGIES, volcano.decode)):
         async for report in each(resource, decode):
             cache.put_report(report)
+            reported = True
+    # Volcano's publisher does without.
+    if NODE_RESOURCE_TOPOLOGIES in missing and not reported:
+        problems.append(missing_text(NODE_RESOURCE_TOPOLOGIES))
     async for pod in each(PODS, pods.decode, _PODS_THAT_MATTER):
         cache.put_pod(pod)
         if pod.unread and not pod.node:
