@@ -34,9 +34,11 @@ _PORTS = range(20_000, 32_000)
 _CONTROLLERS = (
     "daemonset-controller",
     "deployment-controller",
+    "ephemeral-volume-controller",
     "garbage-collector-controller",
     "job-controller",
     "namespace-controller",
+    "persistentvolume-binder-controller",
     "pod-garbage-collector-controller",
     "replicaset-controller",
     "serviceaccount-controller",
@@ -118,15 +120,21 @@ class ControlPlane:
         scheduler: Mapping[str, Any] | None = None,
         users: Mapping[str, User] | None = None,
         server_flags: Iterable[str] = (),
+        gates: Iterable[str] = (),
     ) -> None:
-        """Logs and kubeconfigs go to `folder`; `scheduler` is a KubeSchedulerConfiguration without its connection."""
+        """Logs and kubeconfigs go to `folder`; `scheduler` is a KubeSchedulerConfiguration without its connection.
+
+        `gates` are features that are off by default, on everywhere.
+        """
         self.folder = folder
         self.users = {**_USERS, **(users or {})}
         self.ca = folder / "server.crt"
         self.key = folder / "server.key"
         self.programs: dict[str, Program] = {}
         self._wanted = (controllers, scheduler)
-        self._server_flags = tuple(server_flags)
+        gated = ",".join(f"{gate}=true" for gate in gates)
+        self._gates = (f"--feature-gates={gated}",) if gated else ()
+        self._server_flags = (*server_flags, *self._gates)
         self._port = free_port()
         self._tokens = {name: secrets.token_hex(16) for name in self.users}
         self._apis: dict[tuple[str, str], Api] = {}
@@ -282,7 +290,7 @@ class ControlPlane:
 
     def start_scheduler_from(self, path: Path, name: str = "scheduler") -> Program:
         """The real kube-scheduler with a file as it stands."""
-        return self._serve(name, "kube-scheduler", f"--config={path}")
+        return self._serve(name, "kube-scheduler", f"--config={path}", *self._gates)
 
     def start_controllers(self) -> Program:
         """The real kube-controller-manager with the controllers that pods come from."""
@@ -298,6 +306,7 @@ class ControlPlane:
             f"--kube-api-qps={_QPS}",
             f"--kube-api-burst={_BURST}",
             "--leader-elect=false",
+            *self._gates,
         )
 
     # Start

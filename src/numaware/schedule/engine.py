@@ -250,22 +250,21 @@ class Engine:
         rules = self.cluster.placed_pods.rules_for(pod)
         spread = self._preferences.spread(pod, kind)
         pool = self._pool(pod) if self._only_scores_count(pod, rules, spread) else None
+        answers: list[Answer] = []
         best: tuple[Member, Answer] | None = None
-        counts: Iterable[tuple[Answer, int]] = ()
         if pool is not None:
             best = pool.best(pod, kind)
             if best is not None and (images := self._preferences.images(pod)):
                 first, answer = best
                 name = best_supplied(images, first.name, pool.peers(first.name, images))
                 best = self.cluster.by_name[name], answer
-            counts = pool.answer_counts(pod, kind) if best is None else ()
             if best is not None and self.held.holds and self.held.reason(pod, best[0]):
                 pool = None
         if pool is None:
             answers = self._ask(pod, kind, None)
             best = self._best_of(answers, pod, kind, rules, spread)
-            counts = _counted(answers)
         if best is None:
+            counts = pool.answer_counts(pod, kind) if pool is not None else _counted(answers)
             return Decision(pod, None, 0, reasons=_reason_counts(counts))
         member, answer = best
         plan = volumes.plan(member.facts) if isinstance(volumes, VolumeRules) else None

@@ -32,6 +32,8 @@ def node_affinity_scores(scheduling: Scheduling, nodes: Sequence[NodeFacts]) -> 
 
 def taint_scores(scheduling: Scheduling, nodes: Sequence[NodeFacts]) -> list[int]:
     """The fewer taints that discourage the pod (PreferNoSchedule), the better; none of them gives 100."""
+    if not any(facts.taints for facts in nodes):
+        return [TOP] * len(nodes)
     unwelcome = [
         sum(
             taint.effect == "PreferNoSchedule"

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from numaware.schedule.answer import Answer
 from numaware.schedule.cluster import Cluster, Load, Member
 from numaware.schedule.filters import InterPodRules, SoftSpread
-from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.node_facts import NodeFacts, pod_requests
 from numaware.schedule.pod_kinds import Kind
 from numaware.schedule.preference_scores import TOP as BEST
 from numaware.schedule.preference_scores import (
@@ -40,6 +40,8 @@ _PREFERENCE = 3 * TOP // 1000
 # KUBE-SCHEDULER: the weights of its default plugins (getDefaultPlugins).
 _TAINTS, _NODE_AFFINITY, _SPREAD, _POD_AFFINITY = 3, 2, 2, 2
 _SCORED = ("cpu", "memory")
+# Kinds of pods whose points are remembered.
+_MOST_KINDS = 64
 # KUBE-SCHEDULER: what a container counts for in scores that says nothing (DefaultMilliCPURequest, DefaultMemoryRequest).
 _UNSAID = {"cpu": 100_000_000, "memory": (200 << 20) * 1_000_000_000}
 
@@ -54,6 +56,8 @@ class Preferences:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._asked: dict[str, tuple[Load, _Asked]] = {}
+        # What pods that ask for the same find on each member: points for its resources.
+        self._points: dict[_Asked, dict[str, tuple[Load, NodeFacts, int]]] = {}
 
     def spread(self, pod: Pod, kind: Kind) -> SoftSpread | None:
         """How evenly the pod would like to be spread, None if nobody minds."""
@@ -116,21 +120,31 @@ class Preferences:
         return self._cluster.images.points(images, len(self._cluster)) if images else {}
 
     def _resource_points(self, pod: Pod, members: Sequence[Member]) -> list[int]:
-        """LeastAllocated and BalancedAllocation, each of weight 1."""
+        """LeastAllocated and BalancedAllocation, each of weight 1; remembered until something happens on the member."""
         wants = _counted(pod)
+        known = self._points.get(wants)
+        if known is None:
+            if len(self._points) >= _MOST_KINDS:
+                self._points.clear()
+            known = self._points[wants] = {}
         points = []
         for member in members:
-            counted, asked = self._asked_of(member)
-            most = [member.allocatable.get(name, 0) for name in _SCORED]
-            free = least_allocated_score(
-                [have + want for have, want in zip(counted, wants[0], strict=True)], most
-            )
-            # KUBE-SCHEDULER: pods that ask for nothing are not balanced, or all of them would go to one node.
-            even = any(wants[1]) and balanced_score(
-                [have + want for have, want in zip(asked, wants[1], strict=True)], most
-            )
-            points.append(free + even)
+            one = known.get(member.name)
+            if one is None or one[0] is not member.load or one[1] is not member.facts:
+                one = known[member.name] = member.load, member.facts, self._points_there(wants, member)
+            points.append(one[2])
         return points
+
+    def _points_there(self, wants: _Asked, member: Member) -> int:
+        counted, asked = self._asked_of(member)
+        most = [member.allocatable.get(name, 0) for name in _SCORED]
+        free = least_allocated_score(
+            [have + want for have, want in zip(counted, wants[0], strict=True)], most
+        )
+        # KUBE-SCHEDULER: pods that ask for nothing are not balanced, or all of them would go to one node.
+        if not any(wants[1]):
+            return free
+        return free + balanced_score([have + want for have, want in zip(asked, wants[1], strict=True)], most)
 
     def _asked_of(self, member: Member) -> _Asked:
         known = self._asked.get(member.name)

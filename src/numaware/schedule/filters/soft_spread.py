@@ -41,7 +41,7 @@ class SoftSpread(msgspec.Struct, frozen=True):
             counted = [all(key in own for key in keys) for own in labels]
         crowds = [0.0] * len(nodes)
         for rule in self.rules:
-            self._add(rule, nodes, labels, counted, crowds)
+            crowds = _with(rule, nodes, labels, counted, crowds)
         rounded = [floor(crowd + 0.5) for crowd in crowds]
         rest = [crowd for crowd, counts in zip(rounded, counted, strict=True) if counts]
         if not rest:
@@ -52,24 +52,25 @@ class SoftSpread(msgspec.Struct, frozen=True):
             for crowd, counts in zip(rounded, counted, strict=True)
         ]
 
-    def _add(
-        self,
-        rule: SoftRule,
-        nodes: Sequence[str],
-        labels: Sequence[Mapping[str, str]],
-        counted: Sequence[bool],
-        crowds: list[float],
-    ) -> None:
-        """Add what one rule says; the more domains there are, the more a pod in one of them weighs."""
-        key, sums = rule.key, rule.sums
-        if key == HOST:
-            domains: Sequence[str] = nodes
-            size = sum(counted)
-        else:
-            # KUBE-SCHEDULER: nodes without the label are one more domain, which nobody is in (initPreScoreState).
-            domains = [own.get(key, "") for own in labels]
-            size = len({domain for domain, counts in zip(domains, counted, strict=True) if counts})
-        weight, bias = log(size + 2), float(rule.max_skew - 1)
-        for place, domain in enumerate(domains):
-            if key in labels[place]:
-                crowds[place] += sums.get(domain, 0) * weight + bias
+
+def _with(
+    rule: SoftRule,
+    nodes: Sequence[str],
+    labels: Sequence[Mapping[str, str]],
+    counted: Sequence[bool],
+    crowds: Sequence[float],
+) -> list[float]:
+    """What one rule adds; the more domains there are, the more a pod in one of them weighs."""
+    key = rule.key
+    if key == HOST:
+        domains: Sequence[str] = nodes
+        size = sum(counted)
+    else:
+        # KUBE-SCHEDULER: nodes without the label are one more domain, which nobody is in (initPreScoreState).
+        domains = [own.get(key, "") for own in labels]
+        size = len({domain for domain, counts in zip(domains, counted, strict=True) if counts})
+    weight, bias, pods_in = log(size + 2), float(rule.max_skew - 1), rule.sums.get
+    return [
+        crowd + pods_in(domain, 0) * weight + bias if key in own else crowd
+        for crowd, domain, own in zip(crowds, domains, labels, strict=True)
+    ]
