@@ -12,17 +12,15 @@ the lines in its log. Every loop is bounded. Linux only: memory is read from /pr
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import http.client
 import json
 import re
 import select
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,24 +28,13 @@ import aiohttp
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from kube.fake_api_server import fake_api_server
-from support.live_cluster import kubeconfig
+from support.attacked_servers import TOKEN, Server, said, started
 
-_TOKEN = "0123456789abcdef" * 2
 _JSON = {"content-type": "application/json"}
 _POD = "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: c}]}}"
 _BIND = json.dumps({"PodName": "a", "PodNamespace": "default", "PodUID": "a", "Node": "n"}).encode()
-_SECONDS_TO_START = 120
 # What is over sooner is done again, so that the percentile is one.
 _SECONDS_AT_LEAST = 8
-
-
-class Server(NamedTuple):
-    """A server that was started: where it answers, its process, and where its log goes."""
-
-    url: str
-    process: subprocess.Popen[bytes]
-    log: Path
 
 
 class Attack(NamedTuple):
@@ -99,7 +86,7 @@ def _slow(count: int, head: str, seconds: float = 15) -> Callable[[Server], Awai
 
     async def act(server: Server) -> str:
         host, _, port = server.url.removeprefix("http://").partition(":")
-        data = head.format(host=host, port=port, token=_TOKEN).encode()
+        data = head.format(host=host, port=port, token=TOKEN).encode()
         writers = []
         for _ in range(count):
             _, writer = await asyncio.open_connection(host, int(port))
@@ -122,7 +109,7 @@ def _slow(count: int, head: str, seconds: float = 15) -> Callable[[Server], Awai
 def _leaving(count: int) -> Callable[[Server], Awaitable[str]]:
     async def act(server: Server) -> str:
         host, _, port = server.url.removeprefix("http://").partition(":")
-        head = _BODY.format(path="/api/v1/whatif", host=host, port=port, token=_TOKEN).encode()
+        head = _BODY.format(path="/api/v1/whatif", host=host, port=port, token=TOKEN).encode()
         for _ in range(count):
             _, writer = await asyncio.open_connection(host, int(port))
             writer.write(head + b"{")
@@ -168,7 +155,7 @@ def _attacks() -> list[Attack]:
         return json.dumps({"manifest": manifest, "node": "gpu-1"}).encode()
 
     def bind(**headers: str) -> Callable[[Server], Awaitable[str]]:
-        token = {"authorization": f"Bearer {_TOKEN}"}
+        token = {"authorization": f"Bearer {TOKEN}"}
         return _posts("/extender/bind", [_BIND] * 50, {**_JSON, **token, **headers})
 
     whatif, explain = "/api/v1/whatif", "/api/v1/explain"
@@ -198,47 +185,6 @@ def _attacks() -> list[Attack]:
         Attack("agent", "600 heads, byte by byte", _slow(600, _HEAD)),
         Attack("agent", "515 bodies, byte by byte", _slow(515, _BODY.replace("{path}", "/metrics"))),
     ]
-
-
-# The servers
-
-
-@contextlib.asynccontextmanager
-async def _started(kind: str, folder: Path) -> AsyncIterator[Server]:
-    async with contextlib.AsyncExitStack() as stack:
-        token = folder / "token"
-        token.write_text(_TOKEN, encoding="ascii")
-        if kind == "extender":
-            api = await stack.enter_async_context(fake_api_server())
-            config = kubeconfig(api, folder)
-            flags = ["--listen", "127.0.0.1:0", "--token-file", str(token), "--kubeconfig", config]
-        elif kind == "agent":
-            flags = ["--listen", "127.0.0.1:0", "--no-publish", "--pods", "0"]
-        else:
-            flags = ["--port", "0", "--no-browser"]
-        log = folder / "log"
-        command = [sys.executable, "-m", "numaware", "up" if kind == "console" else kind, *flags]
-        with log.open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: ASYNC220, S603 - our own program
-        try:
-            yield Server(await _address(process, log), process, log)
-        finally:
-            process.terminate()
-            process.wait(30)
-
-
-async def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    end = time.monotonic() + _SECONDS_TO_START
-    while process.poll() is None and time.monotonic() < end:
-        found = re.search(r"(?:numaware: |address=)(http://127\.0\.0\.1:\d+)", _said(log))
-        if found:
-            return found[1]
-        await asyncio.sleep(0.1)
-    raise SystemExit(_said(log))
-
-
-def _said(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace")
 
 
 # What it costs
@@ -273,8 +219,8 @@ def _peak(pid: int) -> str:
 
 async def _row(attack: Attack) -> str:
     with tempfile.TemporaryDirectory() as name:
-        async with _started(attack.server, Path(name)) as server:
-            before = len(_said(server.log).splitlines())
+        async with started(attack.server, Path(name)) as server:
+            before = len(said(server.log).splitlines())
             probe = await asyncio.create_subprocess_exec(
                 *(sys.executable, __file__, "--probe", server.url.removeprefix("http://")),
                 stdin=asyncio.subprocess.PIPE,
@@ -288,7 +234,7 @@ async def _row(attack: Attack) -> str:
                 await attack.act(server)
             await asyncio.sleep(1)
             health, _ = await probe.communicate(b"")
-            lines = len(_said(server.log).splitlines()) - before
+            lines = len(said(server.log).splitlines()) - before
             cells = (attack.server, attack.name, outcome, f"{took:.1f} s", health.decode())
             return f"| {' | '.join((*cells, _peak(server.process.pid), str(lines)))} |"
 

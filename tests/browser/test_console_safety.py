@@ -20,8 +20,8 @@ from numaware.kube.reviews import Caller
 from numaware.serve.authentication import ClusterAuthentication, TokenAuthentication
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
-from numaware.serve.console.lab import pod_churn
 from numaware.serve.console.lab.world import HOUR, LabWorld, lab_cluster
+from numaware.simulate import pod_churn
 from numaware.twin.topology.hints import Hint
 from support.console_server import RunningConsole, running
 from support.console_world import console

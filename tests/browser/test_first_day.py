@@ -11,12 +11,16 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from browser.test_console import EXAMPLES, FEW, LOG, OUTSIDE, WRITTEN, english, few, opened, wrong
+from numaware.schedule.cluster import Member
 from numaware.serve.authentication import TokenAuthentication
+from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access
+from numaware.workload.qos import qos_class
 from support.console_server import RunningConsole, running
 from support.console_world import console
 
 COMMAND = ".cli code"
+WHATIF = "numaware whatif live: cpu=8,memory=48Gi,nvidia.com/gpu=1"
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +180,47 @@ def test_a_table_is_sorted_by_the_head_that_is_pressed(
         assert column(page, 1)[:10] == usual[:10]
 
 
+def _busy_in_both(console: Console) -> str:
+    """A node with several pods that own CPUs, and several that share them."""
+
+    def fewer(member: Member) -> int:
+        sharing = sum(qos_class(pod) != "Guaranteed" for pod in member.pods.values())
+        return min(sharing, len(member.pods) - sharing)
+
+    return max(console.world.cluster, key=fewer).name
+
+
+@pytest.mark.parametrize(
+    ("path", "section", "head", "place", "order"),
+    [
+        ("/nodes/{name}", "Pinned pods", "CPU", 2, "sort"),
+        ("/nodes/{name}", "Shared pool", "CPU", 3, "shared"),
+        ("/nodes/{name}?view=text", "Machine", "GiB", 4, "text"),
+        ("/policies", "Kubelet policy per pool", "Nodes", 2, "sort"),
+        ("/overview", "", "CPU", 2, "sort"),
+    ],
+)
+def test_tables_in_rails_are_sorted_by_their_heads_too(
+    browser: Browser, server: RunningConsole, path: str, section: str, head: str, place: int, order: str
+) -> None:
+    name = server.do(_busy_in_both)
+    with opened(browser, server, path.format(name=name)) as page:
+        if path == "/overview":
+            page.locator(".tile").first.hover()
+        panel = page.locator("section.panel", has=page.get_by_role("heading", name=section))
+        table = panel.locator("table").first
+        pressed = table.get_by_role("button", name=head, exact=True)
+        pressed.click()
+        pressed.click()
+        expect(page).to_have_url(re.compile(f"{order}=-"))
+        expect(table.locator("th[aria-sort=descending]")).to_have_count(1)
+        cells = table.locator(f"tbody tr > :nth-child({place})").all_inner_texts()
+        numbers = [float(re.split(r"[ /]", text)[0]) if text != "\u2013" else 0.0 for text in cells]
+        assert len(numbers) > 1
+        assert numbers == sorted(numbers, reverse=True)
+        assert wrong(page) == []
+
+
 def test_pods_are_filtered_by_their_node(browser: Browser, server: RunningConsole) -> None:
     pods = server.do(lambda found: len(found.world.cluster.by_name["gpu-1"].pods))
     with opened(browser, server, "/nodes/gpu-1") as page:
@@ -201,20 +246,41 @@ def test_the_bar_shows_the_command_of_numaware_and_the_call_beside_it(
         ("/overview", "numaware nodes"),
         ("/nodes/gpu-1", "numaware nodes gpu-1"),
         ("/pods", "numaware pods"),
-        ("/diagnose", "journalctl -u kubelet | numaware diagnose"),
+        (
+            "/whatif?shape=cpu:8,mem:48Gi,gpu:1&policy=restricted&scope=pod&node=gpu-1",
+            f"{WHATIF} --kubelet-policy restricted --scope pod --explain gpu-1",
+        ),
     ):
         with opened(browser, server, path) as page:
             expect(page.locator(COMMAND)).to_have_text(line)
-            if path != "/diagnose":
-                expect(page.locator(".cli")).to_contain_text("On a cluster, in the terminal")
-                call = page.get_by_role("button", name="Copy as curl")
-                expect(call).to_have_attribute("title", re.compile(f"^curl -s '{server.url}/api/v1/"))
+            expect(page.locator(".cli")).to_contain_text("On a cluster, in the terminal")
+            call = page.get_by_role("button", name="Copy as curl")
+            expect(call).to_have_attribute("title", re.compile(rf"^curl -s .*'{server.url}/api/v1/"))
+
+
+def test_the_bar_says_where_a_command_tells_the_very_same_and_where_only_what_comes_nearest(
+    browser: Browser, server: RunningConsole
+) -> None:
+    """The lab's machines and pods are in every installation; a past, and a change that is not made yet, are not."""
+    for path, line, told in (
+        ("/diagnose", "journalctl -u kubelet | numaware diagnose", "Same in the terminal"),
+        (
+            "/simulate?policies=numaware,kai&pods=40&seed=3",
+            "numaware simulate lab: lab:40 --policy numaware --policy kai --seed 3",
+            "Same in the terminal",
+        ),
+        ("/monitoring?node=gpu-1", "numaware nodes gpu-1", "Nearest in the terminal"),
+        ("/policies", "numaware doctor --cluster", "Nearest in the terminal"),
+    ):
+        with opened(browser, server, path) as page:
+            expect(page.locator(COMMAND)).to_have_text(line)
+            expect(page.locator(".cli")).to_contain_text(told)
 
 
 def test_nothing_that_writes_is_offered_before_a_change_is_pending(browser: Browser) -> None:
     with running(few) as server, opened(browser, server, "/policies") as page:
         line = page.locator(COMMAND)
-        expect(line).to_have_text(f"curl -s '{server.url}/api/v1/policies'")
+        expect(line).to_have_text("numaware doctor --cluster")
         page.get_by_role("switch", name="Cluster NUMA affinity").click()
         expect(line).to_have_text(f"curl -s -X PUT '{server.url}/rest/scheduling/v1/numaaware?status=close'")
         page.get_by_role("button", name="Cancel").click()

@@ -73,7 +73,7 @@ def test_nvlinks_are_drawn_and_devices_without_a_place_are_set_apart(browser: Br
     with running(make) as server, opened(browser, server, "/nodes/nv") as page:
         expect(page.locator(".zone text", has_text="NV12")).to_have_count(1)
         expect(page.locator(".loose")).to_contain_text("NUMA unknown")
-        expect(page.locator(".loose .chip")).to_have_text("GPU 3 · free")
+        expect(page.locator(".loose .chip")).to_have_text("GPU 3 · free to pin")
         assert page.locator(".links tbody tr").first.locator("td").all_inner_texts() == [
             "X",
             "NV12",

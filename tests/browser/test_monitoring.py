@@ -21,7 +21,7 @@ PAGE = "/monitoring?node=gpu-1"
 CHARTS = (
     "Busy CPUs",
     "Memory used",
-    "Memory free",
+    r"Memory that the kernel has left \(MemFree\)",
     "Remote memory access",
     "NUMA hits",
     "NUMA misses",

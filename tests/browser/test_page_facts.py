@@ -101,7 +101,7 @@ def test_the_rail_names_the_numa_node_that_memory_decides(browser: Browser) -> N
         opened(browser, server, f"/overview?{query}") as page,
     ):
         tile = server.do(lambda found: tile_of(found, name, DATABASE))
-        assert [strip.free >= 10 for strip in tile.strips] == [True, True]
+        assert [strip.free_to_pin >= 10 for strip in tile.strips] == [True, True]
         assert tile.numa == (1,)
         page.locator(f".tile[data-name='{name}']").hover()
         expect(page.locator("aside")).to_contain_text(f"Would be admitted on NUMA {tile.numa[0]}.")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -199,3 +201,19 @@ def test_an_archive_that_is_cut_off_is_bad_input_whatever_was_found(
     shown = capsys.readouterr().out
     assert "warning[evidence-incomplete]" in shown
     assert ("nothing of it was read" if form == "bz2" else "read up to") in " ".join(shown.split())
+
+
+def test_what_takes_too_long_to_read_is_told_as_far_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One clock for all that is packed in all that is given: here it moves on by a second with every look."""
+    ticks = itertools.count()
+    monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
+    log = tmp_path / "kubelet.log"
+    log.write_bytes(b"I0117 09:43:00.988280   77344 cpu_manager.go:214] x\n" * 100_000)
+    packed = tmp_path / "logs.tgz"
+    packed.write_bytes(PACKERS["gz"](tar({"a.log": log.read_bytes()})))
+    assert main(["diagnose", str(log), str(packed), "--seconds", "20"]) == 2
+    assert "takes longer than 20 seconds to read" in " ".join(capsys.readouterr().out.split())
+    assert main(["diagnose", str(log), "--seconds", "0"]) == 2
+    assert capsys.readouterr().err == "numaware: --seconds: 0 is no time to read anything\n"

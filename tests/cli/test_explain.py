@@ -108,9 +108,10 @@ def test_a_pod_that_is_admitted_exits_0_and_shows_where_it_goes(ask: Ask) -> Non
         "  kubelet v1.35.0 · topology single-numa-node, container scope · CPU manager static ·\n"
         "  memory manager None\n"
         "\n"
-        "  NUMA 0   ▨◆◆◆  3 of 4 CPUs free\n"
-        "  NUMA 1   □□□□  4 of 4 CPUs free\n"
-        "           CPUs: ▨ reserved  ◆ this pod  □ free\n"
+        "  free to pin, before it comes:\n"
+        "  NUMA 0   ▨◆◆◆  3 of 4 CPUs\n"
+        "  NUMA 1   □□□□  4 of 4 CPUs\n"
+        "           CPUs: ▨ reserved  ◆ this pod  □ free to pin\n"
         "\n"
         "  main  CPUs 1-3 on NUMA 0 · aligned\n"
     )
@@ -126,9 +127,10 @@ def test_a_pod_that_is_refused_exits_1_and_says_why_and_what_helps(ask: Ask) -> 
         "  kubelet v1.35.0 · topology single-numa-node, container scope · CPU manager static ·\n"
         "  memory manager None\n"
         "\n"
-        "  NUMA 0   ▨□□□  3 of 4 CPUs free\n"
-        "  NUMA 1   □□□□  4 of 4 CPUs free\n"
-        "           CPUs: ▨ reserved  □ free\n"
+        "  free to pin, before it comes:\n"
+        "  NUMA 0   ▨□□□  3 of 4 CPUs\n"
+        "  NUMA 1   □□□□  4 of 4 CPUs\n"
+        "           CPUs: ▨ reserved  □ free to pin\n"
         "\n"
         "why\n"
         "  cpu  5 CPUs need 2 NUMA nodes even on an empty machine (the largest has 4), and single-numa-node\n"
@@ -361,7 +363,7 @@ def test_a_gpu_that_the_checkpoint_gives_to_a_pod_is_not_free(ask: Ask, node: tu
     assert not found["admitted"]
     (cause,) = (cause for cause in found["why"] if cause["resource"] == GPU)
     assert cause["blockedBy"] == ["513cb897 (app) holds 1 nvidia.com/gpu on NUMA 0"]
-    assert f"0 of 1 {GPU} free" in ask("pod.yaml", *options).out
+    assert f"0 of 1 {GPU}" in ask("pod.yaml", *options).out
 
 
 def test_devices_that_contradict_the_checkpoint_are_an_error(ask: Ask) -> None:

@@ -86,15 +86,15 @@ def test_a_machine_where_nothing_is_managed_has_no_picture() -> None:
 def test_each_kind_of_cpu_has_its_mark_and_only_those_there_are_in_the_legend() -> None:
     node = admitted(Node.fresh(machine(), config("restricted")), pod("a", 2))
     page = [plain(line) for line in shown(node, pod("new", 3), 100)]
-    assert "  NUMA 0   ▨■■◆◆◆□□  5 of 8 CPUs free" in page
-    assert "  NUMA 1   □□□□□□□□  8 of 8 CPUs free" in page
-    assert "           CPUs: ▨ reserved  ■ held  ◆ this pod  □ free" in page
+    assert "  NUMA 0   ▨■■◆◆◆□□  5 of 8 CPUs" in page
+    assert "  NUMA 1   □□□□□□□□  8 of 8 CPUs" in page
+    assert "           CPUs: ▨ reserved  ■ held  ◆ this pod  □ free to pin" in page
 
 
 def test_a_wide_node_is_drawn_to_scale() -> None:
     node = Node.fresh(machine(1, 256), config("restricted"))
     (bar,) = [plain(line) for line in shown(node, pod("new", 128), 100) if "NUMA 0" in plain(line)][:1]
-    assert bar.startswith("  NUMA 0   ▨" + "◆" * 16 + "□" * 15 + "  255 of 256 CPUs free")
+    assert bar.startswith("  NUMA 0   ▨" + "◆" * 16 + "□" * 15 + "  255 of 256 CPUs")
 
 
 def test_nodes_without_cpus_or_devices_say_so() -> None:
@@ -104,7 +104,7 @@ def test_nodes_without_cpus_or_devices_say_so() -> None:
         msgspec.structs.replace(hardware, numa=(hardware.numa[0], memory_only)), config("restricted")
     )
     page = [plain(line) for line in shown(node, pod("new", 2), 100)]
-    assert f"  NUMA 1         no CPUs           no {GPU}" in page
+    assert f"  NUMA 1         no CPUs      no {GPU}" in page
 
 
 def test_a_spread_container_is_told_from_an_aligned_one() -> None:

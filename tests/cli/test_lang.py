@@ -88,7 +88,7 @@ def test_explain(desk: Desk) -> None:
     assert "容器 app 改为请求 8 个 CPU（原为 30 个）" in large.out
     assert_chinese(large.out)
     (first, _) = desk.type("explain", "large.yaml", *asked, "--json").json["pods"]
-    assert first["why"][0]["text"] == "请求 30 个 CPU，任何 NUMA 节点组合都凑不出来：总共空闲 15 个。"
+    assert first["why"][0]["text"] == "请求 30 个 CPU，任何 NUMA 节点组合都凑不出来：总共可独占 15 个。"
     assert first["message"] in QUOTES
 
 

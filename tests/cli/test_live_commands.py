@@ -25,7 +25,10 @@ from support.twin_nodes import GPU, pod
 
 ESCAPE = "\x1b[31m"
 # Every command that asks a cluster.
-LIVE = (["nodes"], ["pods"], ["why-pending", "a"], ["explain", "pod", "a"])
+LIVE = (
+    *(["nodes"], ["pods"], ["why-pending", "a"], ["explain", "pod", "a"]),
+    *(["whatif", "live:", "cpu=1"], ["simulate", "live:", "lab:1"]),
+)
 
 
 class Answer(NamedTuple):
@@ -524,3 +527,41 @@ def test_files_that_are_no_misses_are_one_line(typed: Callable[..., Answer], tmp
     assert str(junk) in one_line(typed("ledger", "replay", str(junk)))
     assert str(tmp_path / "no") in one_line(typed("ledger", "replay", str(tmp_path / "no")))
     assert "no file was given" in one_line(typed("ledger", "replay"))
+
+
+# What if
+
+
+def test_a_pod_that_does_not_exist_can_be_tried_on_a_cluster_that_runs(scene: Scene) -> None:
+    """Pods that are there count; a is strict and has its GPUs apart from most of its CPUs."""
+    add_pod(scene.server, "p", 5, nodeName="a")
+    wanted = ["whatif", "live:", "cpu=10,memory=1Gi", "--json"]
+    answer = scene.type(*wanted)
+    (workload,) = answer.json["workloads"]
+    fits = {node["node"]: node["fits"] for node in workload["nodes"]}
+    assert (answer.code, fits, workload["pods"][0]["node"]) == (0, {"a": False, "b": True}, "b")
+    page = scene.type("whatif", "live:", "cpu=10,memory=1Gi", "--explain", "a").out
+    assert "would be refused by a" in page
+    assert "default/p (c) holds 5 CPUs" in page
+
+
+def test_policies_can_be_tried_on_a_cluster_that_runs(scene: Scene) -> None:
+    answer = scene.type("whatif", "live:", "cpu=10,memory=1Gi", "--kubelet-policy", "none", "--json")
+    (workload,) = answer.json["workloads"]
+    assert {node["node"]: node["fits"] for node in workload["nodes"]} == {"a": True, "b": True}
+    strict = scene.type(
+        "whatif", "live:", "cpu=10,memory=1Gi", "--kubelet-policy", "single-numa-node", "--json"
+    )
+    assert (strict.code, strict.json["workloads"][0]["pods"][0]["node"]) == (1, None)
+
+
+def test_schedulers_can_be_compared_on_the_machines_of_a_cluster_that_runs(scene: Scene) -> None:
+    add_pod(scene.server, "p", 5, nodeName="a")
+    played = ["simulate", "live:", "lab:5", "--policy", "numaware", "--workers", "1", "--json"]
+    (run,) = scene.type(*played).json["runs"]
+    assert (run["nodes"], run["podsTotal"]) == (2, 5)
+
+
+def test_a_cluster_without_nodes_has_no_answer(thread: ServerThread, scene: Scene) -> None:
+    thread.server.objects.clear()
+    assert "live:: the cluster has no nodes" in one_line(scene.type("whatif", "live:", "cpu=1"))

@@ -7,9 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from numaware.cli import main
+from numaware.serve.console.lab.world import LabWorld
+from numaware.simulate.clusters import machines_of
+from numaware.simulate.pod_churn import trace_of
+from numaware.simulate.run import run as play
 from support.lab_worlds import csv
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -53,7 +58,8 @@ MORE = ["cluster", "trace", "nodes", "refusalsPerThousand", "waitMeanMs", "storm
 def test_json_has_the_fields_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", STORY, STORY, "--json", "--policy", "numaware", "--seed", "7"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert list(document) == ["runs"]
+    assert list(document) == ["runs", "notes"]
+    assert document["notes"] == []
     [run] = document["runs"]
     assert list(run) == [*KEYS, *MORE]
     assert (run["policy"], run["seed"], run["podsTotal"]) == ("numaware", 7, 5)
@@ -290,6 +296,53 @@ def test_whatif_json_has_every_node(capsys: pytest.CaptureFixture[str]) -> None:
     assert pod["placement"] == [
         {"zone": "node-0", "amount": {"cpu": 10, "memory": 120 << 30}, "cpus": "2-6,66-70"}
     ]
+
+
+def test_whatif_takes_amounts_in_the_place_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = str(EXAMPLES / "eight-gpus.yaml")
+    assert main(["whatif", cluster, "cpu=8,memory=16Gi,nvidia.com/gpu=1", "--json"]) == 0
+    (workload,) = json.loads(capsys.readouterr().out)["workloads"]
+    assert (workload["kind"], workload["pods"][0]["aligned"]) == ("Pod", True)
+    assert main(["whatif", cluster, "cpu=900"]) == 1
+    capsys.readouterr()
+    for wrong in ("cpu=x", "cpu=", "a=b=c", "cpu=1,,x"):
+        assert main(["whatif", cluster, wrong]) == 2
+        assert capsys.readouterr().err.startswith(f"numaware: {wrong}: ")
+
+
+def test_memory_that_is_only_assumed_is_said_where_pods_ask_for_some(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = "short: each NUMA node is assumed to have 64 GiB of memory; mem= says how much it has"
+    file = tmp_path / "lab.yaml"
+    workloads = "workloads: [{generate: 2, shapes: [{name: s, limits: {cpu: 1, memory: 1Gi}}]}]"
+    file.write_text(
+        "nodes: [{name: short, machine: 2x4, count: 2}, {name: told, machine: 2x4 mem=8Gi}]\n" + workloads,
+        encoding="utf-8",
+    )
+    assert main(["whatif", str(file), "cpu=2,memory=1Gi", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == [told]
+    assert main(["whatif", str(file), "cpu=2,memory=1Gi"]) == 0
+    assert f"note: {told}" in " ".join(capsys.readouterr().out.split())
+    assert main(["whatif", str(file), "cpu=2"]) == 0
+    assert "assumed" not in capsys.readouterr().out
+    played = ["simulate", str(file), str(file), "--policy", "numaware", "--workers", "1"]
+    assert main(played) == 0
+    assert f"note: {told}" in " ".join(capsys.readouterr().out.split())
+    assert main([*played, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == [told]
+
+
+def test_the_lab_of_the_console_can_be_played_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """As the Simulate page plays it: the same machines, pods and seed, so the same numbers."""
+    (run,) = simulated(capsys, "lab:", "lab:40", "--policy", "numaware", "--seed", "1")
+    page = play(machines_of(LabWorld(0).cluster), trace_of(40), "numaware", 1).run
+    same = json.loads(msgspec.json.encode(page))
+    del same["decisionsPerSecond"]
+    assert {key: run[key] for key in same} == same
+    for wrong in ("lab:", "lab:0", "lab:x", "lab:99999"):
+        assert main(["simulate", "lab:", wrong]) == 2
+        assert "write it like lab:600" in capsys.readouterr().err
 
 
 def test_whatif_knows_no_strange_nodes_and_counts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,7 +99,7 @@ def test_causes_read_as_a_chinese_engineer_would_write_them() -> None:
     assert _explained(node, pod("new", 5)) == [
         (
             "请求 5 个 CPU：按机器的大小 1 个 NUMA 节点就够，现在却只能放在 NUMA 0+1，restricted 不接受："
-            "NUMA 0 空闲 3 个（差 2 个），NUMA 1 空闲 4 个（差 1 个）。"
+            "NUMA 0 可独占 3 个（差 2 个），NUMA 1 可独占 4 个（差 1 个）。"
         )
     ]
     hardware = machine(devices={GPU: {"g0": (0,)}})

@@ -38,7 +38,8 @@ def test_kubernetes_84597_restricted_refuses_although_cpus_are_free(version: str
     cause = only(found, "cpu")
     assert cause.text.startswith("4 CPUs belong on 1 NUMA node by the size of the machine")
     assert (
-        "NUMA 0 has 2 free (2 short), NUMA 1 has 2 free (2 short), NUMA 2 has 3 free (1 short)" in cause.text
+        "NUMA 0 has 2 free to pin (2 short), NUMA 1 has 2 free to pin (2 short), NUMA 2 has 3 free to pin (1 short)"
+        in cause.text
     )
     assert "set topologyManagerPolicy to best-effort (now restricted)" in changes_of(found)
 
@@ -84,7 +85,7 @@ def test_kubernetes_123816_an_init_container_pins_the_pod_to_a_full_node(version
     assert [bool(placed.cpus) for placed in found.placements] == [True, False]
     cause = only(found, "cpu")
     assert "an init container of this pod had its own on NUMA 0, so this one must go there too" in cause.text
-    assert "NUMA 1 has 32 free" in cause.text
+    assert "NUMA 1 has 32 free to pin" in cause.text
     assert "ask for 26 CPUs instead of 1 in init container init-container" in changes_of(found)
 
 
@@ -100,7 +101,7 @@ def test_kubernetes_110306_a_small_init_container_dooms_the_pod_on_an_empty_node
     found = explain("n1", node, asked)
     assert found.reason == "TopologyAffinityError"
     assert not found.admitted_when_empty
-    assert "NUMA 0 has 13 free (1 short), NUMA 1 has 16 free" in only(found, "cpu").text
+    assert "NUMA 0 has 13 free to pin (1 short), NUMA 1 has 16 free to pin" in only(found, "cpu").text
     assert changes_of(found)[:2] == [
         "ask for 13 CPUs instead of 14 in container container-1",
         "ask for 14 CPUs instead of 1 in init container init-container-1",

@@ -25,80 +25,17 @@ from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Bound
 from numaware.web import status_routes
 from support.console_world import client, console
+from support.hostile_requests import EXTENDER_ASKED, EXTENDER_VERBS, KEYS, ODD, POD, places_in
 from support.live_pods import complete, live, live_node
 from support.small_clusters import gpu_node
 from support.twin_nodes import pod
 
-# What is odd about numbers, names, times and text, in one place: each is tried as every part of a request.
-ODD = (
-    *("", "0", "-1", "1e400", "NaN", "9" * 30, "0x10", "true", "null", "None", "[]", "{}", "\x00", "\ud800"),
-    *("\U0001f600", "a" * 500, "../..", "%2e%2e%2f", "%00", "a/b", "default/a", "gpu-0", "x.y/z", "'", '"'),
-    *("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:59", "2026-11-14T03:12:00Z"),
-    *(
-        "9999-12-31T23:59:59-23:59",
-        "2026-02-30T00:00:00Z",
-        "1e3",
-        "1Ki",
-        "1m",
-        "0.1n",
-        "1E9999",
-        "+1",
-        "\u0661",
-    ),
-    *("none", "restricted", "pod", "container", "open", "close", "Running", "en", "zh", "nvidia.com/gpu"),
-)
 TEXT = st.sampled_from(ODD) | st.text(max_size=12)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=8,
 )
-KEYS = (
-    *(
-        "apiVersion",
-        "kind",
-        "metadata",
-        "name",
-        "namespace",
-        "spec",
-        "containers",
-        "initContainers",
-        "resources",
-    ),
-    *("limits", "requests", "cpu", "memory", "nvidia.com/gpu", "hugepages-2Mi", "affinity", "nodeAffinity"),
-    *(
-        "podAffinity",
-        "topologySpreadConstraints",
-        "tolerations",
-        "nodeSelector",
-        "items",
-        "template",
-        "replicas",
-    ),
-    *("overhead", "ports", "hostPort", "labels", "annotations", "uid", "status", "restartPolicy", "volumes"),
-)
-POD: Mapping[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "a", "namespace": "default", "uid": "a", "labels": {"app": "a"}},
-    "spec": {
-        "containers": [
-            {"name": "c", "resources": {"limits": {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": 1}}}
-        ],
-        "nodeSelector": {"zone": "z"},
-        "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoSchedule"}],
-        "affinity": {
-            "podAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": [
-                    {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"}
-                ]
-            }
-        },
-        "topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-        ],
-    },
-}
 
 
 @st.composite
@@ -106,7 +43,7 @@ def damaged(draw: st.DrawFn, whole: Any) -> Any:
     """Something that was whole, with a few of its parts exchanged, taken away or put elsewhere."""
     found = json.loads(json.dumps(whole))
     for _ in range(draw(st.integers(0, 3))):
-        places = [place for place in _places(found) if place[1] is not None]
+        places = [place for place in places_in(found) if place[1] is not None]
         if not places:
             break
         holder, key = draw(st.sampled_from(places))
@@ -117,17 +54,6 @@ def damaged(draw: st.DrawFn, whole: Any) -> Any:
         else:
             holder.append(holder[key])
     return found
-
-
-def _places(value: Any) -> list[tuple[Any, Any]]:
-    members: Sequence[Any] = (
-        list(value.items())
-        if isinstance(value, dict)
-        else list(enumerate(value))
-        if isinstance(value, list)
-        else ()
-    )
-    return [(value, key) for key, _ in members] + [place for _, inner in members for place in _places(inner)]
 
 
 CONSOLE = console(nodes=4)
@@ -232,29 +158,11 @@ def _extender() -> TestClient:
     return TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
 
 
-ASKED = {
-    "Pod": POD,
-    "NodeNames": ["n0", "n1"],
-    "Nodes": {"items": [{"metadata": {"name": "n0"}}]},
-    "nodes": [{"Name": "n0"}],
-    "node": {"Name": "n0"},
-    "task": {"UID": "a", "Name": "a", "NodeName": "n0", "Pod": POD},
-    "PodName": "a",
-    "PodNamespace": "default",
-    "PodUID": "a",
-    "Node": "n0",
-}
-VERBS = (
-    *("extender/filter", "extender/prioritize", "extender/bind"),
-    *("volcano/predicate", "volcano/prioritize", "volcano/allocate", "volcano/deallocate"),
-)
-
-
 EXTENDER = _extender()
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.sampled_from(VERBS), damaged(ASKED), st.binary(max_size=4))
+@given(st.sampled_from(EXTENDER_VERBS), damaged(EXTENDER_ASKED), st.binary(max_size=4))
 def test_no_body_to_the_extender_is_answered_with_500(verb: str, asked: Any, noise: bytes) -> None:
     sent = json.dumps(asked).encode() + noise
     answer = EXTENDER.post(f"/{verb}", content=sent, headers={"content-type": "application/json"})

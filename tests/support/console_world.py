@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 from numaware.serve.authentication import TokenAuthentication
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import application
-from numaware.serve.console.lab.pod_churn import pod_of
 from numaware.serve.console.lab.world import HOUR, LabWorld, lab_cluster
 from numaware.serve.guard import LOOPBACK, Authentication
+from numaware.simulate.pod_churn import pod_of
 from numaware.twin.account import free_memory
 
 NOW = 1_800_000_000_000

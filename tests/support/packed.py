@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import tarfile
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -25,6 +26,28 @@ def tar(files: Mapping[str, bytes]) -> bytes:
             member = tarfile.TarInfo(name)
             member.size = len(content)
             made.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+class _Pipe(io.BytesIO):
+    """Where nobody can go back to, so that `zipfile` writes sizes behind the members."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        raise OSError
+
+
+def zipped(
+    files: Mapping[str, bytes], *, deflated: bool = True, piped: bool = False, large: bool = False
+) -> bytes:
+    """The files in one zip archive: packed or as they are, written to a file or into a pipe, with sizes for files beyond 4 GiB."""
+    buffer = _Pipe() if piped else io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED if deflated else zipfile.ZIP_STORED) as made:
+        for name, content in files.items():
+            with made.open(name, "w", force_zip64=large) as member:
+                member.write(content)
     return buffer.getvalue()
 
 

@@ -30,7 +30,7 @@ VERBS = {
     "lint": "Check manifests and kubelet configurations before they are applied.",
     "extender": "Answer kube-scheduler or Volcano: which nodes will admit a pod.",
     "ledger": "Look into predictions that a kubelet did not keep.",
-    "nodes": "See the nodes of a live cluster: what is free on each NUMA node.",
+    "nodes": "See the nodes of a live cluster: what is free to pin on each NUMA node.",
     "peers": "Replay recorded cases on the rules of other schedulers.",
     "pods": "See the pods of a live cluster: on which NUMA nodes each is.",
     "policy": "Order a kubelet policy for a pool of nodes, and see how far it is.",

@@ -23,6 +23,9 @@ from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.drawing import terminal
 
+# As long as the largest log that is read at all takes on a slow machine.
+_SECONDS = 900
+
 app = App(name="diagnose", usage="Usage: numaware diagnose [PATH...|-] [OPTIONS]")
 
 
@@ -37,6 +40,9 @@ def diagnose(
     out: Annotated[Path | None, optional("Write a report to attach to a ticket: one HTML file.")] = None,
     lang: Annotated[Lang, option("The language of the findings: en or zh.")] = "en",
     follow: Annotated[bool, option("Go on with the logs as they grow, until Ctrl-C.")] = False,
+    seconds: Annotated[
+        int, option("Read for so long at most; what is left then is said to be cut off.")
+    ] = _SECONDS,
     as_json: AsJson = False,
 ) -> int:
     """Find out what happened, why, and what to do, from whatever evidence there is.
@@ -53,7 +59,8 @@ def diagnose(
       its state files         cpu_manager_state, memory_manager_state,
                               kubelet_internal_checkpoint
       the machine             numactl -H, lscpu, nvidia-smi topo -m, ...
-      a folder                with all of these, such as a must-gather
+      a folder                with all of these, such as a must-gather, or
+                              an archive of one (tar, zip)
 
     Each finding has a stable code, the lines that prove it, the cause in
     plain words, what to do about it, and how sure it is. Where the evidence
@@ -71,6 +78,8 @@ def diagnose(
       kubectl get events -A -o json | numaware diagnose - --json
       journalctl -fu kubelet | numaware diagnose --follow - pod.yaml
     """
+    if seconds < 1:
+        raise InputError("--seconds", f"{seconds} is no time to read anything")
     if not paths and sys.stdin.isatty():
         raise InputError(
             "diagnose", "no evidence is given", hint="name files or folders, or pipe a log into it"
@@ -78,7 +87,7 @@ def diagnose(
     files, complaints = places(paths or ["-"])
     if follow:
         return _follow(files, complaints, lang, as_json=as_json)
-    bundle, unread = collect(files)
+    bundle, unread = collect(files, seconds)
     diagnosis = [*unread_findings(bundle), *findings(bundle)]
     if out is not None:
         deliver(html.render(diagnosis, bundle.files, lang), out)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from math import inf
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -66,10 +68,13 @@ def _below(folder: Path) -> Iterator[Place]:
             yield Place(str(path), path, path.stat().st_size)
 
 
-def collect(files: Sequence[Place]) -> tuple[Bundle, list[str]]:
-    """Read everything into one bundle; a file that cannot be read does not keep the others from being read."""
+def collect(files: Sequence[Place], seconds: float = inf) -> tuple[Bundle, list[str]]:
+    """Read everything into one bundle; a file that cannot be read does not keep the others from being read.
+
+    What is not read after so many seconds is put down as cut off.
+    """
     bundle = Bundle()
-    budget = Budget(MOST_UNPACKED)
+    budget = Budget(MOST_UNPACKED, seconds=seconds, clock=time.monotonic)
     complaints: list[str] = []
     total = sum(place.size for place in files)
     with progress_bar(_columns, total, visible=total >= _WORTH_A_BAR) as update:

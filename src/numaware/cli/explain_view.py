@@ -158,6 +158,7 @@ def picture(before: Node, after: Node, room: int, lang: Lang) -> Iterator[Line]:
     if not table:
         return
     yield ()
+    yield (Span(f"  {label('explain-room', lang)}", "quiet"),)
     left = {part.numa: part.free for part in account(after, "cpu")}
     widest = max((part.total for part in table.get("cpu", ())), default=0)
     cells = min(_BAR, widest, room - _MARGIN)

@@ -92,13 +92,7 @@ def load_node(text: str, options: Options) -> LoadedNode:
     machine, assumed = _machine(text, path)
     config, notes = _config(text, folder, options)
     if path is None and synthetic.assumes_memory(text) and config.memory_policy != "None":
-        notes = (
-            *notes,
-            Sentence(
-                "each NUMA node is assumed to have {size} GiB of memory; mem= says how much it has",
-                size=synthetic.ASSUMED_MEMORY >> 30,
-            ),
-        )
+        notes = (*notes, synthetic.memory_note())
     files = _state_files(folder, options)
     name = _name(text, path)
     try:

@@ -25,7 +25,7 @@ def nodes(
     cluster: ClusterOptions = USUAL_CLUSTER,
     as_json: AsJson = False,
 ) -> int:
-    """See the nodes of a cluster: what is free on each NUMA node, by which policy, and who says so.
+    """See the nodes of a cluster: what is free to pin on each NUMA node, by which policy, and who says so.
 
     Free to pin is what a new pod could own, by NUMA node. Not requested is
     what a scheduler that counts per node would still give away.

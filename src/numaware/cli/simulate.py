@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 
 from numaware.cli.file_input import read_file
 from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster, load_trace
+from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions
 from numaware.cli.options import AsJson, flag, option, repeatable
 from numaware.cli.output import deliver, write_json
 from numaware.cli.profile_input import ProfileName, load_profile
@@ -28,6 +29,7 @@ from numaware.simulate.result import Result
 from numaware.simulate.run import check_events
 from numaware.simulate.sweep import EngineName, Job, Listener, plan, run_all
 from numaware.simulate.traces import Trace, joined
+from numaware.workload.pod import Pod
 
 app = App(name="simulate", usage="Usage: numaware simulate CLUSTER TRACE [OPTIONS]")
 
@@ -39,7 +41,11 @@ _MOST_ARRIVALS = 100.0
 def simulate(
     cluster: ClusterName,
     trace: Annotated[
-        str, Parameter(name="TRACE", help="A trace file, Kubernetes YAML, openb:PODS.csv, or dlrm:PODS.csv.")
+        str,
+        Parameter(
+            name="TRACE",
+            help="A trace file, Kubernetes YAML, openb:PODS.csv, dlrm:PODS.csv, or lab:COUNT (the console's pods).",
+        ),
     ],
     /,
     *,
@@ -56,6 +62,7 @@ def simulate(
     kubelet_policy: Policy = None,
     scope: Scope = None,
     profile: ProfileName = None,
+    live: ClusterOptions = USUAL_CLUSTER,
     engine: Annotated[
         EngineName, option("Play on the cores of this machine, or on a Ray cluster.")
     ] = "local",
@@ -75,7 +82,8 @@ def simulate(
 
     A cluster file lists machines (captures, short forms such as '2x14') with
     their kubelets, a trace the pods that come and what happens to nodes; see
-    docs/lab.md and the folder examples.
+    docs/lab.md and the folder examples. With live: it is the machines of a
+    cluster that runs, empty; nothing is changed there.
 
     Exit code: 0 all runs were played, 2 bad input, 130 stopped by Ctrl-C.
 
@@ -85,10 +93,11 @@ def simulate(
       numaware simulate openb:nodes.csv openb:pods.csv --arrive 1.3 --kubelet-policy none
       numaware simulate dlrm:400 dlrm:pods.csv --limit 2500 --policy kai
       numaware simulate lab.yaml pods.yaml --policy numaware --policy kai --out report.html
+      numaware simulate live: lab:600 --policy numaware --policy volcano
     """
     _check(policy, arrive, limit, workers)
     wanted = load_profile(profile)
-    place = load_cluster(cluster, kubelet_policy, scope)
+    place = load_cluster(cluster, kubelet_policy, scope, live)
     played = load_trace(trace, whole_cpus=place.whole_cpus, timed=timed)
     for source, events in ((cluster, place.own.node_events), (trace, played.node_events)):
         check_events(place.cluster, events, source)
@@ -101,12 +110,14 @@ def simulate(
     jobs = plan([(place.cluster, played)], list(dict.fromkeys(policy)), list(dict.fromkeys(seed)), wanted)
     if out is not None and not out.parent.is_dir():
         raise InputError(printable(str(out)), "there is no such folder to write to")
+    notes = [str(one) for one in place.notes(_asking(played))]
     results = _play(jobs, _Journal(resume, place.cluster, played, wanted), engine, workers)
     if out is not None:
         settings = {
             "kubelets": _kubelets(place.cluster),
             "seeds": ", ".join(map(str, dict.fromkeys(seed))),
             "profile": profile or "default",
+            **({"assumed": " ".join(notes)} if notes else {}),
             **({"arriving": f"{100 * arrive:g} % of all GPUs"} if arrive is not None else {}),
         }
         page = report.render(
@@ -114,10 +125,16 @@ def simulate(
         )
         deliver(page, out)
     if as_json:
-        write_json({"runs": list(map(_entry, results))}, indent=2)
+        write_json({"runs": list(map(_entry, results)), "notes": notes}, indent=2)
     else:
-        sys.stdout.write(table(results))
+        sys.stdout.write(table(results, notes))
     return 0
+
+
+def _asking(trace: Trace) -> Iterator[Pod]:
+    """A pod of each kind that comes."""
+    yield from (one.pod for one in trace.pods)
+    yield from (shape.pod for generator in trace.generators for shape in generator.shapes)
 
 
 def _check(policies: Sequence[str], arrive: float | None, limit: int | None, workers: int | None) -> None:

@@ -18,9 +18,10 @@ _ROOM = 80
 _GAP = 2
 
 
-def table(results: Sequence[Result]) -> str:
-    """Everything a person compares, policy by policy."""
-    return "".join(line for contest in contests(results) for line in _contest(contest))
+def table(results: Sequence[Result], notes: Sequence[str] = ()) -> str:
+    """Everything a person compares, policy by policy, and what had to be assumed."""
+    compared = "".join(line for contest in contests(results) for line in _contest(contest))
+    return compared + "".join(line for note in notes for line in ("\n", *_paragraph(f"note: {note}")))
 
 
 def _contest(contest: Contest) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -19,9 +18,19 @@ from numaware.cli.explain_view import (
     phrase,
     picture,
 )
-from numaware.cli.file_input import read_file
-from numaware.cli.lab_input import ClusterName, Policy, Scope, load_cluster
-from numaware.cli.live_input import Language
+from numaware.cli.file_input import read_file, source_of
+from numaware.cli.lab_input import (
+    LIVE,
+    ClusterName,
+    KubeletPolicy,
+    KubeletScope,
+    Policy,
+    Scope,
+    load_cluster,
+    load_live,
+)
+from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, Language
+from numaware.cli.machine_input import existing
 from numaware.cli.options import AsJson
 from numaware.cli.output import write_json
 from numaware.cli.profile_input import ProfileName, load_profile
@@ -33,7 +42,11 @@ from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
 from numaware.machine.words import printable
 from numaware.schedule.ledger import Placement
+from numaware.schedule.profile import Profile
+from numaware.schedule.trial_policies import TrialPolicies
 from numaware.schedule.tried_changes import explained_by
+from numaware.sentence import Sentence, sentence_of
+from numaware.simulate.pod_churn import pod_of
 from numaware.simulate.traces import renamed
 from numaware.simulate.whatif import Destiny, Trial, WhatIf
 from numaware.workload import manifest
@@ -50,7 +63,14 @@ _MOST_NAMES = 5
 @app.default
 def whatif(
     cluster: ClusterName,
-    file: Annotated[Path, Parameter(name="FILE", help="A Pod, or anything with a pod template.")],
+    file: Annotated[
+        str,
+        Parameter(
+            name="FILE",
+            allow_leading_hyphen=True,
+            help="A Pod, or anything with a pod template; - is stdin. Or amounts: cpu=8,memory=16Gi.",
+        ),
+    ],
     /,
     *,
     count: Annotated[
@@ -63,6 +83,7 @@ def whatif(
     kubelet_policy: Policy = None,
     scope: Scope = None,
     profile: ProfileName = None,
+    live: ClusterOptions = USUAL_CLUSTER,
     lang: Language = "en",
     as_json: AsJson = False,
 ) -> int:
@@ -71,7 +92,8 @@ def whatif(
     The pods that the cluster file brings (not those it generates) are placed
     first. Then every node answers: what the pod would get there, or why it
     cannot go there; and the pods are placed one after the other. Nothing is
-    changed anywhere.
+    changed anywhere. With live: it is a cluster that runs, read once, with
+    the pods that are on it.
 
     Exit code: 0 every pod finds a node, 1 some do not, 2 bad input.
 
@@ -80,21 +102,50 @@ def whatif(
       numaware whatif examples/vmstorage.yaml pod.yaml
       numaware whatif examples/eight-gpus.yaml train.yaml --count 20
       numaware whatif lab.yaml pod.yaml --explain node-7
+      numaware whatif live: cpu=24,memory=96Gi,nvidia.com/gpu=2 --kubelet-policy restricted
     """
     if count is not None and not 1 <= count <= _MOST_PODS:
         raise InputError("--count", f"{count} is not from 1 to {_MOST_PODS}")
-    place = load_cluster(cluster, kubelet_policy, scope)
-    workloads = manifest.read(read_file(file, MAX_BYTES), str(file)).workloads
-    trial = Trial.of(place.cluster, place.own, load_profile(profile))
+    workloads = _workloads(file)
+    trial, notes = _trial(cluster, (kubelet_policy, scope), load_profile(profile), live, workloads)
     strange = [name for name in explain_on if name not in trial.cluster.by_name]
     if strange:
         raise InputError("--explain", f"the cluster has no node {printable(strange[0], 80)!r}")
     answers = [(workload, trial.ask(_pods(workload, count))) for workload in workloads]
     if as_json:
-        _write_json(trial, answers, explain_on, lang)
+        _write_json(trial, answers, explain_on, notes, lang)
     else:
-        _write_text(trial, answers, explain_on, lang)
+        _write_text(trial, answers, explain_on, notes, lang)
     return int(any(destiny.node is None for _, answer in answers for destiny in answer.destinies))
+
+
+def _workloads(file: str) -> Sequence[Workload]:
+    """What is in the file, or a pod of the amounts that stand in its place."""
+    if "=" not in file or existing(file) is not None:
+        return manifest.read(read_file(file, MAX_BYTES), source_of(file)).workloads
+    amounts = dict(part.partition("=")[::2] for part in file.split(","))
+    try:
+        pod = pod_of("default/pod", "pod", amounts)
+    except ValueError as error:
+        raise InputError(printable(file, 200), sentence_of(error)) from None
+    return (Workload("Pod", "pod", "default", pod, 1, "", None, 0, "spec", ()),)
+
+
+def _trial(
+    name: str,
+    kubelets: tuple[KubeletPolicy | None, KubeletScope | None],
+    profile: Profile,
+    live: ClusterOptions,
+    workloads: Sequence[Workload],
+) -> tuple[Trial, Sequence[Sentence]]:
+    """The cluster to ask, and what was assumed of it that matters to the pods."""
+    if name != LIVE:
+        place = load_cluster(name, *kubelets)
+        return Trial.of(place.cluster, place.own, profile), place.notes(one.pod for one in workloads)
+    trial = Trial(load_live(live), profile)
+    if any(kubelets):
+        trial.try_policies(TrialPolicies(*kubelets))
+    return trial, ()
 
 
 def _pods(workload: Workload, number: int | None) -> list[Pod]:
@@ -105,9 +156,14 @@ def _pods(workload: Workload, number: int | None) -> list[Pod]:
 
 
 def _write_json(
-    trial: Trial, answers: Sequence[tuple[Workload, WhatIf]], names: Sequence[str], lang: Lang
+    trial: Trial,
+    answers: Sequence[tuple[Workload, WhatIf]],
+    names: Sequence[str],
+    notes: Sequence[Sentence],
+    lang: Lang,
 ) -> None:
     document = {
+        "notes": [say(one, lang) for one in notes],
         "waiting": [f"{pod.namespace}/{pod.name}" for pod in trial.waiting],
         "workloads": [
             {
@@ -159,7 +215,11 @@ def _zones(placement: Placement | None) -> Any:
 
 
 def _write_text(
-    trial: Trial, answers: Sequence[tuple[Workload, WhatIf]], names: Sequence[str], lang: Lang
+    trial: Trial,
+    answers: Sequence[tuple[Workload, WhatIf]],
+    names: Sequence[str],
+    notes: Sequence[Sentence],
+    lang: Lang,
 ) -> None:
     room = terminal.reading_width(sys.stdout)
     page: list[Line] = []
@@ -181,6 +241,8 @@ def _write_text(
         first = f"{trial.waiting[0].namespace}/{trial.waiting[0].name}"
         waiting = Message("whatif-waiting", {"count": len(trial.waiting), "first": first})
         page += [(), *note(waiting, room, lang)]
+    for one in notes:
+        page += [(), *note(one, room, lang)]
     terminal.write(page, sys.stdout)
 
 

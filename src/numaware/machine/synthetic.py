@@ -27,6 +27,7 @@ from numaware.errors import InputError
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.quantity import Quantity
 from numaware.machine.topology import Cache, Cpu, Device, DeviceKind, Machine, NumaNode, PciDevice
+from numaware.sentence import Sentence
 
 MAX_CPUS = 8_192
 MAX_NODES = 1_024
@@ -103,6 +104,14 @@ def read(text: str, source: str = "machine") -> Machine:
 def assumes_memory(text: str) -> bool:
     """Whether the memory of a machine in short form is made up: for whoever tells what rests on it."""
     return "mem" not in text
+
+
+def memory_note() -> Sentence:
+    """What is told of such a machine where its memory matters."""
+    return Sentence(
+        "each NUMA node is assumed to have {size} GiB of memory; mem= says how much it has",
+        size=ASSUMED_MEMORY >> 30,
+    )
 
 
 def _plan(line: str) -> _Plan:

@@ -1,4 +1,5 @@
-"""The one way in which packed files are opened: gzip, bzip2 and xz, and the members of tar archives, all within a budget.
+"""The one way in which packed files are opened: gzip, bzip2 and xz, and the members of tar archives, all within a budget
+(and those of zip archives, in `unzipping`).
 
 What is packed may come from anywhere, so nothing is ever written to disk and every amount is bounded before it is spent:
 bytes unpacked (through all layers), time, memory of a decompressor, length of a name. The headers of archives are read here
@@ -194,7 +195,7 @@ def members(stream: Readable) -> Iterator[Member]:
     override: dict[str, str] = {}
     first = True
     while True:
-        block = _exactly(stream, _BLOCK)
+        block = exactly(stream, _BLOCK)
         if len(block) < _BLOCK:
             raise _none() if first else UnpackError(Sentence("is cut off: its end mark is missing"))
         if not block.strip(b"\x00"):
@@ -221,10 +222,10 @@ def members(stream: Readable) -> Iterator[Member]:
 class Content:
     """The content of one member; what nobody read of it is passed over before the next one."""
 
-    def __init__(self, stream: Readable, size: int) -> None:
+    def __init__(self, stream: Readable, size: int, *, padded: bool = True) -> None:
         self._stream = stream
         self._left = size
-        self._padding = -size % _BLOCK
+        self._padding = -size % _BLOCK if padded else 0
 
     def read(self, size: int, /) -> bytes:
         if not self._left:
@@ -245,7 +246,7 @@ class Content:
             pass
 
 
-def _exactly(stream: Readable, size: int) -> bytes:
+def exactly(stream: Readable, size: int) -> bytes:
     """So many bytes; fewer only at the end of the stream."""
     parts = [stream.read(size)]
     while parts[-1] and sum(map(len, parts)) < size:
@@ -269,19 +270,19 @@ def _parse(block: bytes) -> _Header:
     kind = block[156:157]
     if kind == b"S":
         raise UnpackError(Sentence("holds a sparse file"))
-    name = _text(block[:100])
-    if block[257:263] == b"ustar\x00" and (prefix := _text(block[345:500])):
+    name = text_of(block[:100])
+    if block[257:263] == b"ustar\x00" and (prefix := text_of(block[345:500])):
         name = f"{prefix}/{name}"
     size = 0 if kind in _BARE else _number(block[124:136])
-    return _Header(kind, name, _text(block[157:257]), size)
+    return _Header(kind, name, text_of(block[157:257]), size)
 
 
 def _extension(kind: bytes, content: bytes) -> dict[str, str]:
     """What an extension header says about the member that follows it."""
     if kind == b"L":
-        return {"path": _text(content)}
+        return {"path": text_of(content)}
     if kind == b"K":
-        return {"linkpath": _text(content)}
+        return {"linkpath": text_of(content)}
     if kind == b"g":
         return {}
     records = {}
@@ -292,7 +293,7 @@ def _extension(kind: bytes, content: bytes) -> dict[str, str]:
             raise UnpackError(Sentence("has a damaged pax header"))
         key, _, value = rest[: length - len(digits) - 2].partition(b"=")
         if key in (b"path", b"linkpath", b"size"):
-            records[key.decode()] = _text(value)
+            records[key.decode()] = text_of(value)
         content = content[length:]
     return records
 
@@ -307,7 +308,8 @@ def _number(field: bytes, base: int = 8) -> int:
     return int(digits or b"0", base)
 
 
-def _text(field: bytes) -> str:
+def text_of(field: bytes) -> str:
+    """A name or the target of a link."""
     name = field.split(b"\x00", 1)[0]
     if len(name) > _MAX_NAME_BYTES:
         raise UnpackError(Sentence("has a name that is longer than a path may be"))

@@ -47,6 +47,23 @@ def build(spec: ClusterSpec) -> Cluster:
     return Cluster(twin_of(node) for node in spec.nodes)
 
 
+def machines_of(cluster: Cluster) -> ClusterSpec:
+    """The machines of a cluster with nothing on them."""
+    return ClusterSpec(
+        "machines",
+        tuple(
+            NodeSpec(
+                member.name,
+                member.node.kubelet.hardware,
+                member.node.kubelet.config,
+                member.facts.labels,
+                member.facts.taints,
+            )
+            for member in cluster
+        ),
+    )
+
+
 def twin_of(spec: NodeSpec) -> tuple[NodeFacts, Node]:
     """One node as the scheduler and the kubelet know it."""
     try:

@@ -50,10 +50,14 @@ MachineLoader = Callable[[Path], Machine]
 
 
 class LabFile(msgspec.Struct, frozen=True):
-    """What a file holds: a cluster if it has nodes, and a trace, which may be empty."""
+    """What a file holds: a cluster if it has nodes, and a trace, which may be empty.
+
+    `memory_assumed` are those kinds of nodes whose memory the file does not tell.
+    """
 
     cluster: ClusterSpec | None
     trace: Trace
+    memory_assumed: tuple[str, ...] = ()
 
 
 def is_lab_file(data: bytes, source: str) -> bool:
@@ -71,9 +75,13 @@ def read(path: Path, load_machine: MachineLoader) -> LabFile:
     reader.mapping(root, _PARTS, "a file of the lab")
     name = reader.text(root.get("name"), "name") or path.stem
     cluster = None
+    assumed = []
     if root.get("nodes").value is not None:
         specs: dict[str, NodeSpec] = {}
         for node in reader.entries(root.get("nodes"), "nodes"):
+            machine = node.get("machine").text or ""
+            if reader.beside(machine) is None and synthetic.assumes_memory(machine):
+                assumed.append(node.get("name").text or "")
             for spec in _nodes(node, reader, load_machine):
                 if spec.name in specs:
                     raise reader.error(node, f"node {printable(spec.name, 80)!r} is there twice")
@@ -83,7 +91,7 @@ def read(path: Path, load_machine: MachineLoader) -> LabFile:
         if not specs:
             raise reader.error(root.get("nodes"), "no nodes are listed")
         cluster = ClusterSpec(name, tuple(specs.values()))
-    return LabFile(cluster, read_trace(root, name, reader))
+    return LabFile(cluster, read_trace(root, name, reader), tuple(assumed))
 
 
 def _nodes(node: Node, reader: Reader, load_machine: MachineLoader) -> Iterator[NodeSpec]:

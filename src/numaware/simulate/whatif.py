@@ -15,6 +15,7 @@ from numaware.schedule.engine import Engine
 from numaware.schedule.ledger import Placement, placement_of
 from numaware.schedule.message import nearest_miss, refusal
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
+from numaware.schedule.trial_policies import NO_START, TrialPolicies
 from numaware.simulate.clusters import ClusterSpec, build
 from numaware.simulate.measure import numa_nodes
 from numaware.simulate.traces import Trace, arrivals
@@ -58,6 +59,7 @@ class Trial:
         self.cluster = cluster
         self.engine = Engine(cluster, profile)
         self.waiting: list[Pod] = []
+        self._not_started: list[NodeAnswer] = []
 
     @classmethod
     def of(cls, spec: ClusterSpec, own: Trace, profile: Profile = DEFAULT_PROFILE) -> Trial:
@@ -70,15 +72,27 @@ class Trial:
                 trial.waiting.append(arrival.pod)
         return trial
 
+    def try_policies(self, policies: TrialPolicies) -> None:
+        """From now on all kubelets have these policies, under the load that they carry; those that would not start take no pod."""
+        for member in list(self.cluster):
+            changed = self.engine.member(member.name, policies)
+            if changed is not None:
+                self.cluster.put(member.facts, changed.node)
+            else:
+                self.cluster.drop(member.name)
+                self._not_started.append(NodeAnswer(member.name, None, NO_START.reasons))
+
     def ask(self, pods: Sequence[Pod]) -> WhatIf:
         """Try the pods in order; nothing stays."""
         answers = (
-            tuple(map(self._answer, self.cluster, repeat(pods[0]), self.engine.ask(pods[0]))) if pods else ()
+            [*map(self._answer, self.cluster, repeat(pods[0]), self.engine.ask(pods[0])), *self._not_started]
+            if pods
+            else []
         )
         mark = self.cluster.mark()
         destinies = tuple(self._destiny(pod) for pod in pods)
         self.cluster.undo(mark)
-        return WhatIf(answers, destinies)
+        return WhatIf(tuple(sorted(answers, key=lambda answer: answer.node)), destinies)
 
     def _answer(self, member: Member, pod: Pod, answer: Answer) -> NodeAnswer:
         placement = placement_of(member.node.admit(pod).node, pod) if answer.admitted else None

@@ -44,7 +44,7 @@ def floating(uid: str, memory: int) -> Pod:
 def test_more_cpus_than_are_free_anywhere() -> None:
     node = admitted(Node.fresh(machine(), config("restricted")), pod("a", 4))
     cause = why(node, pod("new", 12))["cpu"]
-    assert cause.text == "12 CPUs cannot be had on any set of NUMA nodes: 11 free in all."
+    assert cause.text == "12 CPUs cannot be had on any set of NUMA nodes: 11 free to pin in all."
     assert cause.wants == ()
     assert cause.blocked_by == (
         "default/a (app) holds 4 CPUs on NUMA 0",
@@ -57,7 +57,7 @@ def test_free_cpus_in_pieces() -> None:
     cause = why(node, pod("new", 5))["cpu"]
     assert cause.text == (
         "5 CPUs belong on 1 NUMA node by the size of the machine, but now fit only on NUMA 0+1, "
-        "which restricted does not accept: NUMA 0 has 3 free (2 short), NUMA 1 has 4 free (1 short)."
+        "which restricted does not accept: NUMA 0 has 3 free to pin (2 short), NUMA 1 has 4 free to pin (1 short)."
     )
     assert cause.wants == ()
     assert cause.blocked_by == (
@@ -106,7 +106,7 @@ def test_memory_counts_without_what_the_system_keeps() -> None:
     node = Node.fresh(machine(1, memory=8 * GI), config("single-numa-node", memory=True))
     cause = why(node, floating("new", 8))["memory"]
     # One node and no mask at all: the Memory Manager says so only when it has to give.
-    assert cause.text == "8 GiB of memory asked for, 7 GiB free in all."
+    assert cause.text == "8 GiB of memory asked for, 7 GiB free to pin in all."
     assert cause.blocked_by == ("the system keeps 1 GiB of memory on NUMA 0",)
 
 
@@ -126,7 +126,7 @@ def test_the_containers_of_a_pod_stand_in_each_others_way() -> None:
     node = Node.fresh(machine(), config("single-numa-node"))
     parts = [container(name, {"cpu": cpus, "memory": GI}) for name, cpus in (("c0", 5), ("c1", 5), ("c2", 4))]
     cause = why(node, pod_of("new", *parts))["cpu"]
-    assert "NUMA 0 has 2 free (2 short), NUMA 1 has 3 free (1 short)" in cause.text
+    assert "NUMA 0 has 2 free to pin (2 short), NUMA 1 has 3 free to pin (1 short)" in cause.text
     assert cause.blocked_by == (
         "this pod (c0) holds 5 CPUs on NUMA 0",
         "this pod (c1) holds 5 CPUs on NUMA 1",
@@ -142,7 +142,7 @@ def test_a_container_that_must_follow_its_init_container() -> None:
     (cause,) = causes_of(explanation)
     assert cause.text == (
         "8 CPUs belong on 1 NUMA node by the size of the machine, but now fit only on NUMA 0+1, which "
-        "single-numa-node does not accept: NUMA 0 has 7 free (1 short), NUMA 1 has 8 free; "
+        "single-numa-node does not accept: NUMA 0 has 7 free to pin (1 short), NUMA 1 has 8 free to pin; "
         "an init container of this pod had its own on NUMA 0, so this one must go there too."
     )
     assert changes_of(explanation) == [
@@ -174,7 +174,10 @@ def test_a_long_list_of_holders_is_cut() -> None:
 @pytest.mark.parametrize("policy", ["none", "best-effort"])
 def test_not_enough_cpus(policy: str) -> None:
     cause = why(Node.fresh(machine(), config(policy)), pod("new", 16))["cpu"]
-    assert cause.text == "16 CPUs asked for, 15 free in all: NUMA 0 has 7 free, NUMA 1 has 8 free."
+    assert (
+        cause.text
+        == "16 CPUs asked for, 15 free to pin in all: NUMA 0 has 7 free to pin, NUMA 1 has 8 free to pin."
+    )
     assert cause.blocked_by == ("the system keeps 1 CPU on NUMA 0",)
 
 
@@ -183,14 +186,17 @@ def test_not_enough_devices(policy: str) -> None:
     hardware = machine(devices={GPU: {"g0": (0,), "g1": (1,)}})
     node = admitted(Node.fresh(hardware, config(policy)), pod("a", gpu=1))
     cause = why(node, pod("new", 1, gpu=2))[GPU]
-    assert cause.text == f"2 {GPU} asked for, 1 free in all: NUMA 0 has 0 free, NUMA 1 has 1 free."
+    assert (
+        cause.text
+        == f"2 {GPU} asked for, 1 free to pin in all: NUMA 0 has 0 free to pin, NUMA 1 has 1 free to pin."
+    )
     assert cause.blocked_by == (f"default/a (app) holds 1 {GPU} on NUMA 0",)
 
 
 def test_devices_without_a_numa_node_are_counted_all_the_same() -> None:
     hardware = machine(devices={GPU: {"g0": (), "g1": ()}})
     cause = why(Node.fresh(hardware, config()), pod("new", gpu=3))[GPU]
-    assert cause.text == f"3 {GPU} asked for, 2 free in all."
+    assert cause.text == f"3 {GPU} asked for, 2 free to pin in all."
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
@@ -201,7 +207,7 @@ def test_not_enough_memory_is_the_same_under_every_policy(policy: str) -> None:
     (cause,) = causes_of(explanation)
     assert cause.resource == "memory"
     assert cause.text == (
-        "130 GiB of memory asked for, 127 GiB free in all: NUMA 0 has 63 GiB free, NUMA 1 has 64 GiB free."
+        "130 GiB of memory asked for, 127 GiB free to pin in all: NUMA 0 has 63 GiB free to pin, NUMA 1 has 64 GiB free to pin."
     )
 
 
@@ -209,7 +215,7 @@ def test_the_kind_of_memory_that_is_short_is_named() -> None:
     node = Node.fresh(machine(hugepages=2 * GI), config(memory=True))
     (cause,) = causes_of(refused(node, pod("new", 1, GI, huge=5 * GI)))
     assert cause.resource == HUGE
-    assert cause.text.startswith(f"5 GiB of {HUGE} asked for, 4 GiB free in all")
+    assert cause.text.startswith(f"5 GiB of {HUGE} asked for, 4 GiB free to pin in all")
 
 
 def test_memory_of_a_group_of_nodes_serves_no_smaller_request() -> None:
@@ -217,7 +223,7 @@ def test_memory_of_a_group_of_nodes_serves_no_smaller_request() -> None:
     cause = why(node, floating("new", 10))["memory"]
     assert cause.text == (
         "10 GiB of memory belong on 1 NUMA node by the size of the machine, but now fit only on NUMA 0+1, which "
-        "restricted does not accept: NUMA 0 has 0 B free (10 GiB short), NUMA 1 has 27 GiB free; "
+        "restricted does not accept: NUMA 0 has 0 B free to pin (10 GiB short), NUMA 1 has 27 GiB free to pin; "
         "NUMA 0+1 are one group and serve only requests for all of it."
     )
     # NUMA 1 has room, but belongs to the pod that made the group.
@@ -228,7 +234,7 @@ def test_memory_in_use_by_one_node_requests_makes_no_group() -> None:
     node = admitted(Node.fresh(machine(), config(memory=True)), floating("a", 10))
     cause = why(node, floating("new", 100))["memory"]
     assert cause.text == (
-        "100 GiB of memory asked for, 117 GiB free in all: NUMA 0 has 53 GiB free, NUMA 1 has 64 GiB free; "
+        "100 GiB of memory asked for, 117 GiB free to pin in all: NUMA 0 has 53 GiB free to pin, NUMA 1 has 64 GiB free to pin; "
         "requests for one node already use NUMA 0, so no group can."
     )
     assert cause.blocked_by[0] == "default/a (app) holds 10 GiB of memory on NUMA 0"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from numaware.diagnose.finding import Finding
 from numaware.diagnose.rules.diagnosis import findings
 from numaware.diagnose.texts import finding_text
+from numaware.twin.state import device as device_file
+from numaware.twin.state import memory as memory_file
 from numaware.twin.topology.hints import Hint
 from support.diagnosed import bundled, diagnosed
 from support.kubelet_logs import ERAS, Era, Story, journald, noisy, written
@@ -58,15 +62,64 @@ def trouble(**files: str) -> Finding:
 def test_a_refusal_beside_numactl_and_the_manifest_has_numbers_and_names(era: Era) -> None:
     log = noisy(written(era, HOLDER), journald) + noisy(written(era, REFUSED), journald)
     fix = finding_text(trouble(log=log, pod__yaml=POD, numactl=NUMACTL)).fix
-    assert fix[0].startswith("ask for at most 3 CPUs instead of 6: NUMA node 0 has so many left")
+    assert fix[0].startswith("ask for at most 3 CPUs instead of 6: NUMA node 0 has so much left")
     assert fix[1] == "make room: move or delete shop/db-0 (5 CPUs on NUMA node 0)"
 
 
 def test_without_a_machine_nothing_is_counted() -> None:
     log = noisy(written(ERAS[2], HOLDER), journald) + noisy(written(ERAS[2], REFUSED), journald)
     one = trouble(log=log, pod__yaml=POD)
-    assert "mostCpus" not in one.facts
+    assert "atMost" not in one.facts
     assert "holders" not in one.facts
+
+
+SHORT_OF_MEMORY = Story(
+    hints={"cpu": [Hint(1, preferred=True), Hint(2, preferred=True)], "memory": [Hint(3, preferred=False)]},
+    merged=Hint(3, preferred=False),
+    reason="TopologyAffinityError",
+    message="Resources cannot be allocated with Topology locality",
+)
+GPU = "nvidia.com/gpu"
+WITHOUT_GPUS = replace(
+    SHORT_OF_MEMORY,
+    hints={"cpu": [Hint(1, preferred=True), Hint(2, preferred=True)], GPU: [Hint(3, preferred=False)]},
+)
+
+
+def table(free: int) -> memory_file.MemoryTable:
+    return memory_file.MemoryTable(32 << 30, 0, 32 << 30, (32 << 30) - free, free)
+
+
+def test_a_refusal_over_memory_has_numbers_and_names_from_the_state_file() -> None:
+    log = noisy(written(ERAS[2], HOLDER), journald) + noisy(written(ERAS[2], SHORT_OF_MEMORY), journald)
+    nodes = {
+        n: memory_file.NodeEntry(1, {"memory": table(free)}, (n,)) for n, free in ((0, 2 << 30), (1, 3 << 30))
+    }
+    held = {
+        HOLDER.uid: {"app": [memory_file.MemoryBlock((0,), "memory", 30 << 30)]},
+        "gone-uid": {"app": [memory_file.MemoryBlock((1,), "memory", 29 << 30)]},
+    }
+    state = memory_file.encode("Static", nodes, held)
+    told = trouble(log=log, pod__yaml=POD, memory_manager_state=state)
+    fix = finding_text(told).fix
+    at_most = "ask for at most 3 GiB of memory instead of 4 GiB: NUMA node 1 has so much left, as far as the evidence shows"
+    room = "make room: move or delete shop/db-0 (30 GiB of memory on NUMA node 0) or gone-uid (29 GiB of memory on NUMA node 1)"
+    assert fix[:2] == (at_most, room)
+    chinese = finding_text(told, "zh").fix
+    assert "最多请求 3 GiB 内存，而不是 4 GiB" in chinese[0]
+    assert "shop/db-0（NUMA 节点 0 上的 30 GiB 内存）" in chinese[1]
+
+
+def test_a_refusal_over_devices_names_the_pods_that_hold_them() -> None:
+    log = noisy(written(ERAS[2], HOLDER), journald) + noisy(written(ERAS[2], WITHOUT_GPUS), journald)
+    entries = [
+        device_file.DeviceEntry(HOLDER.uid, "app", GPU, {0: ["g0", "g1"]}),
+        device_file.DeviceEntry("other-uid", "app", "x.io/nic", {0: ["n0"]}),
+    ]
+    state = device_file.encode(entries, {GPU: ["g0", "g1", "g2"], "x.io/nic": ["n0"]})
+    fix = finding_text(trouble(log=log, kubelet_internal_checkpoint=state)).fix
+    assert f"make room: move or delete shop/db-0 (2 {GPU} on NUMA node 0)" in fix
+    assert not any("nic" in line or "ask for at most" in line for line in fix)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from numaware.diagnose.evidence.bundle import Bundle
 from numaware.diagnose.evidence.intake import take
 from numaware.diagnose.finding import Finding
 from numaware.diagnose.rules.diagnosis import findings
@@ -15,7 +16,7 @@ from numaware.machine.unpacking import Budget
 from numaware.twin.topology.hints import Hint
 from support.diagnosed import bundled
 from support.kubelet_logs import ERAS, Story, journald, noisy, written
-from support.packed import PACKERS, bz2_of, long_name_gz, tar
+from support.packed import PACKERS, bz2_of, long_name_gz, tar, zipped
 
 REFUSED = Story(
     hints={"cpu": [Hint(2, preferred=True)], "memory": [Hint(1, preferred=True)]},
@@ -111,7 +112,6 @@ def test_more_files_than_the_budget_has_are_not_opened() -> None:
         (b"", "file is empty"),
         (b" \n\n", "file is empty"),
         (bytes(2000), "file is binary"),
-        (b"PK\3\4" + bytes(60), "file is a zip archive"),
         (b"-- No entries --\n", "file says that the journal has no entries"),
         (b"-- Logs begin at Mon 2026-11-16. --\n-- No entries --\n", "the journal has no entries"),
         (b"Hello, world.\n", "file holds no line that is known"),
@@ -130,6 +130,17 @@ def test_what_no_evidence_is_found_in_is_said(data: bytes, said: str) -> None:
     assert one.code == "nothing-recognised"
     assert said in finding_text(one).cause
     assert "不等于没有问题" in finding_text(one, "zh").cause
+
+
+def test_a_zip_archive_is_opened_like_any_other() -> None:
+    whole = zipped({"node/kubelet.log": LOG, "node/more.tar.gz": PACKERS["gz"](tar({"k.log": LOG}))})
+    bundle = Bundle()
+    take(bundle, "z", io.BytesIO(whole))
+    kinds = dict(bundle.files)
+    assert kinds["z"] == "archive"
+    assert kinds["z/node/kubelet.log"] == kinds["z/node/more.tar.gz/k.log"] == "kubelet log"
+    assert not bundle.cuts
+    assert "is cut off" in title(whole[: len(whole) // 2])
 
 
 def test_an_archive_of_nothing_is_nothing() -> None:

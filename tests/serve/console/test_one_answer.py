@@ -37,7 +37,7 @@ def asked(
     """Which nodes take the pod by the command line and by the console, and the console's summary."""
     path = tmp_path / "pod.yaml"
     path.write_text(yaml.safe_dump(pod), encoding="utf-8")
-    whatif(str(SPEC), path, as_json=True)
+    whatif(str(SPEC), str(path), as_json=True)
     (workload,) = json.loads(capsys.readouterr().out)["workloads"]
     by_command = {node["node"]: node["fits"] for node in workload["nodes"]}
     assert (workload["pods"][0]["node"] is not None) == any(by_command.values())

@@ -3,14 +3,18 @@
 import { asOf } from "./api";
 import { route } from "./route.svelte";
 
-/** `line` is what is shown; `call` the same question to this very console, where the line asks a cluster. */
-export const command = $state({ line: "", call: "" });
+/** What a command of numaware tells: of a cluster what the page tells of its own, the same as the page anywhere, or what comes nearest. */
+export type Told = "cluster" | "same" | "nearest";
 
-/** Show a call of this console, and before it the command of numaware that tells the same of a cluster as it is now. */
-export function show(call: string, numaware = ""): void {
+/** `line` is what is shown; `call` the same question to this very console, where the line is a command of numaware. */
+export const command = $state<{ line: string; call: string; told: Told }>({ line: "", call: "", told: "same" });
+
+/** Show a call of this console, and before it the command of numaware that tells as much, of the moment. */
+export function show(call: string, numaware = "", told: Told = "cluster"): void {
   const now = numaware !== "" && !route.at;
   command.line = now ? numaware : call;
   command.call = now ? call : "";
+  command.told = now ? told : "same";
 }
 
 /** A word of a command, quoted where a shell would take it for more. */

@@ -37,6 +37,11 @@ export function asQuery(shape: Shape): { cpu: string; memory: string; gpu: numbe
   return { cpu: String(shape.cpu), memory: `${shape.memory}Gi`, gpu: shape.gpu };
 }
 
+/** As `numaware whatif` takes it in the place of a file. */
+export function asAmounts(shape: Shape): string {
+  return `cpu=${shape.cpu},memory=${shape.memory}Gi${shape.gpu ? `,nvidia.com/gpu=${shape.gpu}` : ""}`;
+}
+
 export function same(one: Shape, other: Shape): boolean {
   return one.cpu === other.cpu && one.memory === other.memory && one.gpu === other.gpu;
 }

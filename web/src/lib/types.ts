@@ -24,10 +24,10 @@ export interface Cause {
   wants: number[][];
 }
 
-/** What a resource says to one set of NUMA nodes, what is free there, and what is missing. */
+/** What a resource says to one set of NUMA nodes, what is free to pin there, and what is missing. */
 export interface Cell {
   state: "impossible" | "possible" | "preferred";
-  free: number;
+  freeToPin: number;
   short: number;
 }
 
@@ -172,7 +172,7 @@ export interface Kept {
   next: number | null;
 }
 
-/** What the node's kubelet is told. */
+/** What the node's kubelet is told; `version` says beside it what a release nobody knows is modelled as. */
 export interface Kubelet {
   version: string;
   topologyPolicy: string;
@@ -286,20 +286,20 @@ export interface NumaSeries {
   memory: (number | null)[];
 }
 
-/** One NUMA node; sizes in bytes. `managed` tells whether the Memory Manager looks after its memory. Every CPU is one that `held` names, one of `reservedCpus` or one of `freeCpus`, which a new pod could own. */
+/** One NUMA node; sizes in bytes. `managed` tells whether the Memory Manager looks after its memory. Every CPU is one that `held` names, one of `reservedCpus` or one of `freeToPinCpus`, which a new pod could own. */
 export interface NumaView {
   id: number;
   cores: PackedCore[];
   cpus: string;
   reservedCpus: string;
-  freeCpus: string;
+  freeToPinCpus: string;
   memory: number;
-  memoryFree: number;
+  freeToPinMemory: number;
   memoryReserved: number;
   managed: boolean;
   held: Held[];
   gpus: number;
-  freeDevices: string[];
+  freeToPinDevices: string[];
   hugepages: Record<string, [number, number]>;
   distances: number[];
 }
@@ -480,7 +480,7 @@ export interface Quote {
   text: string;
 }
 
-/** One thing that stands in the way, in parts, so that a page can say it in any language. `only-on`: the amount is free only on these NUMA nodes. `short-on-every`: every NUMA node lacks at least `amount`. `short-on-node`: the whole node lacks `amount`. `too-small`: the empty machine lacks it. Else `text` tells. */
+/** One thing that stands in the way, in parts, so that a page can say it in any language. `only-on`: the amount is free to pin only on these NUMA nodes. `short-on-every`: every NUMA node lacks at least `amount`. `short-on-node`: the whole node lacks `amount`. `too-small`: the empty machine lacks it. Else `text` tells. */
 export interface Reason {
   code: "only-on" | "outside" | "policy" | "short-on-every" | "short-on-node" | "too-small";
   resource: string;
@@ -651,10 +651,10 @@ export interface Strip {
   memory: number;
   gpus: number;
   gpusUsed: number;
-  free: number;
+  freeToPin: number;
 }
-export type PackedStrip = [id: number, cpus: number, reserved: number, exclusive: number, shared: number, memory: number, gpus: number, gpusUsed: number, free: number];
-export const unpackedStrip = ([id, cpus, reserved, exclusive, shared, memory, gpus, gpusUsed, free]: PackedStrip): Strip => ({ id, cpus, reserved, exclusive, shared, memory, gpus, gpusUsed, free });
+export type PackedStrip = [id: number, cpus: number, reserved: number, exclusive: number, shared: number, memory: number, gpus: number, gpusUsed: number, freeToPin: number];
+export const unpackedStrip = ([id, cpus, reserved, exclusive, shared, memory, gpus, gpusUsed, freeToPin]: PackedStrip): Strip => ({ id, cpus, reserved, exclusive, shared, memory, gpus, gpusUsed, freeToPin });
 
 /** What a finding is about: a Pod, a Node, a Kubelet, a KubeletConfiguration, a File; empty where not known. */
 export interface Subject {

@@ -95,7 +95,7 @@ export function zone(numa: NumaView, devices: NumberedDevice[], holders: Map<str
   const reserved = new Set(cpuList(numa.reservedCpus));
   const shadowed = new Set(cpuList(ghost?.cpus ?? ""));
   const owners = new Map(numa.held.flatMap(({ pod, cpus }) => cpuList(cpus).map((cpu) => [cpu, holders.get(pod)])));
-  const counts = { reserved: reserved.size, exclusive: owners.size, free: cpuList(numa.freeCpus).length };
+  const counts = { reserved: reserved.size, exclusive: owners.size, free: cpuList(numa.freeToPinCpus).length };
   const groups = new Map<number | null, typeof numa.cores>();
   for (const core of numa.cores) groups.set(core[2], [...(groups.get(core[2]) ?? []), core]);
   for (const [id, members] of groups) {

@@ -12,6 +12,8 @@ import contextlib
 import io
 import json
 import re
+from collections.abc import Iterator
+from functools import partial
 from typing import IO, Any, cast
 
 from numaware.diagnose.evidence import kube_objects, kubectl_text, topology_report
@@ -21,7 +23,17 @@ from numaware.diagnose.rules.lint import findings_of_kubelet_flags, lint
 from numaware.diagnose.rules.state_files import checkpoint_of, state_findings
 from numaware.errors import InputError
 from numaware.machine import codec, sources
-from numaware.machine.unpacking import REGULAR, Budget, Readable, UnpackError, is_tar, members, unpacked
+from numaware.machine.unpacking import (
+    REGULAR,
+    Budget,
+    Member,
+    Readable,
+    UnpackError,
+    is_tar,
+    members,
+    unpacked,
+)
+from numaware.machine.unzipping import is_zip, zip_members
 from numaware.machine.words import printable
 from numaware.sentence import Sentence
 from numaware.twin import flags as kubelet_flags
@@ -99,17 +111,18 @@ def _kind(bundle: Bundle, file: str, stream: Readable, budget: Budget, layers: i
     head = _up_to(source, HEAD)
     whole = cast("IO[bytes]", _Rejoined(head, source))
     content = unpacked(head, whole, budget)
-    if (content or is_tar(head)) and layers >= _MOST_LAYERS:
+    listed = members if is_tar(head) else partial(zip_members, budget=budget) if is_zip(head) else None
+    if (content or listed) and layers >= _MOST_LAYERS:
         _cut(bundle, file, Sentence("is packed in more than {most} layers", most=_MOST_LAYERS), 0)
         return "archive"
     if content:
         return _kind(bundle, file, content, budget, layers + 1)
-    if is_tar(head):
-        return _archive(bundle, file, whole, budget, layers + 1)
+    if listed:
+        return _archive(bundle, file, listed(whole), budget, layers + 1)
     if not head.strip():
         return _unknown(bundle, file, "empty")
     if b"\0" in head[:1024] and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return _unknown(bundle, file, "zip" if head.startswith(b"PK\3\4") else "binary")
+        return _unknown(bundle, file, "binary")
     if _LOG_LINE.search(head):
         return _log(bundle, file, whole)
     most = _MOST_LISTING if _LISTING.match(head) else MOST_BYTES
@@ -124,11 +137,11 @@ def _kind(bundle: Bundle, file: str, stream: Readable, budget: Budget, layers: i
     return ", ".join(filter(None, (kind, said if said != UNKNOWN else ""))) or UNKNOWN
 
 
-def _archive(bundle: Bundle, file: str, whole: IO[bytes], budget: Budget, layers: int) -> str:
-    """A tar archive, such as a must-gather as it is sent: each file in it is evidence of its own."""
+def _archive(bundle: Bundle, file: str, entries: Iterator[Member], budget: Budget, layers: int) -> str:
+    """A tar or zip archive, such as a must-gather as it is sent: each file in it is evidence of its own."""
     member = ""
     try:
-        for entry in members(whole):
+        for entry in entries:
             member = printable(entry.name, 400)
             if entry.kind in REGULAR:
                 budget.begin_file()

@@ -110,7 +110,7 @@ def test_a_pod_keeps_its_letter_while_others_come_and_go() -> None:
 def test_memory_of_a_numa_node_adds_up() -> None:
     for numa in get("/api/v1/nodes/gpu-3")["numa"]:
         held = sum(one["size"] for one in numa["held"])
-        assert numa["memory"] == numa["memoryFree"] + numa["memoryReserved"] + held
+        assert numa["memory"] == numa["freeToPinMemory"] + numa["memoryReserved"] + held
 
 
 def test_a_pod_is_where_its_node_says_it_is() -> None:

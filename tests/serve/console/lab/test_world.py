@@ -12,9 +12,9 @@ from numaware.schedule.engine import Decision
 from numaware.schedule.ledger import placement_of
 from numaware.schedule.node_facts import pod_requests
 from numaware.serve.console.api.routes import Console
-from numaware.serve.console.lab.pod_churn import coming
 from numaware.serve.console.lab.world import HOUR, LabWorld
 from numaware.serve.console.world import AFFINITY
+from numaware.simulate.pod_churn import coming
 from numaware.simulate.policies import POLICIES, Ours
 from numaware.twin.topology.hints import Hint
 from numaware.workload.pod import Pod

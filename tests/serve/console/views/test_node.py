@@ -86,7 +86,7 @@ def test_what_is_free_has_two_names_and_each_is_one_number_everywhere() -> None:
         page = api.get(f"/api/v1/nodes/{member.name}").json()
         assert page["summary"] == summary
         pinned = summary["freeToPinCpus"]
-        assert pinned == sum(len(CpuSet.parse(numa["freeCpus"])) for numa in page["numa"])
+        assert pinned == sum(len(CpuSet.parse(numa["freeToPinCpus"])) for numa in page["numa"])
         assert pinned == sum(strip[8] for strip in summary["numa"])
         # What `numaware nodes` prints.
         zones = zone_rows(member)

@@ -65,8 +65,8 @@ def test_memory_decides_where_cpus_alone_would_fit_elsewhere_too() -> None:
     asking = client(found)
     for tile in tiles(DATABASE, found):
         for numa in asking.get(f"/api/v1/nodes/{tile['name']}").json()["numa"]:
-            enough = numa["managed"] and len(CpuSet.parse(numa["freeCpus"])) >= 10
-            if tile["verdict"] == 0 and enough and numa["memoryFree"] < 120 << 30:
+            enough = numa["managed"] and len(CpuSet.parse(numa["freeToPinCpus"])) >= 10
+            if tile["verdict"] == 0 and enough and numa["freeToPinMemory"] < 120 << 30:
                 decided += 1
                 assert numa["id"] not in tile["numa"]
                 query = {key: str(amount) for key, amount in DATABASE.items()}
@@ -98,7 +98,7 @@ def test_tiles_are_ranked_worst_first() -> None:
 def test_a_strip_tells_the_cpus_that_are_free_to_pin() -> None:
     for node in get("/api/v1/nodes")["items"]:
         for numa, view in zip(node["numa"], get(f"/api/v1/nodes/{node['name']}")["numa"], strict=True):
-            assert numa[8] == len(CpuSet.parse(view["freeCpus"]))
+            assert numa[8] == len(CpuSet.parse(view["freeToPinCpus"]))
 
 
 def test_nodes_that_share_their_strips_have_the_same_ones() -> None:

@@ -45,6 +45,10 @@ class PodName(NamedTuple):
     name: str = ""
     uid: str = ""
 
+    @property
+    def full_name(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 class Seen(msgspec.Struct, frozen=True):
     """One thing that happened, with what the line says about it."""

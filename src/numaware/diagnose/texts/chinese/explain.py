@@ -13,7 +13,7 @@ _MOST_SETS = 4
 
 LABELS: Mapping[str, str] = {
     # why a resource cannot be had
-    "cause-nowhere": "请求 {asked:amount}，任何 NUMA 节点组合都凑不出来：总共空闲 {free:quantity}。",
+    "cause-nowhere": "请求 {asked:amount}，任何 NUMA 节点组合都凑不出来：总共可独占 {free:quantity}。",
     "cause-apart": "请求 {asked:amount}：可以放在 {on:some}，但{apart:apart}。",
     "cause-stuck": "请求 {asked:amount}：可以放在 {on:some}，前提是{stuck:each}也放得下。",
     "cause-together": "请求 {asked:amount}：可以放在 {on:some}，但无法与其他资源同时满足。",
@@ -42,7 +42,7 @@ LABELS: Mapping[str, str] = {
     "cause-sparse": (
         "prefer-closest-numa-nodes 按 NUMA 编号查距离，要求编号从 0 开始连续，而这里的编号是 {numbers:list}。"
     ),
-    "cause-short": "请求 {asked:amount}，总共空闲 {free:quantity}[[：{here:lacking}]]{rules:also}。",
+    "cause-short": "请求 {asked:amount}，总共可独占 {free:quantity}[[：{here:lacking}]]{rules:also}。",
     "rule-group": "{nodes:set} 是一组，只接受占用整组的请求",
     "rule-single": "{nodes:set} 已被单节点的请求占用，不能再编成组",
     "rule-kinds": "各类内存必须取自同一组 NUMA 节点，而{short:each}不够",
@@ -165,7 +165,7 @@ SPECS: Specs = {
     "some": _some,
     "each": _each,
     "apart": Each("{resource:among}只能放在 {on:some}", "，"),
-    "lacking": Each("NUMA {numa} 空闲 {free:quantity}[[（差 {short:quantity}）]]", "，"),
+    "lacking": Each("NUMA {numa} 可独占 {free:quantity}[[（差 {short:quantity}）]]", "，"),
     "also": lambda sentences: "".join(f"；{sentence}" for sentence in sentences),
     "asking": _asking,
     "gaps": _gaps,

@@ -43,6 +43,8 @@ SENTENCES: Mapping[str, str] = {
     "is cut off and cannot be decompressed to its end": "不完整，无法解压到结尾",
     "is cut off: its end mark is missing": "不完整：缺少结束标记",
     "is cut off in the middle of a file": "在一个文件的中间被截断",
+    "is encrypted": "已加密",
+    "has a member packed by method {method}": "有成员以方法 {method} 压缩，无法读取",
     "is not a tar archive": "不是 tar 归档",
     "is packed in more than {most} layers": "打包的层数超过 {most} 层",
     "has a damaged header": "的文件头已损坏",

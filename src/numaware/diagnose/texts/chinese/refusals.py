@@ -14,7 +14,9 @@ _LOOK_CLOSER = (
     "一起交给 numaware diagnose"
 )
 _TRIED = "{bestChange}   # 已在该节点的孪生上试过"
-_AT_MOST = "最多请求 {mostCpus:cpus}，而不是 {askedCpus} 个：就现有证据看，NUMA 节点 {freestNode} 还剩这么多"
+_AT_MOST = (
+    "最多请求 {atMost:amount}，而不是 {askedFor:quantity}：就现有证据看，NUMA 节点 {freestNode} 还剩这么多"
+)
 _ROOM = "腾出空间：移走或删除 {holders:holders}"
 _REFUSED = "{who} 被[[ {node} ]]拒绝（TopologyAffinityError）"
 
@@ -28,8 +30,8 @@ TEXTS: Mapping[str, Text] = {
         _NUMA_SCHEDULER,
     ),
     "topology-affinity-error/reported": text(
-        _REFUSED + "：没有 NUMA 节点有 {asked} 个空闲的 {resource}",
-        "容器 {container} 请求 {asked} 个 {resource}，而节点报告的空闲量是：{free:free}。没有一个 NUMA 节点足够"
+        _REFUSED + "：没有 NUMA 节点有 {asked} 个可独占的 {resource}",
+        "容器 {container} 请求 {asked} 个 {resource}，而节点报告的可独占量是：{free:free}。没有一个 NUMA 节点足够"
         "[[，而策略是 {policy}]]。报告可能早于或晚于这次拒绝。",
         _TRIED,
         "最多请求 {most} 个 {resource}，或在一个 NUMA 节点上腾出空间",
@@ -57,7 +59,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "topology-affinity-error/nothing-fits": text(
         _REFUSED + "：没有任何 NUMA 节点组合有足够的 {resource}",
-        "[[容器 {container}：]]请求的 {resource} 比所有 NUMA 节点空闲的总和还多，管理器给不出任何提示，合并无从谈起。",
+        "[[容器 {container}：]]请求的 {resource} 比所有 NUMA 节点可独占的总和还多，管理器给不出任何提示，合并无从谈起。",
         _TRIED,
         _AT_MOST,
         _ROOM,
@@ -194,7 +196,7 @@ TEXTS: Mapping[str, Text] = {
         "[[它占用 {devices:devices}。]][[{blame:blame}。]]合并后的提示是 {merged}，不是首选[[（容器 {container}）]]。"
         "best-effort 策略会接纳这样的 Pod，有什么给什么，它的一部分资源会在另一个 NUMA 节点上；restricted 会拒绝它。",
         "如果宁可拒绝也不要慢速运行，使用 restricted 或 single-numa-node",
-        "请求不要超过一个 NUMA 节点的空闲量",
+        "请求不要超过一个 NUMA 节点的可独占量",
         _NUMA_SCHEDULER,
     ),
     "cpu-spread-over-nodes-under-best-effort": text(

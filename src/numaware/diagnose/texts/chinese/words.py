@@ -15,7 +15,7 @@ def _nodes(numbers: Sequence[int]) -> str:
 _BLAME = {
     "fits": "{resource} 放得进 {nodes:sets}",
     "wide": "{resource} 即使在空机器上也需要 {nodes:sets}",
-    "fragmented": "{resource} 本可以用更少的 NUMA 节点，但空闲的部分分布在 {nodes:sets}",
+    "fragmented": "{resource} 本可以用更少的 NUMA 节点，但可独占的部分分布在 {nodes:sets}",
     "nowhere": "{resource} 放不进任何 NUMA 节点的组合",
 }
 
@@ -23,7 +23,6 @@ _BLAME = {
 _UNREAD = {
     "empty": "{file} 是空的",
     "binary": "{file} 是二进制文件",
-    "zip": "{file} 是 zip 压缩包，需要先解压",
     "no-entries": "{file} 表示日志中没有所查询的条目",
     "other-log": "{file} 是 {programs:and} 的日志，其中没有 kubelet",
     "text": "{file} 中没有认识的行",
@@ -68,7 +67,7 @@ SPECS: Specs = {
     "wants": Each("{resource} {nodes:only}从 {nodes:sets} 获得", "，"),
     "only": lambda sets: "只能" if len(sets) == 1 else "可以",
     "blame": Each(_BLAME, "；"),
-    "holders": Each("{pod}（{nodes:nodes} 上的 {cpus:cpus}）", " 或 "),
+    "holders": Each("{pod}（{nodes:nodes} 上的 {amount:amount}）", " 或 "),
     "unread": Each(_UNREAD, "；"),
     "room": Each("{nodes:nodes} 上的 {resource}", " 或 "),
     "devices": _devices,

@@ -13,7 +13,7 @@ _MOST_SETS = 4
 
 LABELS: Mapping[str, str] = {
     # why a resource cannot be had
-    "cause-nowhere": "{asked:amount} cannot be had on any set of NUMA nodes: {free:quantity} free in all.",
+    "cause-nowhere": "{asked:amount} cannot be had on any set of NUMA nodes: {free:quantity} free to pin in all.",
     "cause-apart": "{asked:amount} would fit on {on:some}, but {apart:apart}.",
     "cause-stuck": "{asked:amount} would fit on {on:some} if {stuck:each} did too.",
     "cause-together": "{asked:amount} would fit on {on:some}, but not together with all the others.",
@@ -50,7 +50,7 @@ LABELS: Mapping[str, str] = {
         "prefer-closest-numa-nodes looks up distances by NUMA number and expects 0, 1, 2 and so on; here they are "
         "{numbers:list}."
     ),
-    "cause-short": "{asked:amount} asked for, {free:quantity} free in all[[: {here:lacking}]]{rules:also}.",
+    "cause-short": "{asked:amount} asked for, {free:quantity} free to pin in all[[: {here:lacking}]]{rules:also}.",
     "rule-group": "{nodes:set} are one group and serve only requests for all of it",
     "rule-single": "requests for one node already use {nodes:set}, so no group can",
     "rule-kinds": "all kinds of memory come from the same nodes, and {short:each} is short",
@@ -181,7 +181,7 @@ SPECS: Specs = {
     "each": _each,
     "apart": Each("{resource} only on {on:some}", " and "),
     # What is free where, and how much is missing there.
-    "lacking": Each("NUMA {numa} has {free:quantity} free[[ ({short:quantity} short)]]", ", "),
+    "lacking": Each("NUMA {numa} has {free:quantity} free to pin[[ ({short:quantity} short)]]", ", "),
     "also": lambda sentences: "".join(f"; {sentence}" for sentence in sentences),
     "asking": _asking,
     "gaps": _gaps,

@@ -15,7 +15,7 @@ _LOOK_CLOSER = (
     "/var/lib/kubelet/*_manager_state, and give them all to numaware diagnose"
 )
 _TRIED = "{bestChange}   # tried on the twin of this node"
-_AT_MOST = "ask for at most {mostCpus:cpus} instead of {askedCpus}: NUMA node {freestNode} has so many left, as far as the evidence shows"
+_AT_MOST = "ask for at most {atMost:amount} instead of {askedFor:quantity}: NUMA node {freestNode} has so much left, as far as the evidence shows"
 _ROOM = "make room: move or delete {holders:holders}"
 _REFUSED = "{who} was refused with TopologyAffinityError[[ on {node}]]"
 
@@ -30,8 +30,8 @@ TEXTS: Mapping[str, Text] = {
         _NUMA_SCHEDULER,
     ),
     "topology-affinity-error/reported": text(
-        _REFUSED + ": no NUMA node has {asked} {resource} free",
-        "Container {container} asks for {asked} {resource}, and its node reports free: {free:free}. No single NUMA node has "
+        _REFUSED + ": no NUMA node has {asked} {resource} free to pin",
+        "Container {container} asks for {asked} {resource}, and its node reports as free to pin: {free:free}. No single NUMA node has "
         "enough[[, and the policy is {policy}]]. The report may be older or newer than the refusal.",
         _TRIED,
         "ask for at most {most} {resource}, or make room on one NUMA node",
@@ -60,7 +60,7 @@ TEXTS: Mapping[str, Text] = {
     ),
     "topology-affinity-error/nothing-fits": text(
         _REFUSED + ": no set of NUMA nodes has enough {resource}",
-        "[[Container {container}: ]]more {resource} is asked for than is free on all NUMA nodes together, so the manager "
+        "[[Container {container}: ]]more {resource} is asked for than is free to pin on all NUMA nodes together, so the manager "
         "offered no hint at all and the merge had nothing to work with.",
         _TRIED,
         _AT_MOST,
@@ -217,7 +217,7 @@ TEXTS: Mapping[str, Text] = {
         "such a pod and gives it what there is, so that it runs with part of its resources on another NUMA node; "
         "restricted would refuse it.",
         "use restricted or single-numa-node where such pods should rather be refused than run slowly",
-        "ask for no more than one NUMA node has free",
+        "ask for no more than one NUMA node has free to pin",
         _NUMA_SCHEDULER,
     ),
     "cpu-spread-over-nodes-under-best-effort": text(

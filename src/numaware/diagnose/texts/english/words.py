@@ -21,7 +21,7 @@ def _nodes(numbers: Sequence[int]) -> str:
 _BLAME = {
     "fits": "{resource} would fit on {nodes:sets}",
     "wide": "{resource} needs {nodes:sets} even on an empty machine",
-    "fragmented": "{resource} could do with fewer NUMA nodes, but what is free lies on {nodes:sets}",
+    "fragmented": "{resource} could do with fewer NUMA nodes, but what is free to pin lies on {nodes:sets}",
     "nowhere": "{resource} fits on no set of NUMA nodes",
 }
 
@@ -30,7 +30,6 @@ _BLAME = {
 _UNREAD = {
     "empty": "{file} is empty",
     "binary": "{file} is binary",
-    "zip": "{file} is a zip archive, which has to be unpacked first",
     "no-entries": "{file} says that the journal has no entries for what was asked",
     "other-log": "{file} is a log of {programs:and}, none of which is a kubelet",
     "text": "{file} holds no line that is known",
@@ -75,7 +74,7 @@ SPECS: Specs = {
     "wants": Each("{resource} can be had {nodes:only}on {nodes:sets}", ", ", " and "),
     "only": lambda sets: "only " if len(sets) == 1 else "",
     "blame": Each(_BLAME, "; "),
-    "holders": Each("{pod} ({cpus:cpus} on {nodes:nodes})", ", ", " or "),
+    "holders": Each("{pod} ({amount:amount} on {nodes:nodes})", ", ", " or "),
     "unread": Each(_UNREAD, "; "),
     "room": Each("{resource} on {nodes:nodes}", ", ", " or "),
     "managers": Each("the {manager} with policy {policy}", ", ", " and "),

@@ -188,7 +188,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
         "info": {
             "title": "numaware console",
             "version": __version__,
-            "description": "Every NUMA node of a cluster: what is free, who holds what, what a kubelet would say and why.",
+            "description": "Every NUMA node of a cluster: what is free to pin, who holds what, what a kubelet would say and why.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,

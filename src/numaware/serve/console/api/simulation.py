@@ -15,17 +15,15 @@ import msgspec
 from numaware.errors import InputError
 from numaware.schedule.cluster import Cluster
 from numaware.sentence import Sentence
-from numaware.serve.console.lab.pod_churn import JOBS, pod_of
 from numaware.serve.console.world import NOTHING, Told
-from numaware.simulate.clusters import ClusterSpec, NodeSpec
+from numaware.simulate.clusters import machines_of
+from numaware.simulate.pod_churn import MOST_PODS, trace_of
 from numaware.simulate.policies import POLICIES
 from numaware.simulate.result import Result
 from numaware.simulate.run import run
-from numaware.simulate.traces import SECOND, Generator, Shape, Trace
 
 _MOST_RUNS = 20
 _MOST_WAITING = 4
-MOST_PODS = 5000
 
 
 class SimulationWish(msgspec.Struct, frozen=True, rename="camel"):
@@ -98,7 +96,7 @@ class Simulator:
             if self._pool is None:
                 context = multiprocessing.get_context("spawn")
                 self._pool = ProcessPoolExecutor(1, mp_context=context)
-            spec, trace = spec_of(self.cluster), trace_of(wish.pods)
+            spec, trace = machines_of(self.cluster), trace_of(wish.pods)
             loop = asyncio.get_running_loop()
             try:
                 for policy in wish.policies:
@@ -126,35 +124,3 @@ class Simulator:
             self.known[number] = msgspec.structs.replace(
                 known, state=state, results=(*known.results, *results), problem=problem
             )
-
-
-def spec_of(cluster: Cluster) -> ClusterSpec:
-    """The machines of a cluster with nothing on them."""
-    return ClusterSpec(
-        "machines",
-        tuple(
-            NodeSpec(
-                member.name,
-                member.node.kubelet.hardware,
-                member.node.kubelet.config,
-                member.facts.labels,
-                member.facts.taints,
-            )
-            for member in cluster
-        ),
-    )
-
-
-def trace_of(pods: int) -> Trace:
-    """The lab's own kinds of pods, as many as asked for."""
-    shapes = tuple(
-        Shape(
-            pod_of(job.owner, job.owner.partition("/")[2], job.amounts, shared=job.shared),
-            job.owner,
-            job.weight,
-        )
-        for job in JOBS
-    )
-    return Trace(
-        "living", generators=(Generator(shapes, pods, 0, 2 * SECOND, (180 * SECOND, 1200 * SECOND)),)
-    )

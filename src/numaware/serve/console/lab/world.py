@@ -22,7 +22,6 @@ from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.schedule.ledger import placement_of
 from numaware.sentence import Sentence
-from numaware.serve.console.lab.pod_churn import coming
 from numaware.serve.console.openfuyao.volcano_conf import PLACE, switched
 from numaware.serve.console.world import (
     AFFINITY,
@@ -41,6 +40,7 @@ from numaware.serve.console.world import (
 from numaware.simulate import labfile
 from numaware.simulate.clusters import ClusterSpec, build
 from numaware.simulate.loop import Admission, GaveUp, LabLoop, Left, Pending, Waits
+from numaware.simulate.pod_churn import coming
 from numaware.simulate.policies import POLICIES, Policy, Setting
 from numaware.simulate.traces import SECOND
 

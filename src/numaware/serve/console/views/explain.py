@@ -42,10 +42,10 @@ _MOST_ANSWERS = 128
 
 
 class Cell(msgspec.Struct, frozen=True, rename="camel"):
-    """What a resource says to one set of NUMA nodes, what is free there, and what is missing."""
+    """What a resource says to one set of NUMA nodes, what is free to pin there, and what is missing."""
 
     state: State
-    free: int
+    free_to_pin: int
     short: int
 
 

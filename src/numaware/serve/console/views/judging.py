@@ -59,7 +59,7 @@ _DOUBTED: frozenset[ReasonCode] = frozenset({"pods-astray", "held-back", "kubele
 class Reason(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One thing that stands in the way, in parts, so that a page can say it in any language.
 
-    `only-on`: the amount is free only on these NUMA nodes. `short-on-every`: every NUMA node lacks at least `amount`.
+    `only-on`: the amount is free to pin only on these NUMA nodes. `short-on-every`: every NUMA node lacks at least `amount`.
     `short-on-node`: the whole node lacks `amount`. `too-small`: the empty machine lacks it. Else `text` tells.
     """
 

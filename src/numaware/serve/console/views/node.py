@@ -102,21 +102,21 @@ class Held(msgspec.Struct, frozen=True, rename="camel"):
 class NumaView(msgspec.Struct, frozen=True, rename="camel"):
     """One NUMA node; sizes in bytes. `managed` tells whether the Memory Manager looks after its memory.
 
-    Every CPU is one that `held` names, one of `reservedCpus` or one of `freeCpus`, which a new pod could own.
+    Every CPU is one that `held` names, one of `reservedCpus` or one of `freeToPinCpus`, which a new pod could own.
     """
 
     id: int
     cores: tuple[Core, ...]
     cpus: str
     reserved_cpus: str
-    free_cpus: str
+    free_to_pin_cpus: str
     memory: int
-    memory_free: int
+    free_to_pin_memory: int
     memory_reserved: int
     managed: bool
     held: tuple[Held, ...]
     gpus: int
-    free_devices: tuple[str, ...]
+    free_to_pin_devices: tuple[str, ...]
     hugepages: dict[str, tuple[int, int]]
     distances: tuple[int, ...]
 
@@ -316,14 +316,14 @@ def _numa(node: Node, position: int) -> NumaView:
         ),
         cpus=list_form(inside),
         reserved_cpus=list_form(kubelet.cpus.reserved & inside) if kubelet.cpus else "",
-        free_cpus=list_form(free_cpus(node) & inside),
+        free_to_pin_cpus=list_form(free_cpus(node) & inside),
         memory=hardware.memory_bytes,
-        memory_free=free_memory(node)[position],
+        free_to_pin_memory=free_memory(node)[position],
         memory_reserved=memory[position].reserved if memory else 0,
         managed=bool(memory),
         held=tuple(one for one in held if one.size or one.cpus or one.devices),
         gpus=inventories[gpu].on_node[position].bit_count() if gpu else 0,
-        free_devices=tuple(
+        free_to_pin_devices=tuple(
             device
             for name, inventory in inventories.items()
             for device in inventory.names(free_devices(node, name) & inventory.on_node[position])

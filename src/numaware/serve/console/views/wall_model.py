@@ -55,7 +55,7 @@ class Strip(msgspec.Struct, frozen=True, array_like=True, rename="camel", gc=Fal
     memory: int
     gpus: int
     gpus_used: int
-    free: int
+    free_to_pin: int
 
 
 class Tile(msgspec.Struct, frozen=True, array_like=True, rename="camel", gc=False):

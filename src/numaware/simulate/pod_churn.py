@@ -1,4 +1,7 @@
-"""The pods that come and go in the lab, drawn from a seed: equal seeds make equal lives."""
+"""The pods that come and go in the console's lab, drawn from a seed: equal seeds make equal lives.
+
+The same kinds of pods are the trace `lab:COUNT` of `numaware simulate` and of the console's Simulate page.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from typing import NamedTuple
 
 from numaware.machine.quantity import Quantity
 from numaware.simulate.random_source import random_source
-from numaware.simulate.traces import SECOND, Arrival
+from numaware.simulate.traces import SECOND, Arrival, Generator, Shape, Trace
 from numaware.workload.pod import Container, Pod, Resources
 
+MOST_PODS = 5000
 # Between two pods, on a cluster of thirty machines: most of it is busy, and there is room.
 _GAP = 2200
 
@@ -67,3 +71,18 @@ def coming(seed: int, start: int, nodes: int) -> Iterator[Arrival]:
         lifetime = chance.randint(*job.minutes) * 60 * SECOND
         yield Arrival(int(time), pod_of(job.owner, name, job.amounts, shared=job.shared), job.owner, lifetime)
         number += 1
+
+
+def trace_of(pods: int) -> Trace:
+    """So many of these pods, for machines of any number."""
+    shapes = tuple(
+        Shape(
+            pod_of(job.owner, job.owner.partition("/")[2], job.amounts, shared=job.shared),
+            job.owner,
+            job.weight,
+        )
+        for job in JOBS
+    )
+    return Trace(
+        "living", generators=(Generator(shapes, pods, 0, 2 * SECOND, (180 * SECOND, 1200 * SECOND)),)
+    )
