@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web test bare lint bench kube-assets e2e extender-rounds docs clean
+.PHONY: up web test bare lint bench kube-assets e2e extender-rounds fault-rounds docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -55,6 +55,10 @@ e2e: .venv/.dev kube-assets
 # Ten times 460 pods at once through kube-scheduler and the extender, configured as our own command prints it.
 extender-rounds: .venv/.dev kube-assets
 	NUMAWARE_ROUNDS=$(or $(ROUNDS),10) $(BIN)/pytest tests/e2e/test_extender_as_printed.py -m e2e
+
+# Ten leaders killed in mid-work, and every watch cut ten times beside a foreign binder.
+fault-rounds: .venv/.dev kube-assets
+	NUMAWARE_ROUNDS=$(or $(ROUNDS),10) $(BIN)/pytest tests/e2e/test_scheduler_faults.py -m e2e -k "one_after_the_other or foreign"
 
 docs: .venv/.dev
 	$(BIN)/mkdocs serve

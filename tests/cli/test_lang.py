@@ -142,3 +142,12 @@ def test_diagnose(desk: Desk) -> None:
     finding = desk.type("diagnose", "kubelet.log", "--json").json["findings"][0]
     for text in (finding["title"], finding["cause"], *finding["fix"]):
         assert_chinese(text)
+
+
+def test_a_comparison_of_schedulers_is_written_in_chinese(desk: Desk) -> None:
+    example = str(EXAMPLES / "p100.yaml")
+    answer = desk.type("simulate", example, example, "--workers", "1")
+    assert answer.code == 0
+    assert "已放置的 Pod" in answer.out
+    assert "种子 42" in answer.out
+    assert not _ENGLISH.findall(answer.out)

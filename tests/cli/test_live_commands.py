@@ -118,6 +118,13 @@ def test_pods_on_their_way_are_counted_apart_from_those_a_report_shows(scene: Sc
     assert "1 (+1 on their way)" in scene.type("nodes", "a").out
 
 
+def test_lists_are_written_in_chinese_where_that_is_asked_for(scene: Scene) -> None:
+    nodes = scene.type("nodes", "--lang", "zh").out
+    assert "可独占的 CPU" in nodes
+    assert "完整" in nodes
+    assert "命名空间" in scene.type("pods", "--lang", "zh").out
+
+
 def test_nodes_as_json_have_policies_and_numa_nodes(scene: Scene) -> None:
     document = scene.type("nodes", "--json").json
     assert document["problems"] == []

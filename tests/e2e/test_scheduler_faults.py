@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -55,14 +56,21 @@ def test_a_leader_that_was_frozen_for_too_long_binds_nothing_when_it_wakes(scene
     scene.assert_all_well()
 
 
-def test_a_scheduler_that_is_stopped_hands_over_at_once(scene: Scene) -> None:
+def test_a_scheduler_that_is_stopped_hands_over_at_once(
+    scene: Scene, record_property: Callable[[str, object], None]
+) -> None:
     scene.burst()
     leader, follower = scene.start_two()
     holder = scene.api.get(LEASE)["spec"]["holderIdentity"]
     scene.wait_for(MIDDLE)
     assert leader.stop() == 0
+    stopped = time.monotonic()
     scene.daemons.remove(leader)
     assert scene.api.get(LEASE)["spec"]["holderIdentity"] != holder
+    eventually(lambda: scene.leader() is follower, "the other leads")
+    record_property(
+        "measured", f"the next one led {time.monotonic() - stopped:.1f} s after the last had ended"
+    )
     scene.assert_all_well()
     assert scene.leader() is follower
 
@@ -292,3 +300,58 @@ def test_what_no_node_takes_waits_and_says_why(scene: Scene) -> None:
     scene.api.create(PODS, pod("huge", "200"))
     found = eventually(lambda: said_of(scene.api.get(f"{PODS}/huge")), "the pod says why it has no node", 60)
     assert found.startswith("Unschedulable: 0/40 nodes are available")
+
+
+# Again and again; `make fault-rounds` does it ten times
+
+ROUNDS = int(os.environ.get("NUMAWARE_ROUNDS", "2"))
+
+
+def test_leaders_that_are_killed_one_after_the_other_cost_nothing(
+    scene: Scene, record_property: Callable[[str, object], None]
+) -> None:
+    """Two run; whenever one leads, it is killed in the midst of its binds, and started again as a supervisor would."""
+    scene.start_two()
+    times: list[float] = []
+    for number in range(ROUNDS):
+        scene.burst(36, prefix=f"r{number}", seed=number)
+        before = len(scene.fakes.admissions())
+        scene.wait_for(before + 6)
+        leader = eventually(scene.leader, "somebody leads", 60)
+        leader.kill()
+        killed, known = time.monotonic(), len(scene.fakes.admissions())
+        scene.supervise()
+        scene.wait_for(known + 1)
+        times.append(time.monotonic() - killed)
+    scene.assert_all_well()
+    record_property(
+        "measured", f"{ROUNDS} leaders killed: next bind after {sorted(round(one, 1) for one in times)} s"
+    )
+
+
+def test_a_foreign_binder_for_three_pods_of_ten_and_watches_that_are_cut(
+    scene: Scene, record_property: Callable[[str, object], None]
+) -> None:
+    """kube-scheduler binds pods that share CPUs to the same nodes meanwhile, and every watch of ours is cut again and again."""
+    scene.plane.start_scheduler()
+    scene.plane.wait_ready("scheduler")
+    scene.start()
+    times: list[float] = []
+    try:
+        for number in range(ROUNDS):
+            scene.burst(42, prefix=f"ours{number}", seed=number)
+            theirs = [pod(f"theirs-{number}-{one}", "500m", "default-scheduler") for one in range(18)]
+            scene.api.create_all(PODS, theirs)
+            scene.sent += len(theirs)
+            scene.wait_for(scene.sent - 30)
+            eventually(lambda: scene.proxy.cut(is_watch) > 0, "there is a watch to cut")
+            cut = time.monotonic()
+            eventually(lambda: len(scene.fakes.admissions()) == scene.sent, "all have a node", 120)
+            times.append(time.monotonic() - cut)
+        scene.assert_all_well()
+    finally:
+        scene.plane.stop("scheduler")
+    record_property(
+        "measured",
+        f"watches cut beside a foreign binder: the rest bound after {sorted(round(one, 1) for one in times)} s",
+    )

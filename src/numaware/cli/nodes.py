@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, check_nodes, look_at
+from numaware.cli.explain_view import phrase
+from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, Language, check_nodes, look_at
 from numaware.cli.options import AsJson
 from numaware.cli.output import write_json
 from numaware.cli.tables import table
+from numaware.diagnose.texts import Lang
 from numaware.machine.words import printable
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ app = App(name="nodes", usage="Usage: numaware nodes [NAME...] [OPTIONS]")
 def nodes(
     *names: Annotated[str, Parameter(name="NAME", help="Only these nodes.")],
     cluster: ClusterOptions = USUAL_CLUSTER,
+    lang: Language = "en",
     as_json: AsJson = False,
 ) -> int:
     """See the nodes of a cluster: what is free to pin on each NUMA node, by which policy, and who says so.
@@ -50,7 +53,9 @@ def nodes(
     if as_json:
         write_json({"nodes": rows, "problems": problems})
     else:
-        sys.stdout.writelines(table(_HEADING, [_cells(row) for row in rows]))
+        sys.stdout.writelines(
+            table(phrase("nodes-heading", lang).split("|"), [_cells(row, lang) for row in rows])
+        )
         for row in rows:
             if row.problem:
                 sys.stdout.write(f"{row.name}: {printable(row.problem, 300)}\n")
@@ -58,30 +63,21 @@ def nodes(
     return int(bool(problems) or any(row.problem for row in rows))
 
 
-_HEADING = (
-    "NODE",
-    "POLICY",
-    "KNOWN",
-    "PODS",
-    "CPUS FREE TO PIN",
-    "DEVICES FREE TO PIN",
-    "CPUS NOT REQUESTED",
-)
-
-
-def _cells(row: NodeRow) -> tuple[str, ...]:
+def _cells(row: NodeRow, lang: Lang) -> tuple[str, ...]:
     policy = row.topology_policy or "?"
     if row.topology_scope:
         policy += f"/{row.topology_scope}"
-    known = f"{row.known} ({row.source})" if row.source else row.known
+    known: dict[str, str] = {"level": phrase(f"nodes-known-{row.known}", lang)}
+    if row.source:
+        known["source"] = row.source
     if row.known == "counts" and not row.current:
-        known += ", old"
-    pods = f"{row.pods} (+{row.waiting} on their way)" if row.waiting else str(row.pods)
+        known["old"] = phrase("nodes-old", lang)
+    waiting = {"waiting": row.waiting} if row.waiting else {}
     return (
         row.name,
         policy,
-        known,
-        pods,
+        phrase("nodes-known", lang, **known),
+        phrase("nodes-pods", lang, pods=row.pods, **waiting),
         " | ".join(_left(zone, "cpu") for zone in row.zones) or "?",
         " | ".join(_devices(zone) for zone in row.zones) or "?",
         str(row.not_requested.get("cpu", 0) // 1000),

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, look_at
+from numaware.cli.explain_view import phrase
+from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, Language, look_at
 from numaware.cli.options import AsJson, flag, optional
 from numaware.cli.output import write_json
 from numaware.cli.tables import table
+from numaware.diagnose.texts import Lang
 
 if TYPE_CHECKING:
     from numaware.serve.listing import PodRow
@@ -28,6 +30,7 @@ def pods(
     node: Annotated[str | None, optional("Only pods on this node.")] = None,
     crossing: Annotated[bool, flag("Only pods on more NUMA nodes than they need.")] = False,
     cluster: ClusterOptions = USUAL_CLUSTER,
+    lang: Language = "en",
     as_json: AsJson = False,
 ) -> int:
     """See the pods of a cluster: node, NUMA nodes, aligned or not, foreseen against seen.
@@ -55,24 +58,22 @@ def pods(
     if as_json:
         write_json({"pods": rows})
     else:
-        sys.stdout.writelines(table(_HEADING, [_cells(row) for row in rows]))
+        sys.stdout.writelines(
+            table(phrase("pods-heading", lang).split("|"), [_cells(row, lang) for row in rows])
+        )
     return 0
 
 
-_HEADING = ("NAMESPACE", "NAME", "NODE", "NUMA", "CPUS", "ALIGNED", "FORESEEN", "AS SEEN")
-_ALIGNED = {True: "yes", False: "no", None: "-"}
-
-
-def _cells(row: PodRow) -> tuple[str, ...]:
+def _cells(row: PodRow, lang: Lang) -> tuple[str, ...]:
     return (
         row.namespace,
         row.name,
         row.node or f"({row.reason or row.phase})",
         _list(row.numa),
         row.cpus or "-",
-        _ALIGNED[row.aligned],
+        "-" if row.aligned is None else phrase("pods-aligned" if row.aligned else "pods-crossing", lang),
         "-" if row.predicted is None else _list(row.predicted),
-        row.outcome or "-",
+        phrase(f"outcome-{row.outcome}", lang) if row.outcome else "-",
     )
 
 

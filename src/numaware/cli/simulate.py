@@ -19,6 +19,7 @@ from numaware.cli.output import deliver, write_json
 from numaware.cli.profile_input import ProfileName, load_profile
 from numaware.cli.progress import progress_bars
 from numaware.cli.simulate_view import table
+from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.profile import Profile
@@ -71,6 +72,7 @@ def simulate(
         Path | None, option("Keep finished runs in this file, and do not play those in it again.")
     ] = None,
     out: Annotated[Path | None, option("Write a report with plots, one HTML file.")] = None,
+    lang: Annotated[Lang, option("The language of the table: en or zh.")] = "en",
     as_json: AsJson = False,
 ) -> int:
     """Play a trace of pods on a cluster, and compare schedulers.
@@ -127,7 +129,7 @@ def simulate(
     if as_json:
         write_json({"runs": list(map(_entry, results)), "notes": notes}, indent=2)
     else:
-        sys.stdout.write(table(results, notes))
+        sys.stdout.write(table(results, notes, lang))
     return 0
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from numaware.cli.tables import aligned, widths
+from numaware.cli.explain_view import phrase
+from numaware.cli.tables import aligned, right, widths
+from numaware.diagnose.evidence import fit_error
+from numaware.diagnose.texts import Lang, say
 from numaware.machine.drawing.lines import wrap
 from numaware.machine.words import count, printable
-from numaware.simulate.comparison import Contest, by_reason, columns, contests
+from numaware.simulate.comparison import Contest, Measure, by_reason, columns, contests, device_title
 from numaware.simulate.result import Result
 from numaware.simulate.traces import SECOND
 
@@ -18,32 +21,42 @@ _ROOM = 80
 _GAP = 2
 
 
-def table(results: Sequence[Result], notes: Sequence[str] = ()) -> str:
+def table(results: Sequence[Result], notes: Sequence[str] = (), lang: Lang = "en") -> str:
     """Everything a person compares, policy by policy, and what had to be assumed."""
-    compared = "".join(line for contest in contests(results) for line in _contest(contest))
-    return compared + "".join(line for note in notes for line in ("\n", *_paragraph(f"note: {note}")))
+    compared = "".join(line for contest in contests(results) for line in _contest(contest, lang))
+    told = [phrase("note", lang, note=note) for note in notes]
+    return compared + "".join(line for note in told for line in ("\n", *_paragraph(note)))
 
 
-def _contest(contest: Contest) -> Iterator[str]:
-    pods = contest.results[0].run.pods_total
+def _contest(contest: Contest, lang: Lang) -> Iterator[str]:
     seeds = ", ".join(map(str, contest.seeds))
-    mean = f"means over seeds {seeds}" if len(contest.seeds) > 1 else f"seed {seeds}"
-    where = f"{printable(contest.cluster, 80)} ({count(contest.nodes, 'node')})"
-    yield from _paragraph(f"{where}, {printable(contest.trace, 80)} ({count(pods, 'pod')}), {mean}")
+    several = len(contest.seeds) > 1
+    head = phrase(
+        "simulate-head",
+        lang,
+        cluster=printable(contest.cluster, 80),
+        nodes=contest.nodes,
+        trace=printable(contest.trace, 80),
+        pods=contest.results[0].run.pods_total,
+        seeds=phrase("simulate-seeds", lang, seeds=seeds)
+        if several
+        else phrase("simulate-seed", lang, seed=seeds),
+    )
+    yield from _paragraph(head)
     names = [standing.policy for standing in contest.standings]
     rows = [["", *names]]
     for measure in columns(contest):
         shown = [measure.show(standing.of(measure.read).mean) for standing in contest.standings]
-        rows.append([f"{measure.title} {measure.note}".rstrip(), *shown])
+        rows.append([_measure(measure, contest, lang), *shown])
     yield from _side_by_side(rows)
-    yield from _sizes(contest)
+    yield from _sizes(contest, lang)
     for standing in contest.standings:
         reasons = by_reason(standing, lambda one: one.run.unplaced_by_reason)
         if reasons:
-            yield f"\n{standing.policy}: unplaced pods\n"
+            yield f"\n{phrase('simulate-unplaced', lang, policy=standing.policy)}\n"
             for reason, number in list(reasons.items())[:_MOST_REASONS]:
                 head = f"  {number:>8,.0f}  "
-                for line in wrap(printable(reason, _LONGEST), _ROOM - len(head)):
+                for line in wrap(printable(_reason(reason, lang), _LONGEST), _ROOM - len(head)):
                     yield f"{head}{line}\n"
                     head = " " * len(head)
     for standing in contest.standings:
@@ -52,24 +65,48 @@ def _contest(contest: Contest) -> Iterator[str]:
             worst = {storm.owner: storm for storm in reversed(result.storms)}
             for storm in sorted(worst.values(), key=result.storms.index)[:_MOST_STORMS]:
                 yield "\n"
-                yield from _paragraph(
-                    f"{standing.policy}: {printable(storm.owner, 80)} was refused {count(storm.count, 'time')} within "
-                    f"{(storm.last - storm.since) // SECOND} s, most of them by {printable(storm.nodes[0], 80)} ({storm.reason})"
+                told = phrase(
+                    "simulate-storm",
+                    lang,
+                    policy=standing.policy,
+                    owner=printable(storm.owner, 80),
+                    times=count(storm.count, "time") if lang == "en" else f"{storm.count} 次",
+                    seconds=(storm.last - storm.since) // SECOND,
+                    node=printable(storm.nodes[0], 80),
+                    reason=storm.reason,
                 )
+                yield from _paragraph(told)
 
 
-def _sizes(contest: Contest) -> Iterator[str]:
+def _measure(measure: Measure, contest: Contest, lang: Lang) -> str:
+    """What a row of the table is about; devices have the names that the cluster gives them."""
+    title = f"{measure.title} {measure.note}".rstrip()
+    if lang == "en":
+        return title
+    devices = [device_title(name) for name in contest.devices]
+    if measure.title in devices:
+        return phrase("measure-device", lang, device=measure.title)
+    return phrase(f"measure-{title}", lang)
+
+
+def _reason(text: str, lang: Lang) -> str:
+    """Why pods found no place, in the words of the run; in another language where they are known ones."""
+    read = fit_error.read(text) if lang != "en" else None
+    return say(read, lang) if read is not None else text
+
+
+def _sizes(contest: Contest, lang: Lang) -> Iterator[str]:
     """Placed pods by the GPUs they want, where some want any: no size of job should be starved."""
     came = contest.results[0].run.placed_by_size
     if len(came) < 2:
         return
-    rows = [["placed pods by GPUs", *(standing.policy for standing in contest.standings)]]
+    rows = [[phrase("simulate-sizes", lang), *(standing.policy for standing in contest.standings)]]
     for size in came:
         rows.append([f"  {size}"])
         for standing in contest.standings:
             runs = [one.run.placed_by_size for one in standing.results]
             placed, asked = (sum(run.get(size, (0, 0))[part] for run in runs) for part in (0, 1))
-            rows[-1].append(f"{placed:,} of {asked:,}")
+            rows[-1].append(phrase("simulate-of", lang, placed=f"{placed:,}", asked=f"{asked:,}"))
     yield from _side_by_side(rows)
 
 
@@ -83,7 +120,7 @@ def _side_by_side(rows: Sequence[Sequence[str]]) -> Iterator[str]:
             used += _GAP + others[end - 1]
             end += 1
         yield "\n"
-        yield from aligned([[row[0], *row[start:end]] for row in rows], gap=_GAP, pad=str.rjust)
+        yield from aligned([[row[0], *row[start:end]] for row in rows], gap=_GAP, pad=right)
         start = end
 
 
