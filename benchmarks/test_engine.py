@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from support.engine_load import FULL, RELEASES, SHAPES
+from support.engine_load import FULL, MIXED, RELEASES, SHAPES
 
 Row = tuple[str, str, str]
 GOALS = {"5,000 nodes x 2 NUMA": 10_000, "5,000 nodes x 8 NUMA": 2_000}
+MIXED_GOAL = 5_000
 PEERS: tuple[Row, ...] = (
     ("kube-scheduler, 5,000 nodes", "270 (v1.32-1.36), 790 (v1.37)", "scores 10 % of nodes; no NUMA; binds"),
     ("Goedel, 30,000 nodes", "about 1,000", "no kubelet rule; 5,000 claimed over several shards; binds"),
@@ -91,6 +92,19 @@ def test_more_decisions_a_second_than_kube_scheduler_makes_without_looking_at_nu
 @pytest.mark.parametrize("name", list(GOALS), ids=["2 NUMA", "8 NUMA"])
 def test_the_goal_is_met(name: str) -> None:
     assert measured(name)["perSecond"] >= GOALS[name]
+
+
+def test_nodes_of_which_hardly_two_are_alike_cost_more_but_not_as_much_as_elsewhere(table: list[Row]) -> None:
+    """No answer can be shared there. The same bar as for equal nodes; the goal is not met yet (docs/placement.md says why)."""
+    found = measured(MIXED)
+    table.append(
+        (
+            f"numaware, {MIXED}",
+            f"{found['perSecond']:,.0f} (goal {MIXED_GOAL:,})",
+            "API server; OpenB's default trace to the last pod, 1 to 2 NUMA nodes each, none leaves",
+        )
+    )
+    assert found["perSecond"] >= 790
 
 
 def test_ten_times_the_nodes_cost_less_than_twice_as_much(table: list[Row]) -> None:

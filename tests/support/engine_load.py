@@ -15,10 +15,13 @@ from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.gc_tuning import settle
 from numaware.schedule.node_facts import NodeFacts
+from numaware.simulate import openb
+from numaware.simulate.clusters import build
 from numaware.twin.config import KubeletConfig, MemoryReservation
 from numaware.twin.inventory import hardware_of, plugin_resource
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Container, Pod, amount, units
+from support.shared_data import shared
 from support.twin_nodes import GI, quantities
 
 GPU = "nvidia.com/gpu"
@@ -46,6 +49,8 @@ LOADS = {
         Load("50,000 nodes x 2 NUMA", 50_000, "2s x 1n x 16c x 2t", 8, 20_000),
     )
 }
+# The nodes of a real GPU cluster, hardly two of them in one state, and all pods of its trace: none leaves.
+MIXED = "OpenB, 1,523 mixed nodes"
 # CPUs, GiB, GPUs; all of them fit one NUMA node of either machine.
 SHAPES = (
     (1, 2, 0),
@@ -133,18 +138,30 @@ def measure(load: Load) -> dict[str, float]:
         arriving = stream.arriving()
         if stream.decide(arriving):
             wanted -= units(amount(arriving.containers[0].requests, "cpu"))
+    return measured(stream, [stream.arriving() for _ in range(load.decisions)], RELEASES)
+
+
+def measure_mixed() -> dict[str, float]:
+    """The same for a cluster of different machines, from the first pod on; kubelets as above."""
+    traces = ("data", "traces")
+    kubelets = openb.kubelet("restricted")
+    nodes = openb.nodes(shared(*traces, "openb_node_list_all_node.csv").read_bytes(), "nodes", kubelets)
+    pods = openb.pods(shared(*traces, "openb_pod_list_default.csv").read_bytes(), "pods", whole_cpus=True)
+    return measured(Stream(Engine(build(nodes))), [timed.pod for timed in pods.pods], 0)
+
+
+def measured(stream: Stream, coming: list[Pod], releases: int) -> dict[str, float]:
     stream.refused = 0
-    coming = [stream.arriving() for _ in range(load.decisions)]
     settle()
     began = time.process_time()
     for arriving in coming:
-        stream.leave(RELEASES)
+        stream.leave(releases)
         stream.decide(arriving)
     seconds = time.process_time() - began
     # The process's own peak: getrusage would count that of the one it was forked from.
     peak = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     return {
-        "perSecond": load.decisions / seconds,
+        "perSecond": len(coming) / seconds,
         "refused": stream.refused,
         "peakMb": int(peak[1]) / 1024 if peak else 0,
         "pods": len(stream.placed),
@@ -152,4 +169,5 @@ def measure(load: Load) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(LOADS[sys.argv[1]])))  # noqa: T201 - what its caller asks for
+    found = measure_mixed() if sys.argv[1] == MIXED else measure(LOADS[sys.argv[1]])
+    print(json.dumps(found))  # noqa: T201 - what its caller asks for

@@ -173,6 +173,7 @@ class Pool:
         """Take in the news since the board was last asked for."""
         named, answers, heap = board.named, board.answers, board.heap
         promises, refused, by_name = answers.promises, answers.refused, self.cluster.by_name
+        entries: list[tuple[int, str, int]] = []
         for some in self._news[board.read :]:
             if some is None or some.number in refused:
                 continue
@@ -186,8 +187,14 @@ class Pool:
                 if score == REFUSED:
                     continue
             named[number] = name
-            heapq.heappush(heap, (-score, name, number))
+            entries.append((-score, name, number))
         board.read = len(self._news)
+        if heap:
+            for entry in entries:
+                heapq.heappush(heap, entry)
+        else:
+            heapq.heapify(entries)
+            board.heap = entries
 
     def _catch_up(self) -> None:
         cluster, numbers = self.cluster, self._number

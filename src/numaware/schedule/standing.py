@@ -17,13 +17,13 @@ class Standing:
         "grouped",
         "kubelet",
         "largest",
+        "memory",
         "milli",
         "mix",
         "parts",
         "room",
         "site",
         "spanning",
-        "useful",
         "whole",
     )
 
@@ -33,8 +33,9 @@ class Standing:
         self.kubelet = node.kubelet.number
         self.site = site(node.kubelet, member.facts.allocatable)
         self.room = room(node, load.shares, member.allocatable, used)
-        # Thousandths of CPUs that nobody has requested.
+        # Thousandths of CPUs, and bytes, that nobody has requested.
         self.milli = member.allocatable.get("cpu", 0) - used.get("cpu", 0)
+        self.memory = self.room.memory
         self.capped = self.room.capped
         self.whole = self.room.whole
         self.gpus = sum(self.whole.gpus)
@@ -43,20 +44,21 @@ class Standing:
         # A NUMA node that shares its memory with others takes no pod of its own, whatever is free there.
         self.grouped = any(part.cells & (part.cells - 1) for part in node.state.memory.nodes)
         self.freely = self.site.spans == "freely"
-        # What is judged one by one: the zones, or the node as a whole.
-        self.parts = (self.whole,) if self.freely else self.room.zones
         self.mix: Mix | None = None
-        # What the pods of the mix would use of each part, and those of them that need several zones of the node.
-        self.useful: list[int] = []
+        # What is judged one by one, the zones or the node as a whole: CPUs, bytes and GPUs, and what the pods of the mix would use
+        # of it; and what those of them would use that need several zones.
+        self.parts: list[tuple[int, int, tuple[int, ...], int]] = []
         self.spanning = 0
 
     def look(self, mix: Mix) -> None:
         """Keep in mind what the node is good for, by this mix until there is another."""
         self.mix = mix
-        whole, useful = self.whole, mix.anywhere.useful
-        if self.freely:
-            self.useful = [useful(whole.cpus, whole.memory, whole.gpus)]
-            return
-        self.useful = [useful(zone.cpus, zone.memory, zone.gpus) for zone in self.capped]
-        wide = mix.wide(self.site)
-        self.spanning = wide.useful(whole.cpus, whole.memory, whole.gpus) if wide is not None else 0
+        whole, useful, wide = self.whole, mix.anywhere.useful, mix.wide(self.site)
+        zones, capped = ((whole,), (whole,)) if self.freely else (self.room.zones, self.capped)
+        self.parts = [
+            (zone.cpus, zone.memory, zone.gpus, useful(usable.cpus, usable.memory, zone.gpus))
+            for zone, usable in zip(zones, capped, strict=True)
+        ]
+        self.spanning = 0
+        if wide is not None and not self.freely:
+            self.spanning = wide.useful(whole.cpus, whole.memory, whole.gpus)

@@ -7,11 +7,11 @@ of many different nodes is this, so all that depends on the kind of pod and on t
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import islice
+from operator import sub
 
 from numaware.schedule.evaluation_cache import REFUSED, Bound
 from numaware.schedule.pod_footprint import PodFootprint
-from numaware.schedule.room import WHOLE, NumaRoom, gpus_left
+from numaware.schedule.room import WHOLE, gpus_left
 from numaware.schedule.score import TOP
 from numaware.schedule.standing import Standing
 from numaware.schedule.stranding import Mix
@@ -35,51 +35,53 @@ def stranding_bound(footprint: PodFootprint, mix: Mix, otherwise: Bound) -> Boun
     taken = mix.total * (own_gpus * WHOLE + share)
     scale = 2 * WHOLE * max(1, mix.total)
     sets, known, used_by = mix.anywhere.sets, mix.anywhere.known, mix.anywhere.used_by
-    cpu_steps, by_cpus, memory_steps, by_memory = sets.cpus, sets.by_cpus, sets.memory, sets.by_memory
+    cpu_steps, memory_steps = sets.cpus, sets.memory
     served = sets.served_after(own_gpus, share)
 
-    def spanning_after(standing: Standing, zone: NumaRoom, place: int, cpus: int, memory: int) -> int:
-        """What pods that need several zones could use after this choice of GPUs."""
-        gpus = [*next(islice(gpus_left(zone.gpus, own_gpus, share), place, None))]
-        gpus += [left for other in standing.room.zones if other is not zone for left in other.gpus]
+    def spanning_falls(standing: Standing, gpus: tuple[int, ...], cpus: int, memory: int) -> list[int]:
+        """By how much less pods that need several zones could use, for each choice of GPUs of a zone that has these."""
         wide = mix.wide(standing.site)
-        return wide.useful(cpus, memory, tuple(sorted(gpus))) if wide is not None else 0
+        rest = [*standing.whole.gpus]
+        for left in gpus:
+            rest.remove(left)
+        after = [tuple(sorted((*rest, *left))) for left in gpus_left(gpus, own_gpus, share)]
+        return [standing.spanning - wide.useful(cpus, memory, left) if wide else 0 for left in after]
 
     def bound(standing: Standing) -> int | None:
-        left = standing.milli - milli
-        memory = standing.room.memory - requested_memory
         if standing.largest < least:
             return REFUSED
-        if (left < 0 or memory < 0) and footprint.exceeds(standing.milli, standing.room.memory):
+        cpus, memory = standing.milli - milli, standing.memory - requested_memory
+        if (cpus < 0 or memory < 0) and footprint.exceeds(standing.milli, standing.memory):
             return REFUSED
-        if not standing.freely and (not aligned or standing.grouped):
+        if (standing.grouped or not aligned) and not standing.freely:
             return otherwise(standing)
         if standing.mix is not mix:
             standing.look(mix)
-        cpus, best, elsewhere = left // 1000, _NOTHING, False
-        spanning = standing.spanning
-        for zone, before in zip(standing.parts, standing.useful, strict=True):
-            left_cpus, left_memory = zone.cpus - own_cpus, zone.memory - own_memory
+        cpus //= 1000
+        best, elsewhere = _NOTHING, False
+        for zone_cpus, zone_memory, gpus, before in standing.parts:
+            left_cpus, left_memory = zone_cpus - own_cpus, zone_memory - own_memory
             if left_cpus < 0 or left_memory < 0:
                 continue
-            choices = served[zone.gpus]
-            if not choices and share and owns:
+            choices = served[gpus]
+            if not choices:
                 # A part of a GPU may be far from the pod's CPUs.
-                elsewhere = True
-                if lowest:
-                    break
-            pods = (
-                by_cpus[bisect_right(cpu_steps, min(left_cpus, cpus))]
-                & by_memory[bisect_right(memory_steps, min(left_memory, memory))]
-            )
-            for place, others in enumerate(choices):
-                used = known.get(pods & others)
-                if used is None:
-                    used = used_by(pods & others)
-                if spanning:
-                    used += spanning_after(standing, zone, place, cpus, memory) - spanning
-                best = max(best, used - before)
-            if first_only and choices:
+                if share and owns:
+                    elsewhere = True
+                    if lowest:
+                        break
+                continue
+            by_cpus = sets.by_cpus[bisect_right(cpu_steps, min(left_cpus, cpus))]
+            by_memory = sets.by_memory[bisect_right(memory_steps, min(left_memory, memory))]
+            falls = []
+            for others in choices:
+                pods = others & by_cpus & by_memory
+                used = known.get(pods)
+                falls.append((used_by(pods) if used is None else used) - before)
+            if standing.spanning:
+                falls = [*map(sub, falls, spanning_falls(standing, gpus, cpus, memory))]
+            best = max(best, *falls)
+            if first_only:
                 break
         if best == _NOTHING:
             # A pod that may lie on several zones does so where no single one has enough.
