@@ -6,6 +6,9 @@ from numaware.schedule.cluster import Member
 from numaware.schedule.room import room, site
 from numaware.schedule.stranding import Mix
 
+# CPUs, bytes and GPUs of what is judged as one, and what the pods of a mix would use of it.
+Part = tuple[int, int, tuple[int, ...], int]
+
 
 class Standing:
     """What scores need to know of a class, worked out once; `look` adds what a mix of pods makes of it."""
@@ -20,6 +23,8 @@ class Standing:
         "memory",
         "milli",
         "mix",
+        "most_cpus",
+        "most_memory",
         "parts",
         "room",
         "site",
@@ -39,15 +44,17 @@ class Standing:
         self.capped = self.room.capped
         self.whole = self.room.whole
         self.gpus = sum(self.whole.gpus)
+        # The most that any zone has.
+        self.most_cpus = max([zone.cpus for zone in self.room.zones], default=0)
+        self.most_memory = max([zone.memory for zone in self.room.zones], default=0)
         # The largest part that is left of any GPU.
         self.largest = self.whole.gpus[-1] if self.whole.gpus else 0
         # A NUMA node that shares its memory with others takes no pod of its own, whatever is free there.
         self.grouped = any(part.cells & (part.cells - 1) for part in node.state.memory.nodes)
         self.freely = self.site.spans == "freely"
         self.mix: Mix | None = None
-        # What is judged one by one, the zones or the node as a whole: CPUs, bytes and GPUs, and what the pods of the mix would use
-        # of it; and what those of them would use that need several zones.
-        self.parts: list[tuple[int, int, tuple[int, ...], int]] = []
+        # The zones, or the node as a whole; and what those pods would use that need several zones.
+        self.parts: list[Part] = []
         self.spanning = 0
 
     def look(self, mix: Mix) -> None:

@@ -13,7 +13,7 @@ from numaware.schedule.evaluation_cache import REFUSED, Bound
 from numaware.schedule.pod_footprint import PodFootprint
 from numaware.schedule.room import WHOLE, gpus_left
 from numaware.schedule.score import TOP
-from numaware.schedule.standing import Standing
+from numaware.schedule.standing import Part, Standing
 from numaware.schedule.stranding import Mix
 
 # Less than any fall.
@@ -34,7 +34,8 @@ def stranding_bound(footprint: PodFootprint, mix: Mix, otherwise: Bound) -> Boun
     least = WHOLE if own_gpus else share
     taken = mix.total * (own_gpus * WHOLE + share)
     scale = 2 * WHOLE * max(1, mix.total)
-    sets, known, used_by = mix.anywhere.sets, mix.anywhere.known, mix.anywhere.used_by
+    sets, known = mix.anywhere.sets, mix.anywhere.known
+    used_by, useful = mix.anywhere.used_by, mix.anywhere.useful
     cpu_steps, memory_steps = sets.cpus, sets.memory
     served = sets.served_after(own_gpus, share)
 
@@ -46,6 +47,15 @@ def stranding_bound(footprint: PodFootprint, mix: Mix, otherwise: Bound) -> Boun
             rest.remove(left)
         after = [tuple(sorted((*rest, *left))) for left in gpus_left(gpus, own_gpus, share)]
         return [standing.spanning - wide.useful(cpus, memory, left) if wide else 0 for left in after]
+
+    def lost_elsewhere(standing: Standing, chosen: Part, cpus: int, memory: int) -> int:
+        """How much less pods could use of other zones, as none has more than the node has left."""
+        less = 0
+        for part in standing.parts:
+            zone_cpus, zone_memory, gpus, before = part
+            if part is not chosen and (zone_cpus > cpus or zone_memory > memory):
+                less += before - useful(min(zone_cpus, cpus), min(zone_memory, memory), gpus)
+        return less
 
     def bound(standing: Standing) -> int | None:
         if standing.largest < least:
@@ -59,7 +69,8 @@ def stranding_bound(footprint: PodFootprint, mix: Mix, otherwise: Bound) -> Boun
             standing.look(mix)
         cpus //= 1000
         best, elsewhere = _NOTHING, False
-        for zone_cpus, zone_memory, gpus, before in standing.parts:
+        for part in standing.parts:
+            zone_cpus, zone_memory, gpus, before = part
             left_cpus, left_memory = zone_cpus - own_cpus, zone_memory - own_memory
             if left_cpus < 0 or left_memory < 0:
                 continue
@@ -80,7 +91,10 @@ def stranding_bound(footprint: PodFootprint, mix: Mix, otherwise: Bound) -> Boun
                 falls.append((used_by(pods) if used is None else used) - before)
             if standing.spanning:
                 falls = [*map(sub, falls, spanning_falls(standing, gpus, cpus, memory))]
-            best = max(best, *falls)
+            fall = max(falls)
+            if standing.most_cpus > cpus or standing.most_memory > memory:
+                fall -= lost_elsewhere(standing, part, cpus, memory)
+            best = max(best, fall)
             if first_only:
                 break
         if best == _NOTHING:
