@@ -457,12 +457,16 @@ def _counted(answers: Sequence[Answer]) -> Iterator[tuple[Answer, int]]:
 
 def _reason_counts(answers: Iterable[tuple[Answer, int]]) -> Counts:
     """How many nodes give which reason; `answers` are shared by so many of them."""
-    alike: Counter[tuple[Reason, ...]] = Counter()
+    shared: dict[int, Answer] = {}
+    alike: dict[int, int] = {}
     for answer, number in answers:
-        alike[answer.reasons] += number
+        # Refusals for the same reasons are mostly one object.
+        identity = id(answer)
+        shared[identity] = answer
+        alike[identity] = alike.get(identity, 0) + number
     counts: Counter[Reason] = Counter()
-    for reasons, number in alike.items():
-        for reason in set(reasons):
+    for identity, number in alike.items():
+        for reason in set(shared[identity].reasons):
             counts[reason] += number
     return most_frequent_first(counts)
 

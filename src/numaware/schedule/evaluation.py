@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable
 from functools import partial
 
 from numaware.diagnose.reason import Reason
-from numaware.schedule.answer import Answer
+from numaware.schedule.answer import Answer, refused
 from numaware.schedule.certain_fit import certain_fit
 from numaware.schedule.cluster import Load, Member, plus
 from numaware.schedule.evaluation_cache import REFUSED, Bound, EvaluationCache, Fit
@@ -59,6 +59,8 @@ class Evaluator:
         # How many fits and promises there are, or were.
         self._kept = 0
         self._hints: dict[tuple[Hint, ...], tuple[Hint, ...]] = {}
+        # Refusals by their reasons, each one object.
+        self._refusals: dict[tuple[Reason, ...], Answer] = {}
         # The last admission that was worked out: most pods that lead to a new fit are bound by it at once.
         self._last: tuple[Load, Pod, Verdict] | None = None
 
@@ -212,8 +214,9 @@ class Evaluator:
             self._kept += 1
         if fit.reasons:
             answers.refused.add(number)
-            answer = answers.whole[number] = Answer(0, (), None, fit.reasons)
-            return answer
+            refusal = self._refusals.setdefault(fit.reasons, refused(*fit.reasons))
+            answers.whole[number] = refusal
+            return refusal
         score, share, numa = REFUSED, None, 0
         for way, nodes, outcome in fit.ways:
             worth = self._weigh(outcome, answers.kind)
