@@ -18,6 +18,7 @@ from numaware.errors import InputError
 # Verb -> what it answers: the whole table of contents of the command line. cyclopts reads the help line from here, so
 # `numaware --help` imports no verb.
 VERBS = {
+    "affinity": "See which pods of this node talk to each other, and sit together.",
     "agent": "Publish and export what is true of this node.",
     "checkpoint": "Read and verify the state files of a kubelet.",
     "console": "Open the console on a live cluster.",

@@ -19,7 +19,7 @@ from numaware.cli.live_input import (
     TlsOptions,
     run_until_signal,
 )
-from numaware.cli.options import flag, option, optional
+from numaware.cli.options import flag, option, optional, repeatable
 from numaware.errors import InputError
 
 app = App(name="agent", usage="Usage: numaware agent [OPTIONS]")
@@ -94,6 +94,27 @@ def agent(
     token_file: Annotated[
         Path | None, optional("Only who bears the token in this file gets metrics.")
     ] = None,
+    affinity: Annotated[
+        Literal["off", "observe", "nri"],
+        option(
+            "Look after pods that talk to each other: `observe` counts and plans, `nri` moves them through the container "
+            "runtime, too."
+        ),
+    ] = "off",
+    affinity_namespaces: Annotated[
+        tuple[str, ...],
+        repeatable(
+            "Only pods of this namespace are moved; all but kube-system if not given.", show_default=False
+        ),
+    ] = (),
+    affinity_period: Annotated[float, option("Seconds between two looks at who talks.")] = 5.0,
+    affinity_memory: Annotated[bool, flag("Pods that are moved get memory there only, too.")] = False,
+    affinity_folder: Annotated[
+        Path, option("Where it is kept who talks, and what containers had before they were moved.")
+    ] = Path("/run/numaware"),
+    nri_socket: Annotated[
+        str, option("Where the container runtime listens for its plug-ins.")
+    ] = "/var/run/nri/nri.sock",
     tls: TlsOptions = NO_TLS,
     cluster: ClusterOptions = USUAL_CLUSTER,
     log: LogFormat = "text",
@@ -110,18 +131,23 @@ def agent(
       numaware agent --kubeconfig /etc/kubernetes/kubelet.conf
       numaware agent --no-publish --listen 127.0.0.1:9201
       numaware agent --root /host --volcano
+      numaware agent --affinity observe
     """
     import_plain_logs()
-    from numaware.node.agent import AgentOptions, run_agent  # noqa: PLC0415 - only now is all of it needed
+    from numaware.node.affinity.keeper import AffinityOptions  # noqa: PLC0415 - only now is all of it needed
+    from numaware.node.affinity.look import Chosen  # noqa: PLC0415
+    from numaware.node.agent import AgentOptions, run_agent  # noqa: PLC0415
     from numaware.node.kubelet_files import KubeletFiles  # noqa: PLC0415
     from numaware.node.kubelet_switch.worker import SwitchOptions  # noqa: PLC0415
     from numaware.node.publisher import Options  # noqa: PLC0415
     from numaware.serve import logs  # noqa: PLC0415
 
-    if not publish and not metrics:
+    if not publish and not metrics and affinity == "off":
         raise InputError("--no-publish --no-metrics", "leave nothing to do")
     if not 0 <= pods <= 10_000:
         raise InputError("--pods", f"{pods} is outside 0 to 10000")
+    if not 0.1 <= affinity_period <= 3600:
+        raise InputError("--affinity-period", f"{affinity_period:g} is outside 0.1 to 3600 seconds")
     folder = kubelet_root or root / "var/lib/kubelet"
     logs.set_up(log)
     run_until_signal(
@@ -150,6 +176,16 @@ def agent(
                     kubelet.kubelet_unit,
                     kubelet.kubelet_kubeconfig,
                     kubelet.journal or (kubelet.node_root or root) / "var/lib/numaware/kubelet-switch",
+                ),
+                affinity=None
+                if affinity == "off"
+                else AffinityOptions(
+                    affinity,
+                    affinity_period,
+                    pin_memory=affinity_memory,
+                    chosen=Chosen(affinity_namespaces),
+                    nri=nri_socket,
+                    folder=affinity_folder,
                 ),
             )
         )

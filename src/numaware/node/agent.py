@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,8 @@ from starlette.applications import Starlette
 from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.config import connect
+from numaware.node.affinity.keeper import AffinityOptions, Keeper
+from numaware.node.affinity.look import ANNOTATION
 from numaware.node.exporter.exporter import Exporter
 from numaware.node.kubelet_files import KubeletFiles
 from numaware.node.kubelet_switch.worker import PolicyWorker, SwitchOptions
@@ -39,6 +42,7 @@ class AgentOptions(msgspec.Struct, frozen=True):
     token: Path | None = None
     most_pods: int = 500
     switch: SwitchOptions | None = None
+    affinity: AffinityOptions | None = None
 
 
 async def run_agent(options: AgentOptions) -> None:
@@ -51,6 +55,12 @@ async def run_agent(options: AgentOptions) -> None:
             connection = await connect(options.kubeconfig, options.context)
             client = await stack.enter_async_context(Client(connection))
             publisher = Publisher(options.node, client, options.files, troubles, options.publish)
+        keeper: Keeper | None = None
+        if options.affinity is not None:
+            kubelet = await stack.enter_async_context(PodResources(options.files.podresources))
+            keeper = Keeper(
+                options.node, options.root, kubelet, troubles, options.affinity, partial(_words, publisher)
+            )
         if options.listen is not None:
             service = None
             if options.most_pods:
@@ -63,6 +73,7 @@ async def run_agent(options: AgentOptions) -> None:
                 config=lambda: publisher.config if publisher else _config(options.files, troubles),
                 counts=publisher.counts if publisher else None,
                 most_pods=options.most_pods,
+                more=keeper.families if keeper else tuple,
             )
             unready = publisher.unready if publisher else str
             routes = status_routes(
@@ -82,15 +93,18 @@ async def run_agent(options: AgentOptions) -> None:
                         Client(await connect(options.kubeconfig, options.context))
                     )
                 group.create_task(PolicyWorker(options.node, client, options.switch).run())
+            if keeper is not None:
+                log.info("looking after talking pods", mode=options.affinity and options.affinity.mode)
+                group.create_task(keeper.run())
             if publisher is not None:
                 log.info("publishing", node=options.node)
                 group.create_task(publisher.run())
-            else:
-                group.create_task(_forever())
+            await asyncio.Event().wait()
 
 
-async def _forever() -> None:
-    await asyncio.Event().wait()
+def _words(publisher: Publisher | None) -> dict[str, str]:
+    """What pods say of themselves about being moved; without the API server nobody says anything."""
+    return publisher.annotations(ANNOTATION) if publisher is not None else {}
 
 
 def _config(files: KubeletFiles, troubles: Troubles) -> KubeletConfig | None:

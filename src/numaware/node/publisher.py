@@ -117,6 +117,11 @@ class Publisher:
         finally:
             watch.close()
 
+    def annotations(self, name: str) -> dict[str, str]:
+        """What the pods of the node have for this annotation, by uid."""
+        pods = self._pods.items.values()
+        return {pod.uid: text for pod in pods if (text := pod.pod.scheduling.annotation(name))}
+
     def unready(self) -> str:
         """Why nothing true is published at the moment, "" if something is."""
         if problem := self._object.unready():

@@ -13,9 +13,21 @@ import structlog
 from numaware.machine.words import printable
 
 # The kubelet's answers to the publisher and (scrape) to the exporter, its files, what they come to together, its
-# configuration, the API server, the pods and what is published there, and the machine.
+# configuration, the API server, the pods and what is published there, and the machine; what pods say to each other, the plan
+# for that, and the container runtime that carries it out.
 Source = Literal[
-    "api", "configuration", "files", "observation", "podresources", "pods", "published", "scrape", "sysfs"
+    "affinity",
+    "api",
+    "configuration",
+    "files",
+    "observation",
+    "podresources",
+    "pods",
+    "published",
+    "runtime",
+    "scrape",
+    "sysfs",
+    "traffic",
 ]
 SOURCES: tuple[Source, ...] = get_args(Source)
 # Of the device plugin: the driver of GPUs, the kubelet that it registers with, and a look at the machine.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from numaware import __version__
 from numaware.errors import InputError
@@ -34,6 +34,7 @@ class Exporter:
         config: Callable[[], KubeletConfig | None] = lambda: None,
         counts: Counts | None = None,
         most_pods: int = 500,
+        more: Callable[[], Iterable[Family]] = tuple,
     ) -> None:
         self._root = root
         self._troubles = troubles
@@ -41,6 +42,7 @@ class Exporter:
         self._config = config
         self._counts = counts
         self._most_pods = most_pods
+        self._more = more
         self._machine = MachineMetrics(root)
         # What the kubelet answered for this scrape; who holds what is None if it did not.
         self._held: tuple[PodHoldings, ...] | None = None
@@ -89,6 +91,7 @@ class Exporter:
                 ["policy", "scope", "cpu_manager", "memory_manager"],
                 [(config.topology_policy, config.topology_scope, config.cpu_policy, config.memory_policy)],
             )
+        yield from self._more()
         yield from self._self()
 
     def _self(self) -> Iterator[Family]:

@@ -1,0 +1,211 @@
+"""`numaware affinity`: who talks to whom on this node, what the agent would do or has done about it, and whether it holds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import App
+
+from numaware.affinity.plan import Answer, Plan
+from numaware.cli.options import AsJson, option
+from numaware.cli.output import write_json
+from numaware.cli.tables import table
+from numaware.diagnose.finding import Message
+from numaware.diagnose.texts import Lang, label
+from numaware.machine.cpuset import CpuSet
+from numaware.machine.words import rounded
+from numaware.node.affinity import status as status_file
+from numaware.node.affinity.status import AffinityStatus
+
+app = App(name="affinity", help="See which pods of this node talk to each other, and sit together.")
+
+_STALE_SECONDS = 60
+_SANDBOX = "pause"
+_From = Annotated[Path, option("The file that the agent keeps.")]
+_Language = Annotated[Lang, option("The language of the answer.")]
+
+
+@app.command
+def show(*, status: _From = status_file.FILE, lang: _Language = "en", as_json: AsJson = False) -> int:
+    """See who talks to whom on this node, and what was moved.
+
+    The agent counts bytes between pods when it runs with --affinity. Moves
+    are shown with what they were to save, and what stays on the NUMA node
+    since then.
+
+    For example:
+
+      numaware affinity show
+    """
+    seen = status_file.read(status)
+    if as_json:
+        write_json(msgspec.json.decode(status_file.encode(seen)))
+        return 0
+    names = _names(seen)
+    sys.stdout.writelines(f"{line}\n" for line in _head(seen, lang))
+    talk = sorted(seen.talk, key=lambda one: (-one.rate, one.one, one.other))
+    if talk:
+        rows = [
+            (names[one.one], names[one.other], _rate(one.rate))
+            for one in talk
+            if {one.one, one.other} <= names.keys()
+        ]
+        sys.stdout.writelines(table(("POD", "TALKS TO", "RATE"), rows))
+    else:
+        sys.stdout.write(label("affinity-nothing", lang) + "\n")
+    for move in seen.moves:
+        facts = {
+            "pod": f"{move.namespace}/{move.name}",
+            "target": move.target,
+            "predicted": _rate(move.predicted),
+        }
+        if move.measured is not None:
+            facts["measured"] = _rate(move.measured)
+        sys.stdout.write(label(Message("affinity-measured", facts), lang) + "\n")
+    return 0
+
+
+@app.command(name="plan")
+def plan_(
+    *,
+    status: _From = status_file.FILE,
+    fill: Annotated[int, option("How much of a NUMA node's CPUs may be promised, in percent.")] = 90,
+    least: Annotated[int, option("What a move has to save, in bytes a second.")] = 1_000_000,
+    lang: _Language = "en",
+    as_json: AsJson = False,
+) -> int:
+    """See which pods should share a NUMA node, which stay, and why. Nothing is moved.
+
+    Exit code: 0 everybody is where he should be, 1 some pod should move, 2 bad
+    input.
+
+    For example:
+
+      numaware affinity plan
+      numaware affinity plan --least 100000 --json
+    """
+    seen = status_file.read(status)
+    rules = msgspec.structs.replace(seen.rules, fill=fill, least=least)
+    planned = seen.plan(rules)
+    names = _names(seen)
+    if as_json:
+        write_json(_as_json(planned, names))
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in _head(seen, lang))
+        rows = [(names[answer.uid], _words(answer, lang)) for answer in planned.answers]
+        sys.stdout.writelines(table(("POD", "PLAN"), rows))
+        across = {
+            "total": _rate(planned.total),
+            "before": _rate(planned.across_before),
+            "after": _rate(planned.across_after),
+        }
+        sys.stdout.write(label(Message("affinity-across", across), lang) + "\n")
+    return int(bool(planned.moves))
+
+
+@app.command
+def verify(
+    *,
+    status: _From = status_file.FILE,
+    root: Annotated[Path, option("Where the node's / is.")] = Path("/"),
+    lang: _Language = "en",
+    as_json: AsJson = False,
+) -> int:
+    """Read from the kernel which CPUs and memory every process of every pod may use, and compare.
+
+    Pods that were moved and pods with CPUs of their own must be on those;
+    all others must be off the CPUs that somebody has for himself.
+
+    Exit code: 0 all is as it should be, 1 something is not, 2 bad input.
+
+    For example:
+
+      numaware affinity verify
+    """
+    seen = status_file.read(status)
+    found = list(_astray(seen, root))
+    processes = sum(len(pids) for pids in seen.processes.values())
+    if as_json:
+        problems = [{"problem": one.key.removeprefix("affinity-"), **one.facts} for one in found]
+        write_json({"processes": processes, "pods": len(seen.processes), "problems": problems})
+    elif found:
+        sys.stdout.writelines(f"{label(one, lang)}\n" for one in found)
+    else:
+        facts = {"processes": processes, "pods": len(seen.processes)}
+        sys.stdout.write(label(Message("affinity-verified", facts), lang) + "\n")
+    return int(bool(found))
+
+
+def _astray(seen: AffinityStatus, root: Path) -> Iterator[Message]:
+    names = _names(seen)
+    owned = {uid: CpuSet.parse(cpus) for uid, cpus in seen.exclusive.items()}
+    for uid, pids in sorted(seen.processes.items()):
+        wanted = owned.get(uid) or CpuSet.parse(seen.targets.get(uid, ""))
+        others = CpuSet.union(cpus for other, cpus in owned.items() if other != uid)
+        for pid in pids:
+            allowed = _allowed(root / "proc" / str(pid) / "status")
+            if allowed is None:
+                continue
+            facts = {"pod": names.get(uid, uid), "pid": pid, "allowed": str(allowed)}
+            if wanted and not allowed <= wanted:
+                yield Message("affinity-astray", {**facts, "wanted": str(wanted)})
+            elif allowed & others:
+                yield Message("affinity-intruding", facts)
+
+
+def _allowed(file: Path) -> CpuSet | None:
+    """None for a process that has ended meanwhile, and for the one that only keeps a pod's namespaces, which nobody moves."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    told = {name: value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+    if told.get("Name") == _SANDBOX or "Cpus_allowed_list" not in told:
+        return None
+    return CpuSet.parse(told["Cpus_allowed_list"])
+
+
+def _names(seen: AffinityStatus) -> dict[str, str]:
+    return {member.uid: f"{member.namespace}/{member.name}" for member in seen.members}
+
+
+def _head(seen: AffinityStatus, lang: Lang) -> Iterator[str]:
+    facts = {"runtime": seen.runtime} if seen.runtime else {}
+    yield f"{seen.node}: {label(Message(f'affinity-mode-{seen.mode}', facts), lang)}"
+    age = int(time.time()) - seen.at
+    if age > _STALE_SECONDS:
+        yield label(Message("affinity-stale", {"seconds": age}), lang)
+    yield from seen.troubles
+
+
+def _words(answer: Answer, lang: Lang) -> str:
+    facts = {"target": answer.target, "saving": _rate(answer.saving)} if answer.moves else {}
+    return label(Message(f"affinity-{answer.code}", facts), lang)
+
+
+def _rate(bytes_a_second: int) -> str:
+    return f"{rounded(bytes_a_second)}/s" if bytes_a_second else "0 B/s"
+
+
+def _as_json(planned: Plan, names: dict[str, str]) -> dict[str, object]:
+    return {
+        "pods": [
+            {
+                "pod": names[answer.uid],
+                "uid": answer.uid,
+                "answer": answer.code,
+                "numa": answer.target,
+                "cpus": str(answer.cpus),
+                "savingBytesPerSecond": answer.saving,
+                "with": [names[uid] for uid in answer.with_pods],
+            }
+            for answer in planned.answers
+        ],
+        "totalBytesPerSecond": planned.total,
+        "crossNumaBytesPerSecond": {"now": planned.across_before, "planned": planned.across_after},
+    }

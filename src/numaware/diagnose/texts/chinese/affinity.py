@@ -1,0 +1,26 @@
+"""相互通信的 Pod 该如何安置，中文。"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LABELS: Mapping[str, str] = {
+    "affinity-move": "移到 NUMA {target}，跨 NUMA 流量减少 {saving}",
+    "affinity-pinned": "不动：kubelet 已分配独占的 CPU 或内存",
+    "affinity-not-chosen": "不动：由其命名空间或注解决定",
+    "affinity-silent": "不动：在本节点上不与任何 Pod 通信",
+    "affinity-cooling-down": "不动：刚刚移动过",
+    "affinity-together": "不动：已与其通信对象同处一处",
+    "affinity-no-room": "不动：没有 NUMA 节点容得下它",
+    "affinity-no-gain": "不动：预计没有收益",
+    "affinity-one-numa-node": "不动：只有一个 NUMA 节点，不可能有收益",
+    "affinity-across": "Pod 间流量 {total}，其中跨 NUMA {before}；按计划执行后 {after}",
+    "affinity-nothing": "没有值得计入的 Pod 间通信",
+    "affinity-verified": "{pods} 个 Pod 的 {processes} 个进程，均在应在之处",
+    "affinity-astray": "{pod}：进程 {pid} 可用 CPU {allowed}，应为 {wanted}",
+    "affinity-intruding": "{pod}：进程 {pid} 可用 CPU {allowed}，其中有他人独占的",
+    "affinity-mode-observe": "仅观察：不移动任何 Pod",
+    "affinity-mode-nri": "通过[[ {runtime} 的]] NRI 执行",
+    "affinity-stale": "{seconds} 秒前写入：agent 可能已停止",
+    "affinity-measured": "{pod}：已移到 NUMA {target}，预计 {predicted}[[，现有 {measured} 留在其中]]",
+}

@@ -1,0 +1,120 @@
+"""One look at the node for a plan: the NUMA nodes as far as floating pods may use them, and the pods as members.
+
+Pure but for what is handed in: what the kernel counted (`pod_groups.py`), who holds CPUs of his own (the kubelet), and what
+people have said of namespaces and pods. Called by `keeper.py` once a period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from numaware.affinity.plan import Bar, Member, Zone
+from numaware.machine.cpuset import CpuSet
+from numaware.machine.topology import Machine
+from numaware.node.affinity.placements import Target
+from numaware.node.affinity.pod_groups import PodGroup
+from numaware.node.podresources import PodHoldings
+
+# On a pod: `off` and it is left alone, `on` and it may be moved where its namespace may not.
+ANNOTATION = "numaware.io/runtime-affinity"
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """Whom the operator lets be moved: namespaces (none named: all but these), and what pods say themselves."""
+
+    namespaces: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ("kube-system",)
+
+    def bars(self, namespace: str, word: str) -> bool:
+        if word in ("on", "off"):
+            return word == "off"
+        if not namespace:
+            # Nobody knows whose it is.
+            return True
+        return namespace not in self.namespaces if self.namespaces else namespace in self.left_out
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What was seen at one moment."""
+
+    machine: Machine
+    pods: tuple[PodGroup, ...]
+    held: tuple[PodHoldings, ...]
+    free_memory: Mapping[int, int]
+    # Thousandths of a CPU that each pod used since the last look.
+    loads: Mapping[str, int]
+    # What each pod says of itself, by uid.
+    words: Mapping[str, str]
+
+
+def zones_of(look: Look) -> list[Zone]:
+    """CPUs that nobody has for himself, and memory that can still be had."""
+    exclusive = CpuSet.union(one.cpus for pod in look.held for one in pod.containers)
+    usable = CpuSet(cpu.id for cpu in look.machine.cpus if cpu.online)
+    return [
+        Zone(
+            numa.id,
+            (numa.cpus & usable) - exclusive,
+            look.free_memory.get(numa.id, 0),
+            dict(numa.distances),
+        )
+        for numa in look.machine.numa
+    ]
+
+
+def exclusive_of(look: Look) -> dict[str, str]:
+    """Pod uid -> the CPUs that it has for itself, as a list."""
+    owned = {(pod.namespace, pod.name): CpuSet.union(one.cpus for one in pod.containers) for pod in look.held}
+    return {
+        pod.uid: str(cpus) for pod in look.pods if (cpus := owned.get((pod.namespace, pod.name), CpuSet()))
+    }
+
+
+def members_of(
+    look: Look, targets: Mapping[str, Target], resting: Mapping[str, int], chosen: Chosen
+) -> list[Member]:
+    """Every pod that runs; those that hold CPUs or memory of their own are where the kubelet put them."""
+    held = {(pod.namespace, pod.name): pod for pod in look.held}
+    return [
+        _member(look, pod, held.get((pod.namespace, pod.name)), targets.get(pod.uid), resting, chosen)
+        for pod in look.pods
+    ]
+
+
+def _member(
+    look: Look,
+    pod: PodGroup,
+    held: PodHoldings | None,
+    target: Target | None,
+    resting: Mapping[str, int],
+    chosen: Chosen,
+) -> Member:
+    containers = held.containers if held is not None else ()
+    exclusive = CpuSet.union(one.cpus for one in containers)
+    barred: Bar | None = None
+    if exclusive or any(one.memory for one in containers):
+        barred = "pinned"
+    elif chosen.bars(pod.namespace, look.words.get(pod.uid, "")):
+        barred = "not-chosen"
+    cpus = exclusive or (target.cpus if target is not None else CpuSet())
+    return Member(
+        uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        cpu=max(pod.requested, look.loads.get(pod.uid, 0)),
+        memory=pod.memory,
+        zones=_zones(look.machine, cpus),
+        devices=_sorted(node for one in containers for entry in one.devices for node in entry.nodes),
+        barred=barred,
+        resting=resting.get(pod.uid, 0),
+    )
+
+
+def _zones(machine: Machine, cpus: CpuSet) -> tuple[int, ...]:
+    return tuple(numa.id for numa in machine.numa if numa.cpus & cpus)
+
+
+def _sorted(nodes: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(set(nodes)))

@@ -1,0 +1,176 @@
+"""Which containers were moved where, and what they had before: answers the container runtime from memory.
+
+What a container had before is on disk before it is changed, so that it gets it back whatever happens to the agent: when it
+stops, and when one that was killed comes again. When the kubelet gives a container other CPUs, those become what it has
+without us, and it gets of them what lies on its NUMA node. Called by `nri/plugin.py` and by `keeper.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from numaware.machine.cpuset import CpuSet
+from numaware.node.nri.plugin import Changes, CpusAndMems, RunningContainer, Sandbox
+
+log = structlog.get_logger("numaware.agent")
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where a pod shall be; without `mems` its memory is left where it is."""
+
+    cpus: CpuSet
+    mems: str = ""
+
+
+class _Kept(msgspec.Struct):
+    """What is on disk: container -> what it had before."""
+
+    before: dict[str, CpusAndMems] = {}
+
+
+class Placements:
+    """The `Resident` of the NRI plug-in. `everything` is what a container may use that nobody has confined."""
+
+    def __init__(self, file: Path, everything: CpusAndMems) -> None:
+        self._file = file
+        self._everything = everything
+        self._targets: dict[str, Target] = {}
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._containers: dict[str, RunningContainer] = {}
+        self._before = _read(file)
+
+    @property
+    def targets(self) -> dict[str, Target]:
+        """Pod uid -> where it was put."""
+        return dict(self._targets)
+
+    def known(self) -> dict[str, tuple[RunningContainer, ...]]:
+        """Pod uid -> containers that run."""
+        pods: dict[str, list[RunningContainer]] = {}
+        for container in self._containers.values():
+            sandbox = self._sandboxes.get(container.sandbox)
+            if sandbox is not None:
+                pods.setdefault(sandbox.uid, []).append(container)
+        return {uid: tuple(sorted(containers, key=lambda one: one.id)) for uid, containers in pods.items()}
+
+    def place(self, targets: dict[str, Target]) -> Changes:
+        """What to change so that these pods are where they shall be; what they had is kept first."""
+        self._targets |= targets
+        changes: Changes = {}
+        for uid, containers in self.known().items():
+            target = targets.get(uid)
+            if target is None:
+                continue
+            for container in containers:
+                changes |= self._confined(container.id, self._kept(container, target), target)
+        self._write()
+        return changes
+
+    def restore(self, uids: set[str] | None = None) -> Changes:
+        """What to change so that these pods, or all, have what they had; `forget` them when it is done."""
+        changes: Changes = {}
+        for uid, containers in self.known().items():
+            if uids is None or uid in uids:
+                self._targets.pop(uid, None)
+                changes |= {one.id: self._before[one.id] for one in containers if one.id in self._before}
+        return changes
+
+    def forget(self, containers: Iterable[str]) -> None:
+        """They have what they had, and that is what they have now."""
+        for one in containers:
+            had = self._before.pop(one, None)
+            if had is not None and one in self._containers:
+                self._containers[one] = msgspec.structs.replace(self._containers[one], cpus=had.cpus)
+        self._write()
+
+    # What the runtime calls.
+
+    def synchronized(self, sandboxes: list[Sandbox], containers: list[RunningContainer]) -> Changes:
+        self._sandboxes = {sandbox.id: sandbox for sandbox in sandboxes}
+        self._containers = {container.id: container for container in containers}
+        # Kept from before, by us or by an agent that was killed: back to what it was, unless it is to be where it is.
+        self._before = {one: had for one, had in self._before.items() if one in self._containers}
+        left = {
+            one: had for one, had in self._before.items() if self._target_of(self._containers[one]) is None
+        }
+        self.forget(left.keys())
+        again = self.place(self.targets)
+        if left:
+            log.info("containers have back what they had", containers=len(left))
+        return {**left, **again}
+
+    def created(self, sandbox: Sandbox, container: RunningContainer) -> CpusAndMems | None:
+        self._sandboxes[sandbox.id] = sandbox
+        self._containers[container.id] = container
+        target = self._targets.get(sandbox.uid)
+        if target is None:
+            return None
+        had = self._kept(container, target)
+        self._write()
+        return self._confined(container.id, had, target).get(container.id)
+
+    def updated(
+        self, sandbox: Sandbox, container: RunningContainer, wanted: CpusAndMems
+    ) -> CpusAndMems | None:
+        target = self._targets.get(sandbox.uid)
+        if not wanted.cpus:
+            return None
+        self._containers[container.id] = msgspec.structs.replace(container, cpus=wanted.cpus)
+        if target is None or container.id not in self._before:
+            return None
+        had = CpusAndMems(wanted.cpus, self._before[container.id].mems)
+        self._before[container.id] = had
+        self._write()
+        return self._confined(container.id, had, target).get(container.id)
+
+    def removed(self, sandbox: str, container: str) -> None:
+        if container:
+            self._containers.pop(container, None)
+            if self._before.pop(container, None) is not None:
+                self._write()
+            return
+        gone = self._sandboxes.pop(sandbox, None)
+        if gone is not None:
+            self._targets.pop(gone.uid, None)
+
+    def _target_of(self, container: RunningContainer) -> Target | None:
+        sandbox = self._sandboxes.get(container.sandbox)
+        return self._targets.get(sandbox.uid) if sandbox is not None else None
+
+    def _kept(self, container: RunningContainer, target: Target) -> CpusAndMems:
+        """What it had before it was first changed; of memory nodes nothing as long as those are left alone."""
+        kept = self._before.get(container.id, CpusAndMems(container.cpus or self._everything.cpus))
+        if target.mems and not kept.mems:
+            kept = CpusAndMems(kept.cpus, container.mems or self._everything.mems)
+        self._before[container.id] = kept
+        return kept
+
+    def _confined(self, container: str, had: CpusAndMems, target: Target) -> Changes:
+        """What of its own it has there; where that is nothing, whoever gave it its CPUs has the last word."""
+        cpus = CpuSet.parse(had.cpus) & target.cpus
+        return {container: CpusAndMems(str(cpus), target.mems)} if cpus else {}
+
+    def _write(self) -> None:
+        """On disk before anything is changed; a disk that is full keeps nobody's container from starting."""
+        draft = self._file.with_suffix(".new")
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("wb") as out:
+            out.write(msgspec.json.encode(_Kept(dict(sorted(self._before.items())))))
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(self._file)
+
+
+def _read(file: Path) -> dict[str, CpusAndMems]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Kept).before
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as error:
+        log.warning("what containers had before cannot be read", file=str(file), error=str(error))
+        return {}

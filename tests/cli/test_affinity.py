@@ -1,0 +1,134 @@
+"""`numaware affinity` on a file as the agent writes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from numaware.affinity.plan import Member, Rules, Zone
+from numaware.cli import main
+from numaware.machine.cpuset import CpuSet
+from numaware.node.affinity.status import AffinityStatus, Move, Talk, encode
+
+GIB = 1 << 30
+STATUS = AffinityStatus(
+    node="n1",
+    mode="observe",
+    at=1_000_000_000,
+    runtime="",
+    zones=tuple(
+        Zone(number, CpuSet(range(8 * number, 8 * number + 8)), 8 * GIB, {0: 10, 1: 21}) for number in (0, 1)
+    ),
+    members=(
+        Member("u1", "shop", "cache-0", 500),
+        Member("u2", "shop", "web-0", 700),
+        Member("u3", "shop", "batch-0", 700, barred="pinned", zones=(1,)),
+    ),
+    talk=(Talk("u1", "u2", 40_000_000),),
+    rules=Rules(),
+    moves=(Move("u1", "shop", "cache-0", 999_999_000, 0, 20_000_000, 40_000_000),),
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "affinity.json"
+    path.write_bytes(encode(STATUS))
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = main(["affinity", *arguments])
+    shown = capsys.readouterr()
+    return code, shown.out + shown.err
+
+
+def test_show_tells_who_talks_and_what_was_moved(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    code, shown = run(capsys, "show", "--status", str(file))
+    assert code == 0
+    assert "observes only" in shown
+    assert "shop/cache-0" in shown
+    assert "moved to NUMA 0" in shown
+    assert "the agent may have stopped" in shown
+
+
+def test_plan_has_an_answer_for_every_pod_in_both_languages(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    code, shown = run(capsys, "plan", "--status", str(file))
+    assert code == 1
+    assert "move to NUMA 0" in shown
+    assert "the kubelet has given it CPUs" in shown
+    code, shown = run(capsys, "plan", "--status", str(file), "--lang", "zh")
+    assert "移到 NUMA 0" in shown
+
+
+def test_plan_as_json_has_the_bytes_before_and_after(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    code, shown = run(capsys, "plan", "--status", str(file), "--json")
+    planned = json.loads(shown)
+    assert code == 1
+    assert planned["crossNumaBytesPerSecond"] == {"now": 20_000_000, "planned": 0}
+    assert {pod["pod"]: pod["answer"] for pod in planned["pods"]} == {
+        "shop/batch-0": "pinned",
+        "shop/cache-0": "move",
+        "shop/web-0": "move",
+    }
+
+
+def test_a_plan_that_would_save_too_little_moves_nobody(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    code, shown = run(capsys, "plan", "--status", str(file), "--least", "100000000")
+    assert code == 0
+    assert "no gain expected" in shown
+
+
+def test_verify_reads_the_kernel(capsys: pytest.CaptureFixture[str], file: Path, tmp_path: Path) -> None:
+    process = tmp_path / "proc/41/status"
+    process.parent.mkdir(parents=True)
+    process.write_text("Name:\tx\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\n")
+    arguments = ("verify", "--status", str(file), "--root", str(tmp_path))
+
+    def status(**more: object) -> None:
+        file.write_bytes(encode(msgspec.structs.replace(STATUS, processes={"u1": (41, 42)}, **more)))
+
+    status(targets={"u1": "0-7"})
+    assert run(capsys, *arguments) == (0, "2 processes of 1 pods, all where they should be\n")
+    status(targets={"u1": "8-15"})
+    code, shown = run(capsys, *arguments)
+    assert (code, "should be 8-15" in shown) == (1, True)
+    process.write_text("Name:\tpause\nCpus_allowed_list:\t0-3\n")
+    assert run(capsys, *arguments)[0] == 0
+    process.write_text("Name:\tx\nCpus_allowed_list:\t0-3\n")
+    status(exclusive={"u3": "3-4"})
+    code, shown = run(capsys, *arguments, "--json")
+    assert code == 1
+    assert json.loads(shown)["problems"] == [
+        {"problem": "intruding", "pod": "shop/cache-0", "pid": 41, "allowed": "0-3"}
+    ]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b"\xff\xfe", b'{"version": 9'])
+def test_what_no_agent_wrote_is_one_clear_error(
+    capsys: pytest.CaptureFixture[str], file: Path, damage: bytes
+) -> None:
+    file.write_bytes(damage)
+    code, shown = run(capsys, "show", "--status", str(file))
+    assert code == 2
+    assert shown.count("\n") == 1
+    assert "not written by an agent" in shown
+
+
+def test_no_file_names_the_command_that_makes_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, shown = run(capsys, "show", "--status", str(tmp_path / "none"))
+    assert code == 2
+    assert "numaware agent --affinity observe" in shown
+
+
+def test_a_file_of_another_version_is_refused(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_bytes(encode(msgspec.structs.replace(STATUS, version=9)))
+    code, shown = run(capsys, "plan", "--status", str(file))
+    assert (code, "version 9" in shown) == (2, True)
