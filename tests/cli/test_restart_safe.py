@@ -146,3 +146,21 @@ def test_an_upgrade_check_of_a_pool(node: Path, capsys: pytest.CaptureFixture[st
     assert "v1.35.8 -> v1.38.0 (modelled as v1.37)" in out
     assert "held_first" in out
     assert main([*arguments, "--to", "soon"]) == 2
+
+
+def test_a_resize_is_answered_in_the_words_of_the_kubelet(
+    node: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "larger.json"
+    larger = pod("big", "6", "2026-01-02T00:00:00Z")
+    file.write_text(json.dumps(larger))
+    arguments = ["explain", str(file), "--node", str(node), "--resize"]
+    assert main([*arguments, "--json"]) == 1
+    (answer,) = json.loads(capsys.readouterr().out)["pods"]
+    assert answer["resize"] == "Infeasible"
+    assert main(arguments) == 1
+    assert "ml/big on n1 (kubelet v1.35.0): Infeasible: Resize is infeasible" in capsys.readouterr().out
+    assert main([*arguments, "--kubelet-version", "v1.30.1"]) == 2
+    larger["metadata"]["name"] = "other"
+    file.write_text(json.dumps(larger))
+    assert main(arguments) == 2

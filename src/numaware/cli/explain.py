@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
+from msgspec.structs import replace
 
 from numaware.cli.explain_view import lines, note, paragraph, phrase, separated
 from numaware.cli.file_input import read_file, source_of
@@ -19,8 +20,8 @@ from numaware.cli.live_input import (
     find_pod,
     look_at,
 )
-from numaware.cli.node_input import Options, load_node
-from numaware.cli.options import AsJson, dashed, option, optional, repeatable
+from numaware.cli.node_input import LoadedNode, Options, load_node
+from numaware.cli.options import AsJson, dashed, flag, option, optional, repeatable
 from numaware.cli.output import write_json
 from numaware.diagnose.explain.explanation import Explanation, explain, to_builtins
 from numaware.diagnose.texts import Lang
@@ -29,6 +30,8 @@ from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
 from numaware.sentence import Sentence
 from numaware.twin.config import DEFAULT_VERSION
+from numaware.twin.resize import resized
+from numaware.twin.rules import modelled_as, named_version
 from numaware.workload import manifest
 from numaware.workload.manifest import Workload
 from numaware.workload.yamlfile import MAX_BYTES
@@ -74,6 +77,9 @@ def explain_pods(
             show_default=False,
         ),
     ] = (),
+    resize: Annotated[
+        bool, flag("FILE is how a pod that runs there is to become: would the kubelet resize it in place?")
+    ] = False,
     lang: Language = "en",
     as_json: AsJson = False,
 ) -> int:
@@ -97,12 +103,17 @@ def explain_pods(
     state files nothing runs there yet. In a short form, '2x16' is 2 NUMA
     nodes of 16 CPUs, '2s x 2n x 16c x 2t +gpu@0,2' a larger machine.
 
+    With --resize the pod runs on the node already (pods.json tells its uid)
+    and FILE is how it is to become: accepted, Deferred until there is room,
+    or Infeasible, with the kubelet's words.
+
     Exit code: 0 every pod is admitted by some node, 1 some pod by none,
     2 bad input.
 
     For example:
 
       numaware explain pod.yaml --node /
+      numaware explain larger.yaml --node nodes/gpu-07 --resize
       numaware explain pod.yaml --node nodes/gpu-07 --node nodes/gpu-08
       kubectl get pod trainer -o yaml | numaware explain - --node nodes/gpu-07
       numaware explain job.yaml --node '2x16 +gpu@0,1' --kubelet-config kubelet.yaml
@@ -114,6 +125,8 @@ def explain_pods(
     source = source_of(file)
     given = manifest.read(read_file(file, MAX_BYTES), source)
     nodes = [load_node(text, options) for text in node]
+    if resize:
+        return _resizes(given.workloads, nodes, as_json=as_json)
     answers = [
         (workload, [explain(loaded.name, loaded.node, workload.pod) for loaded in nodes])
         for workload in given.workloads
@@ -137,6 +150,51 @@ def explain_pods(
     else:
         terminal.write(_page(answers, notes, terminal.reading_width(sys.stdout), lang), sys.stdout)
     return int(not all(any(one.admitted for one in explanations) for _, explanations in answers))
+
+
+def _resizes(workloads: Sequence[Workload], nodes: Sequence[LoadedNode], *, as_json: bool) -> int:
+    """The answers to pods that are to be resized, one line each."""
+    found = []
+    for workload in workloads:
+        running = [
+            (loaded, uid)
+            for loaded in nodes
+            for uid, pod in loaded.node.state.pods.items()
+            if (pod.namespace, pod.name) == (workload.namespace, workload.pod.name)
+        ]
+        if not running:
+            name = f"{workload.namespace}/{workload.pod.name}"
+            raise InputError(
+                name, "runs on none of these nodes", hint="pods.json in the node's folder tells which pods do"
+            )
+        for loaded, uid in running:
+            minor = loaded.node.kubelet.rules.minor
+            if minor < 33:
+                raise InputError(loaded.name, Sentence("in-place resize is off by default before v1.33"))
+            found.append((workload, loaded, resized(loaded.node, replace(workload.pod, uid=uid))))
+    if as_json:
+        pods = [
+            {
+                "pod": {"namespace": workload.namespace, "name": workload.pod.name},
+                "node": loaded.name,
+                "kubelet": {
+                    "version": loaded.node.kubelet.config.version,
+                    "modelledAs": modelled_as(loaded.node.kubelet.config.version) or None,
+                },
+                "resize": answer.outcome,
+                "message": answer.message,
+            }
+            for workload, loaded, answer in found
+        ]
+        write_json({"pods": pods}, indent=2)
+    else:
+        for workload, loaded, answer in found:
+            version = named_version(loaded.node.kubelet.config.version)
+            said = f": {answer.message}" if answer.message else ""
+            sys.stdout.write(
+                f"{workload.namespace}/{workload.pod.name} on {loaded.name} (kubelet {version}): {answer.outcome}{said}\n"
+            )
+    return int(any(answer.outcome != "accepted" for _, _, answer in found))
 
 
 def _page(answers: list[Answer], notes: list[Sentence], room: int, lang: Lang) -> list[Line]:

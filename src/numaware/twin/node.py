@@ -116,6 +116,18 @@ class Node:
         """The kubelet's verdict; `watch` is told of every merge, and only then is all of its evidence worked out."""
         return self._serve(pod, None, watch)
 
+    def readmitted_devices(self, pod: Pod) -> str:
+        """What the Topology Manager says when only the Device Manager gives hints, as at a resize since v1.37; empty for yes."""
+        kubelet = self.kubelet
+        if kubelet.policy is None:
+            return ""
+        wanted = demand(pod, sidecars=kubelet.rules.sidecars)
+        for part in (wanted,) if kubelet.by_pod else wanted.containers:
+            hints = kubelet.devices.hints(self.state.device, pod.uid, part)
+            if kubelet.policy.admitted(list(hints.values())) is None:
+                return topology_affinity().message
+        return ""
+
     def take(self, pod: Pod, hints: Sequence[Hint]) -> Node:
         """The node after it has admitted the pod, where that has been asked before: only the allocation is done.
 

@@ -73,16 +73,16 @@ def readmitted(kubelet: Kubelet, files: Mapping[str, bytes], pods: Iterable[Pod]
             Refused(uid, running[uid].namespace, running[uid].name, verdict.reason, verdict.message)
             for uid, verdict in refused.items()
         ),
-        *_beyond_allocatable(kubelet, survivors),
+        *beyond_allocatable(kubelet, survivors),
     )
 
 
-def _beyond_allocatable(kubelet: Kubelet, pods: Iterable[Pod]) -> Iterator[Refused]:
+def beyond_allocatable(kubelet: Kubelet, pods: Iterable[Pod]) -> Iterator[Refused]:
     """Pods for which nothing is left when the system keeps more than before.
 
     Mirrors the predicates of `lifecycle/predicate.go`, which the kubelet asks after its managers.
     """
-    room = _allocatable(kubelet)
+    room = allocatable(kubelet)
     used = dict.fromkeys(room, 0)
     for pod in pods:
         requested = requested_in_all(pod, sidecars=kubelet.rules.sidecars)
@@ -98,7 +98,7 @@ def _beyond_allocatable(kubelet: Kubelet, pods: Iterable[Pod]) -> Iterator[Refus
         used = {name: used[name] + wanted[name] for name in room}
 
 
-def _allocatable(kubelet: Kubelet) -> dict[str, int]:
+def allocatable(kubelet: Kubelet) -> dict[str, int]:
     """What pods may have in all: thousandths of CPUs and bytes."""
     reservation = kubelet.reservation
     numa = kubelet.hardware.numa

@@ -116,6 +116,9 @@ RULES: dict[str, Rule] = {
     "even_within_reach": Rule(
         (37, 0), "distributed CPUs never ask a NUMA node for more than it has; with align-by-socket one socket wins"
     ),
+    "resize_apart": Rule(
+        (37, 0), "a resize asks for no CPUs or memory anew: of the managers only that of devices gives hints"
+    ),
     "wrapped_files": Rule(
         (37, 0), "CPU and memory state files hold their content twice, and only the second checksum counts"
     ),
@@ -150,6 +153,7 @@ class Rules(msgspec.Struct, frozen=True):
     files_newest_first: bool
     held_first: bool
     even_within_reach: bool
+    resize_apart: bool
     wrapped_files: bool
 
 

@@ -32,12 +32,19 @@ def check_masks(kubelet: Kubelet, wanted: Demand) -> None:
 
 
 def _has_hints(kubelet: Kubelet, wanted: Demand | ContainerDemand) -> bool:
-    """Whether a manager walks over the sets of NUMA nodes for this; the CPU Manager only over those that have CPUs."""
+    """Whether a manager walks over the sets of NUMA nodes for this; the CPU Manager only over those that have CPUs, the Device
+    Manager since v1.36 only over those that have such devices.
+    """
     inventories = kubelet.devices.inventories
     layout = kubelet.layout
     last = max((number for number, cpus in zip(layout.ids, layout.node_cpus, strict=True) if cpus), default=0)
     return (
-        any(name in inventories and inventories[name].has_topology for name, _ in wanted.devices)
+        any(
+            inventories[name].has_topology
+            and layout.ids[inventories[name].places[-1][0].bit_length() - 1] > LARGEST_ID
+            for name, _ in wanted.devices
+            if name in inventories
+        )
         or bool(kubelet.cpus and wanted.cpus and last > LARGEST_ID)
         or bool(kubelet.memory and wanted.memory)
     )

@@ -18,7 +18,12 @@ SENTENCES: Mapping[str, str] = {
     "is written without the second copy of its content again": "不再写第二份内容",
     "from now on: {says}": "从此：{says}",
     "no longer: {says}": "不再：{says}",
+    # a resize
+    "in-place resize is off by default before v1.33": "v1.33 之前默认不支持就地调整",
     # the rules (twin/rules.py)
+    "a resize asks for no CPUs or memory anew: of the managers only that of devices gives hints": (
+        "就地调整不再重新申请 CPU 和内存：管理器中只有设备管理器给出提示"
+    ),
     "the Memory Manager exists": "有内存管理器",
     "CPU manager policy options, full-pcpus-only and SMTAlignmentError exist": "有 CPU 管理器策略选项、full-pcpus-only 和 SMTAlignmentError",
     "CPUs are sorted by how few are free beside them; before, two sockets had no certain order": "CPU 按旁边空闲的多少排序；此前两个插槽之间没有确定的顺序",
