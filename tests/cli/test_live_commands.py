@@ -190,8 +190,10 @@ def test_a_cluster_without_topology_kinds_has_nodes_all_the_same(scene: Scene) -
         answer = scene.type("nodes")
     finally:
         scene.server.missing = set()
-    assert answer.code == 0
-    assert [line.split()[2] for line in answer.out.splitlines()[1:]] == ["none", "none"]
+    assert answer.code == 1
+    _, *nodes, told = answer.out.splitlines()
+    assert [line.split()[2] for line in nodes] == ["none", "none"]
+    assert "deploy/crd/noderesourcetopology.yaml" in told
 
 
 # Pods

@@ -112,7 +112,8 @@ def simulate(
     jobs = plan([(place.cluster, played)], list(dict.fromkeys(policy)), list(dict.fromkeys(seed)), wanted)
     if out is not None and not out.parent.is_dir():
         raise InputError(printable(str(out)), "there is no such folder to write to")
-    notes = [str(one) for one in place.notes(_asking(played))]
+    assumed = place.notes(_asking(played))
+    notes = [*map(str, assumed)]
     results = _play(jobs, _Journal(resume, place.cluster, played, wanted), engine, workers)
     if out is not None:
         settings = {
@@ -129,7 +130,7 @@ def simulate(
     if as_json:
         write_json({"runs": list(map(_entry, results)), "notes": notes}, indent=2)
     else:
-        sys.stdout.write(table(results, notes, lang))
+        sys.stdout.write(table(results, assumed, lang))
     return 0
 
 

@@ -10,6 +10,7 @@ from numaware.diagnose.evidence import fit_error
 from numaware.diagnose.texts import Lang, say
 from numaware.machine.drawing.lines import wrap
 from numaware.machine.words import count, printable
+from numaware.sentence import Sentence
 from numaware.simulate.comparison import Contest, Measure, by_reason, columns, contests, device_title
 from numaware.simulate.result import Result
 from numaware.simulate.traces import SECOND
@@ -21,7 +22,7 @@ _ROOM = 80
 _GAP = 2
 
 
-def table(results: Sequence[Result], notes: Sequence[str] = (), lang: Lang = "en") -> str:
+def table(results: Sequence[Result], notes: Sequence[Sentence] = (), lang: Lang = "en") -> str:
     """Everything a person compares, policy by policy, and what had to be assumed."""
     compared = "".join(line for contest in contests(results) for line in _contest(contest, lang))
     told = [phrase("note", lang, note=note) for note in notes]
