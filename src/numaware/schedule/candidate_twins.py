@@ -52,15 +52,15 @@ def candidate_twins(counts: Counts) -> tuple[CandidateTwin, ...]:
         "memoryManagerPolicy": _known(counts.memory_policy, ("Static", "None")) if has_memory else ("None",),
         HEALTH: ("some", "none") if broken else ("none",),
     }
-    found = []
+    twins = []
     for values in product(*settings.values()):
         assumed = dict(zip(settings, values, strict=True))
-        found.append(CandidateTwin(tuple(assumed.items()), _twin(counts, names, assumed)))
-    return tuple(found)
+        twins.append(CandidateTwin(tuple(assumed.items()), _twin(counts, names, assumed)))
+    return tuple(twins)
 
 
-def _known(told: str | None, possible: tuple[str, ...]) -> tuple[str, ...]:
-    return possible if told is None else (told,)
+def _known(published: str | None, possible: tuple[str, ...]) -> tuple[str, ...]:
+    return possible if published is None else (published,)
 
 
 def _twin(counts: Counts, names: list[str], assumed: dict[str, str]) -> Node:

@@ -196,10 +196,10 @@ class Evaluator:
 
     def _worth(self, kind: Kind, wanted: PodFootprint, standing: Standing) -> int | None:
         """What the best prospect is worth, None if that cannot be told."""
-        found = score_bounds(standing, wanted, self.mix)
-        if found is None:
+        bounds = score_bounds(standing, wanted, self.mix)
+        if bounds is None:
             return None
-        return max([self._weigh(prospect, kind) for prospect in found], default=REFUSED)
+        return max([self._weigh(prospect, kind) for prospect in bounds], default=REFUSED)
 
     def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Answer:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""
@@ -275,10 +275,10 @@ class Evaluator:
         return Fit(hints, tuple(ways), ())
 
     def _new_standing(self, number: int, member: Member) -> Standing:
-        found = Standing(member)
+        standing = Standing(member)
         if self.cached:
-            self._standings[number] = found
-        return found
+            self._standings[number] = standing
+        return standing
 
 
 def _nothing_certain(_standing: Standing) -> None:
@@ -291,8 +291,8 @@ def _footprint(answers: EvaluationCache, node: Node, pod: Pod) -> PodFootprint |
     try:
         return answers.footprints[number]
     except KeyError:
-        found = answers.footprints[number] = footprint(node, pod)
-        return found
+        taken = answers.footprints[number] = footprint(node, pod)
+        return taken
 
 
 def _shares(fit: Fit) -> bool:

@@ -58,8 +58,8 @@ class ServedAfter(dict[tuple[int, ...], list[int]]):
 
     def __missing__(self, gpus: tuple[int, ...]) -> list[int]:
         choices = gpus_left(gpus, self._count, self._share)
-        found = self[gpus] = [self._served[left] for left in choices]
-        return found
+        served = self[gpus] = [self._served[left] for left in choices]
+        return served
 
 
 def _enough(wanted: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -100,11 +100,11 @@ class _Served(dict[tuple[int, ...], int]):
 
     def __missing__(self, gpus: tuple[int, ...]) -> int:
         counts = _parts_in(gpus, self._parts)
-        found = 0
+        fitting = 0
         for part, each, pods in self._groups:
-            found |= pods[min(counts[part] // each, _MOST_TOGETHER) if each else _MOST_TOGETHER]
-        self[gpus] = found
-        return found
+            fitting |= pods[min(counts[part] // each, _MOST_TOGETHER) if each else _MOST_TOGETHER]
+        self[gpus] = fitting
+        return fitting
 
 
 @lru_cache(maxsize=1 << 14)

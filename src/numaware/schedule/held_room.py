@@ -95,7 +95,7 @@ def room_for(
 
     `answers` are what the members say to it. None where lower priorities are not what keeps it off; a bounded search.
     """
-    found = [
+    holds = [
         Hold(pod, member.name, gone)
         for member in _nearest(pod, members, answers, avoid)
         if (gone := _in_the_way(member, pod)) is not None
@@ -105,7 +105,7 @@ def room_for(
     def cost(hold: Hold) -> tuple[int, int, str]:
         return max(priority_of(pods[hold.node][uid]) for uid in hold.gone), len(hold.gone), hold.node
 
-    return min(found, key=cost, default=None)
+    return min(holds, key=cost, default=None)
 
 
 def is_open(hold: Hold, member: Member) -> bool:

@@ -128,5 +128,5 @@ def _miss(member: Member, pod: Pod, verdict: Verdict, merges: list[Merge]) -> _M
 
 def _cause(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> Words:
     """Nothing is short, so amounts are not the cause: the first thing that stands in the way."""
-    found = causes(node, pod, verdict, merges)
-    return found[0].text if found else verdict.message
+    standing_in_the_way = causes(node, pod, verdict, merges)
+    return standing_in_the_way[0].text if standing_in_the_way else verdict.message

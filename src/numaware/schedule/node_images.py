@@ -45,16 +45,16 @@ class NodeImages:
         if not self._on or not images or not any(image in self._holders for image in images):
             return {}
         key = images, nodes
-        found = self._points.get(key)
-        if found is None:
+        points_on = self._points.get(key)
+        if points_on is None:
             if len(self._points) >= _MOST_TEMPLATES:
                 self._points.clear()
-            found = self._points[key] = {
+            points_on = self._points[key] = {
                 node: points
                 for node, on_it in self._on.items()
                 if (points := self._worth(images, on_it, nodes)) > 0
             }
-        return found
+        return points_on
 
     def _worth(self, images: tuple[str, ...], on_it: Mapping[str, int], nodes: int) -> int:
         # KUBE-SCHEDULER: an image counts the more the more nodes have it, so that one node that has it does not get all

@@ -164,8 +164,8 @@ def foreseen(node: Node, pod: Pod) -> Placement | None:
     """Where a pod that is on the node will be seen: without numbers of CPUs, or not at all, where that is not known."""
     if not isinstance(node, PartialNode):
         return Placement(zones_of(node, pod))
-    found = {_without_numbers(zones_of(candidate.node, pod)) for candidate in node.candidate_twins}
-    return Placement(found.pop()) if len(found) == 1 else None
+    placements = {_without_numbers(zones_of(candidate.node, pod)) for candidate in node.candidate_twins}
+    return Placement(placements.pop()) if len(placements) == 1 else None
 
 
 def _without_numbers(zones: tuple[ZonePart, ...]) -> tuple[ZonePart, ...]:

@@ -55,7 +55,7 @@ def choices(node: Node, shares: Remainders, pod: Pod) -> Iterator[tuple[Share | 
 
 def device_for(node: Node, shares: Remainders, share: Share) -> int:
     """The lowest device that is what the share says."""
-    return next(device for device, found in _devices(node, shares, 1) if found == share)
+    return next(device for device, offered in _devices(node, shares, 1) if offered == share)
 
 
 def shared_nodes(node: Node, shares: Remainders, share: Share | None) -> int:

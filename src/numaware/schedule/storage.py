@@ -111,8 +111,8 @@ class Storage:
 
     def waits(self, claim: Claim) -> bool:
         """Whether the claim is bound only when a pod wants it."""
-        found = self.classes.get(claim.storage_class) if claim.storage_class else None
-        return found is not None and found.waits
+        storage_class = self.classes.get(claim.storage_class) if claim.storage_class else None
+        return storage_class is not None and storage_class.waits
 
     def limits(self, node: str) -> Mapping[str, int]:
         """How many volumes each driver can attach to the node; a driver that does not say has no limit."""

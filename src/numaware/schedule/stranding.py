@@ -98,8 +98,8 @@ class Mix:
         try:
             return self._wide[site]
         except KeyError:
-            found = self._wide[site] = self._spanning(site)
-            return found
+            fitting = self._wide[site] = self._spanning(site)
+            return fitting
 
     def _spanning(self, site: Site) -> FittingPods | None:
         if site.spans == "freely":

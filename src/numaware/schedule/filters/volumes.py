@@ -72,9 +72,9 @@ class VolumeRules(msgspec.Struct, frozen=True):
         if not all(_reaches(volume, facts.name, labels) for volume in self.bound):
             reasons.append(ELSEWHERE)
         if self.unbound:
-            found = self._found(self.storage, facts.name, labels)
-            if isinstance(found, Reason):
-                reasons.append(found)
+            plan = self._found(self.storage, facts.name, labels)
+            if isinstance(plan, Reason):
+                reasons.append(plan)
         if not reasons and self._in_other_zone(labels):
             reasons.append(OTHER_ZONE)
         return tuple(reasons)
@@ -83,8 +83,8 @@ class VolumeRules(msgspec.Struct, frozen=True):
         """What has to be done before the pod is bound to a node that it can have its volumes on; None if nothing has."""
         if not self.unbound or self.storage is None:
             return None
-        found = self._found(self.storage, facts.name, dict(facts.labels))
-        return found if isinstance(found, VolumePlan) else None
+        plan = self._found(self.storage, facts.name, dict(facts.labels))
+        return plan if isinstance(plan, VolumePlan) else None
 
     def _in_other_zone(self, labels: Mapping[str, str]) -> bool:
         # KUBE-SCHEDULER: on a node without any label of a zone or region every volume is near.
@@ -249,14 +249,14 @@ def _zones(volume: Volume) -> Iterator[tuple[str, frozenset[str]]]:
 
 def _provisioning_reason(storage: Storage, claim: Claim, labels: Mapping[str, str]) -> Reason | None:
     """Why no volume can be provisioned for the claim on a node with these labels."""
-    found = storage.classes.get(claim.storage_class)
-    if found is None or found.provisioner in ("", NO_PROVISIONER):
+    storage_class = storage.classes.get(claim.storage_class)
+    if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
         return NONE_TO_BIND
-    if found.topologies and not any(
-        all(labels.get(key) in values for key, values in term) for term in found.topologies
+    if storage_class.topologies and not any(
+        all(labels.get(key) in values for key, values in term) for term in storage_class.topologies
     ):
         return NONE_TO_BIND
-    driver = storage.drivers.get(found.provisioner)
+    driver = storage.drivers.get(storage_class.provisioner)
     if driver is None or not driver.tracks or not claim.size:
         return None
     enough = any(
@@ -264,7 +264,7 @@ def _provisioning_reason(storage: Storage, claim: Claim, labels: Mapping[str, st
         and one.largest >= claim.size
         and one.nodes is not None
         and one.nodes.matches(labels)
-        for one in storage.capacities(found.name)
+        for one in storage.capacities(storage_class.name)
     )
     return None if enough else NO_SPACE
 
@@ -283,7 +283,7 @@ def _attachable(storage: Storage, pod: Pod, node: str) -> Iterable[tuple[str, st
             driver = volume.driver or MIGRATED_TO.get(volume.plugin, "")
             if driver and volume.handle:
                 yield f"{driver}/{volume.handle}", driver
-        elif found := storage.classes.get(claim.storage_class):
+        elif storage_class := storage.classes.get(claim.storage_class):
             # Not there yet, but it will be one more.
-            driver = MIGRATED_TO.get(found.provisioner, found.provisioner)
+            driver = MIGRATED_TO.get(storage_class.provisioner, storage_class.provisioner)
             yield f"{driver}/{claim.namespace}/{claim.name}", driver

@@ -38,12 +38,12 @@ def least_numa_nodes(topology: Topology, requests: Sequence[Resources]) -> int:
     for request in requests:
         if not any(name in available for available in left for name, _ in request):
             continue
-        found = _fewest(zones, left, request)
-        if found is None:
+        combination = _fewest(zones, left, request)
+        if combination is None:
             return 0
-        ids = sorted({zones[position].id for position in found.positions})
+        ids = sorted({zones[position].id for position in combination.positions})
         widest = max(widest, len(ids))
-        optimal = optimal and found.optimal
+        optimal = optimal and combination.optimal
         if topology.manager.scope == "container":
             _take(left, ids, request)
     if not widest:
@@ -64,9 +64,9 @@ def _fewest(zones: Sequence[PeerZone], left: Sequence[dict[str, int]], request: 
             sum(sorted((left[position][name] for position in listing), reverse=True)[:size]) >= wanted
             for name, wanted in request
         ):
-            found = _closest(zones, left, request, listing, size)
-            if found is not None:
-                return found
+            combination = _closest(zones, left, request, listing, size)
+            if combination is not None:
+                return combination
     return None
 
 

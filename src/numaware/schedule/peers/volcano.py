@@ -202,9 +202,9 @@ def _cpus(plan: Machine, free: int, count: int, hint: _Hint) -> int:
     inside = 0
     if hint.aligned:
         candidates = free & hint.cpus
-        found = take(plan, candidates, min(count, candidates.bit_count()))
-        if found is None:
+        hinted = take(plan, candidates, min(count, candidates.bit_count()))
+        if hinted is None:
             return 0
-        inside = found
+        inside = hinted
     outside = take(plan, free & ~inside, count - inside.bit_count())
     return 0 if outside is None else inside | outside

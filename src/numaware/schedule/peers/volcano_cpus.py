@@ -95,13 +95,13 @@ def _cores_to_try(plan: Machine, free: int) -> list[int]:
 
     Go hands the sockets over in random order; here they come ascending.
     """
-    found = [
+    by_socket = [
         (socket, [(number, core) for number, core in plan.cores if core & cpus & free and free >> number & 1])
         for socket, cpus in plan.sockets
         if cpus & free
     ]
-    found = go_sorted(found, lambda one, other: len(one[1]) < len(other[1]) or one[0] < other[0])
-    return [core for _, cores in found for _, core in cores]
+    by_socket = go_sorted(by_socket, lambda one, other: len(one[1]) < len(other[1]) or one[0] < other[0])
+    return [core for _, cores in by_socket for _, core in cores]
 
 
 def _single_cpus(plan: Machine, free: int, taken: int) -> list[int]:
