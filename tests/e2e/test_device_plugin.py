@@ -222,7 +222,7 @@ def test_it_registers_again_within_five_seconds_after_its_socket_was_removed(
     eventually(lambda: stage.metric(counter) > before, "it has registered again", 5, stage.plugin)
     eventually(lambda: stage.allocatable() == stage.expected(), "nothing is missing", 5, stage.plugin)
     record_property("measured", f"{time.monotonic() - begin:.2f} s after its socket was removed")
-    assert side.add(asking("later", 2)).admitted
+    assert side.add(asking("after", 2)).admitted
 
 
 def test_it_is_back_after_it_was_killed_and_pods_keep_their_devices(stage: Stage, side: SideBySide) -> None:
