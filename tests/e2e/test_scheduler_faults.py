@@ -339,11 +339,11 @@ def test_a_foreign_binder_for_three_pods_of_ten_and_watches_that_are_cut(
     times: list[float] = []
     try:
         for number in range(ROUNDS):
-            scene.burst(42, prefix=f"ours{number}", seed=number)
-            theirs = [pod(f"theirs-{number}-{one}", "500m", "default-scheduler") for one in range(18)]
+            scene.burst(21, prefix=f"ours{number}", seed=number)
+            theirs = [pod(f"theirs-{number}-{one}", "500m", "default-scheduler") for one in range(9)]
             scene.api.create_all(PODS, theirs)
             scene.sent += len(theirs)
-            scene.wait_for(scene.sent - 30)
+            scene.wait_for(scene.sent - 15)
             eventually(lambda: scene.proxy.cut(is_watch) > 0, "there is a watch to cut")
             cut = time.monotonic()
             eventually(lambda: len(scene.fakes.admissions()) == scene.sent, "all have a node", 120)
