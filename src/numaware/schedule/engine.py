@@ -457,16 +457,12 @@ def _counted(answers: Sequence[Answer]) -> Iterator[tuple[Answer, int]]:
 
 def _reason_counts(answers: Iterable[tuple[Answer, int]]) -> Counts:
     """How many nodes give which reason; `answers` are shared by so many of them."""
-    shared: dict[int, Answer] = {}
-    alike: dict[int, int] = {}
+    alike: Counter[tuple[Reason, ...]] = Counter()
     for answer, number in answers:
-        # Refusals for the same reasons are mostly one object.
-        identity = id(answer)
-        shared[identity] = answer
-        alike[identity] = alike.get(identity, 0) + number
+        alike[answer.reasons] += number
     counts: Counter[Reason] = Counter()
-    for identity, number in alike.items():
-        for reason in set(shared[identity].reasons):
+    for reasons, number in alike.items():
+        for reason in set(reasons):
             counts[reason] += number
     return most_frequent_first(counts)
 

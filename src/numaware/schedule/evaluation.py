@@ -59,8 +59,6 @@ class Evaluator:
         # How many fits and promises there are, or were.
         self._kept = 0
         self._hints: dict[tuple[Hint, ...], tuple[Hint, ...]] = {}
-        # Refusals by their reasons, each one object.
-        self._refusals: dict[tuple[Reason, ...], Answer] = {}
         # The last admission that was worked out: most pods that lead to a new fit are bound by it at once.
         self._last: tuple[Load, Pod, Verdict] | None = None
 
@@ -214,8 +212,8 @@ class Evaluator:
             self._kept += 1
         if fit.reasons:
             answers.refused.add(number)
-            refusal = self._refusals.setdefault(fit.reasons, refused(*fit.reasons))
-            answers.whole[number] = refusal
+            # An object of its own for each class: by that others tell classes apart.
+            refusal = answers.whole[number] = refused(*fit.reasons)
             return refusal
         score, share, numa = REFUSED, None, 0
         for way, nodes, outcome in fit.ways:
