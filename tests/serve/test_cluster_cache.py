@@ -56,6 +56,33 @@ def test_a_node_with_a_report_of_ours_is_placed_by_its_twin() -> None:
     assert (known.level, known.source, known.generation, known.problem) == ("complete", "numaware", 4, "")
 
 
+def test_a_cluster_of_many_releases_is_judged_node_by_node() -> None:
+    """GPUs on one NUMA node, more CPUs than it has: v1.36 and later stay there as far as they can, and so did kubelets before v1.24."""
+    hardware = machine(2, 4, devices={GPU: {"g0": (0,), "g1": (0,)}})
+    versions = {
+        "old": "v1.23.17",
+        "n25": "v1.25.16",
+        "n34": "v1.34.11",
+        "n36": "v1.36.4",
+        "n37": "v1.37.1",
+        "new": "v1.39.0",
+    }
+    nodes = {name: Node.fresh(hardware, config("best-effort", version=of)) for name, of in versions.items()}
+    cache = truth_of(*(live_node(node, name, f"u-{name}") for name, node in nodes.items()))
+    for name, node in nodes.items():
+        cache.put_report(complete(node, name))
+    known = {name: member.node for name, member in cache.engine.cluster.by_name.items()}
+    assert {name: node.kubelet.config.version for name, node in known.items()} == versions
+    placed = {name: cpus_of(admitted(node, pod("a", 6, gpu=1)), "a") for name, node in known.items()}
+    wide, there = "1-2,4-7", "1-6"
+    assert placed == {"old": there, "n25": wide, "n34": wide, "n36": there, "n37": there, "new": there}
+    # Wherever the engine sends it, what is then held is what that node's kubelet gives.
+    decision = cache.engine.decide(pod("a", 6, gpu=1))
+    assert decision.node is not None
+    cache.engine.bind(decision)
+    assert cpus_of(cache.engine.cluster.by_name[decision.node].node, "a") == placed[decision.node]
+
+
 def test_a_pod_that_only_the_report_knows_holds_its_cpus() -> None:
     node = fresh()
     cache = truth_of(live_node(node))
