@@ -16,12 +16,24 @@ from numaware.twin.config import KubeletConfig, MemoryReservation, Options
 from numaware.twin.errors import StartError
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
 from numaware.twin.node import Node
+from numaware.twin.rules import rules_for
 from numaware.workload.pod import NANO, Container, Pod
 from support.twin_nodes import GATES, GI, GPU, HUGE, NIC, quantities
 
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 NEWEST = "v1.35.0"
-VERSIONS = (NEWEST, NEWEST, NEWEST, "v1.33.0", "v1.28.0", "v1.27.16", "v1.20.15")
+VERSIONS = (
+    NEWEST,
+    NEWEST,
+    "v1.37.1",
+    "v1.37.1",
+    "v1.36.4",
+    "v1.33.0",
+    "v1.28.0",
+    "v1.27.16",
+    "v1.22.17",
+    "v1.20.15",
+)
 CPU_OPTIONS: tuple[tuple[str, ...], ...] = (
     (),
     ("full-pcpus-only",),
@@ -95,7 +107,7 @@ def nodes(
     """An empty node whose kubelet starts."""
     machine = draw(hardware())
     version = draw(st.sampled_from(versions))
-    new = version == NEWEST
+    new = rules_for(version).odd_uncore
     topology_options: Options = ()
     contiguous = [node.id for node in machine.numa] == list(range(len(machine.numa)))
     if new and contiguous and draw(st.booleans()):
