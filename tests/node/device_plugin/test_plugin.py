@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import tempfile
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import grpc
@@ -29,6 +30,13 @@ CONFIG = read(
     b'resources: [{name: nvidia.com/gpu, gpus: {vendor: nvidia}}, {name: x.io/nic, pci: {class: "02"}, replicas: 2}]',
     "plugin.yaml",
 )
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Short, as the path of a socket has at most 107 letters."""
+    with tempfile.TemporaryDirectory(prefix="dp-") as folder:
+        yield Path(folder)
 
 
 class Stage:
@@ -84,6 +92,17 @@ def test_it_registers_announces_prefers_and_allocates(tmp_path: Path) -> None:
             assert stage.plugin.unready() == ""
 
     Stage(tmp_path).run(play)
+
+
+def test_a_long_name_of_a_resource_still_makes_a_socket(tmp_path: Path) -> None:
+    long = f"{'sub.' * 12}example.com/{'x' * 60}"
+
+    async def play(stage: Stage) -> None:
+        async with FakeDeviceManager(stage.folder) as kubelet:
+            await until(lambda: long in kubelet.devices)
+            assert len(kubelet.registrations[0].endpoint) < 60
+
+    Stage(tmp_path, read(f'resources: [{{name: {long}, pci: {{class: "02"}}}}]'.encode(), "p")).run(play)
 
 
 def test_it_waits_for_a_kubelet_and_finds_each_that_comes(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from hashlib import blake2s
 from pathlib import Path
 
 import grpc
@@ -23,6 +24,7 @@ from numaware.twin.state.alloc_response import AllocResponse
 VERSION = "v1beta1"
 _SERVICE = f"{VERSION}.DevicePlugin"
 _OPTIONS = (("grpc.max_receive_message_length", 16 << 20),)
+_LONGEST_NAME = 40
 _STATUS = {
     "unknown": grpc.StatusCode.NOT_FOUND,
     "unhealthy": grpc.StatusCode.FAILED_PRECONDITION,
@@ -41,7 +43,7 @@ class ResourceServer:
 
     def __init__(self, offer: Offer, folder: Path, lost: Callable[[], None]) -> None:
         self.name = offer.resource.name
-        self.endpoint = f"numaware-{self.name.replace('/', '_')}.sock"
+        self.endpoint = f"numaware-{_file_name(self.name)}.sock"
         self.path = folder / self.endpoint
         # The kubelet's socket that was told of this one.
         self.registered: Identity | None = None
@@ -148,6 +150,14 @@ class ResourceServer:
             for asked in wire.AllocateRequest.FromString(data).container_requests
         ]
         return wire.AllocateResponse(container_responses=answers).SerializeToString()
+
+
+def _file_name(resource: str) -> str:
+    """The resource's name, shortened where it would not fit: the path of a socket has at most 107 letters."""
+    name = resource.replace("/", "_")
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:23]}-{blake2s(resource.encode(), digest_size=8).hexdigest()}"
 
 
 def plugin_options() -> wire.DevicePluginOptions:
