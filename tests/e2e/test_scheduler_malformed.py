@@ -12,7 +12,7 @@ from e2e.api import Object
 from e2e.control_plane import CRD, ControlPlane
 from e2e.ours import numaware
 from e2e.program import eventually
-from e2e.trouble import PODS, TOPOLOGIES, Scene, pod, said_of, scene_on
+from e2e.trouble import NODES, PODS, TOPOLOGIES, Scene, pod, said_of, scene_on
 from numaware.simulate.clusters import NodeSpec
 from support.twin_nodes import config, machine
 
@@ -116,3 +116,42 @@ def test_a_cluster_without_the_kind_is_told_of_and_noticed_as_soon_as_it_is_ther
     took = time.monotonic() - began
     record_property("measured", f"the pod ran {took:.1f} s after the kind was defined and published")
     assert took < 15
+
+
+def test_what_a_pod_gives_back_is_not_given_away_before_its_kubelet_has_it(scene: Scene) -> None:
+    """A pod is made smaller in place; until the kubelet has done so it holds what it had."""
+    daemon = scene.start()
+    daemon.wait_ready()
+    # All other nodes have room for pods that own nothing, too.
+    cordoned = {"spec": {"unschedulable": True}}
+    for name in (GOOD[1], *MALFORMED):
+        scene.api.patch(f"{NODES}/{name}", cordoned)
+
+    def sharing(name: str, cpus: str) -> Object:
+        body = pod(name, cpus)
+        body["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpus, "memory": "1Gi"}}
+        return body
+
+    scene.api.create(PODS, sharing("big", "10"))
+    scene.sent = 1
+    scene.wait_for_all()
+    held = {"cpu": "10", "memory": "1Gi"}
+    told = {
+        "name": "app",
+        "image": "example.com/none",
+        "imageID": "none",
+        "ready": True,
+        "restartCount": 0,
+        "allocatedResources": held,
+        "resources": {"requests": held},
+    }
+    scene.api.patch(f"{PODS}/big/status", {"status": {"containerStatuses": [told]}})
+    smaller = {"name": "app", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    strategic = "application/strategic-merge-patch+json"
+    scene.api.patch(f"{PODS}/big/resize", {"spec": {"containers": [smaller]}}, strategic)
+    scene.api.create(PODS, sharing("next", "10"))
+    said = eventually(lambda: said_of(scene.api.get(f"{PODS}/next")), "it says why it waits", 30, daemon)
+    assert "Insufficient cpu" in said
+    scene.api.delete(f"{PODS}/big", {"gracePeriodSeconds": 0})
+    eventually(lambda: scene.api.get(f"{PODS}/next")["spec"].get("nodeName"), "it has a node", 30, daemon)
+    assert scene.fakes.refusals() == []

@@ -29,7 +29,7 @@ from numaware.serve.node_estimate import (
     facts_of,
     unread_pods,
 )
-from numaware.twin.errors import KubeletPanic
+from numaware.serve.pod_events import after, unreported, waiting_since, was_beside
 from numaware.twin.node import Node
 from numaware.workload.scheduling import Labels
 
@@ -73,14 +73,6 @@ class _Place:
     @property
     def empty(self) -> bool:
         return self.live is None and not self.received and not self.held
-
-
-class _Event(NamedTuple):
-    """A pod came, or (`gone`) went."""
-
-    order: int
-    held: PodOnNode
-    gone: bool
 
 
 class ClusterCache:
@@ -377,7 +369,7 @@ class ClusterCache:
         else:
             self._settling[name] = estimate.settles
         self._prune(place, estimate.counted)
-        node, left = _after(estimate.node, _events(place.held, estimate.counted))
+        node, left = after(estimate.node, unreported(place.held, estimate.counted))
         facts = facts_of(place.live, place.reports)
         member = self.engine.cluster.by_name.get(name)
         if member and not left and not member.load.astray and _same(member.node, node):
@@ -396,10 +388,10 @@ class ClusterCache:
     def _prune(self, place: _Place, counted: frozenset[str]) -> None:
         """Forget pods that are long gone; a report that is older than their end may still come and show them."""
         long_ago = self._clock() - self._settle
-        waiting = _waiting(place.held, counted)
+        waiting = waiting_since(place.held, counted)
         for uid, held in list(place.held.items()):
             over = held.gone is not None and held.gone_at <= long_ago and uid not in counted
-            if over and not _was_beside(held, waiting):
+            if over and not was_beside(held, waiting):
                 del place.held[uid]
 
 
@@ -422,48 +414,6 @@ def _matters(before: LiveNode, after: LiveNode) -> bool:
         after.capacity,
         after.kubelet_version,
     )
-
-
-def _waiting(held: Mapping[str, PodOnNode], counted: frozenset[str]) -> list[int]:
-    """When the pods came that are there and not counted yet."""
-    return [one.came for uid, one in held.items() if one.gone is None and uid not in counted]
-
-
-def _was_beside(held: PodOnNode, waiting: Iterable[int]) -> bool:
-    """Whether a pod that is gone was still there when one of these came, and so decided about its place."""
-    return held.gone is not None and any(held.came < came < held.gone for came in waiting)
-
-
-def _events(held: Mapping[str, PodOnNode], counted: frozenset[str]) -> list[_Event]:
-    """What happened on the node that is not counted, in order, as far as it still shows."""
-    waiting = _waiting(held, counted)
-    events = []
-    for uid, one in held.items():
-        if uid not in counted and (one.gone is None or _was_beside(one, waiting)):
-            events.append(_Event(one.came, one, gone=False))
-        elif uid not in counted:
-            continue
-        if one.gone is not None:
-            events.append(_Event(one.gone, one, gone=True))
-    return sorted(events, key=lambda event: event.order)
-
-
-def _after(node: Node, events: list[_Event]) -> tuple[Node, list[_Event]]:
-    """The node after these events, up to the first pod that its kubelet would not take, or that is not known; and what is left."""
-    for index, event in enumerate(events):
-        if event.gone:
-            node = node.release(event.held.live.uid)
-            continue
-        if event.held.live.unread:
-            return node, events[index:]
-        try:
-            verdict = node.admit(counted_pod(event.held.live.pod, node))
-        except KubeletPanic:
-            return node, events[index:]
-        if not verdict.admitted:
-            return node, events[index:]
-        node = verdict.node
-    return node, []
 
 
 def _same(one: Node, other: Node) -> bool:
