@@ -109,8 +109,9 @@ def test_a_cluster_without_the_kind_is_told_of_and_noticed_as_soon_as_it_is_ther
     scene.api.create(PODS, pod("waits", "7"))
     eventually(lambda: said_of(scene.api.get(f"{PODS}/waits")), "the pod says why it waits", 30, daemon)
     scene.plane.kubectl("apply", "--server-side", "-f", CRD)
-    scene.fakes.speak(*GOOD)
+    eventually(lambda: scene.api.get(TOPOLOGIES), "the kind is served", 30)
     began = time.monotonic()
+    scene.fakes.speak(*GOOD)
     scene.sent = 1
     scene.wait_for_all()
     took = time.monotonic() - began
