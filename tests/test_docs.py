@@ -169,6 +169,19 @@ def test_every_module_that_the_architecture_names_is_there() -> None:
     assert {path for path in named if not (ROOT / "src/numaware" / path).exists()} == set()
 
 
+def test_every_plugin_of_kube_scheduler_has_its_row_and_every_row_its_case() -> None:
+    guide = (ROOT / "docs/scheduler.md").read_text(encoding="utf-8")
+    cases = (ROOT / "tests/e2e/test_scheduler_parity.py").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in guide.splitlines() if line.startswith("| ") and "test_" in line]
+    assert len(rows) >= 18
+    for row in rows:
+        for name in re.findall(r"`(test_\w+)\*?`", row[-1]):
+            assert f"def {name}" in cases, name
+    named = set(re.findall(r"def (test_\w+)", cases))
+    told = re.findall(r"`(test_\w+)(\*?)`", guide)
+    assert all(any(case == name or (star and case.startswith(name)) for name, star in told) for case in named)
+
+
 def test_the_contributing_guide_names_every_make_target() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (phony,) = re.findall(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)

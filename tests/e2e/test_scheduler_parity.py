@@ -7,6 +7,7 @@ is compared and not the one that was chosen.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ _GATES = (
     "RestartAllContainersOnContainerExits",
     "GenericWorkload",
 )
+_PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 _DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 _MIB = 1 << 20
@@ -379,6 +381,26 @@ def test_scheduling_gates(both: Scene) -> None:
         assert not both.api.get(f"{PODS}/{name}")["spec"].get("nodeName")
         both.api.patch(f"{PODS}/{name}", {"spec": {"schedulingGates": []}}, MERGE)
         eventually(partial(has_node, both.api, name), "it has a node", _SECONDS)
+
+
+def test_priority_sort(both: Scene) -> None:
+    """Two pods wait for one port; when it is free the one of higher priority has it, though it came later."""
+    make(both.api, _PRIORITIES, {"metadata": {"name": "urgent"}, "value": 1000, "preemptionPolicy": "Never"})
+    wants = shared("x", nodeSelector={_HOST: "n3"})
+    wants["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 9090}]
+    urgent = {**wants, "spec": {**wants["spec"], "priorityClassName": "urgent"}}
+    for scheduler in _SCHEDULERS:
+        put(both, {**wants, "metadata": {"name": "holder"}}, "n3")
+        for name, made in (("low", wants), ("high", urgent)):
+            both.api.create(PODS, of(made, scheduler, f"{name}-{scheduler}"))
+            eventually(partial(decided, both.api, f"{name}-{scheduler}"), f"{name} is decided on", _SECONDS)
+        # kube-scheduler lets a pod that was refused rest for a second.
+        time.sleep(2.5)
+        gone(both, "holder")
+        eventually(partial(has_node, both.api, f"high-{scheduler}"), "the urgent one has it", _SECONDS)
+        assert not has_node(both.api, f"low-{scheduler}")
+        for name in ("low", "high"):
+            gone(both, f"{name}-{scheduler}")
 
 
 def test_dynamic_resources_and_gangs_are_left_to_kube_scheduler(both: Scene) -> None:

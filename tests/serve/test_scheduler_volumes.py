@@ -30,6 +30,7 @@ class Fakes:
     def __init__(self) -> None:
         self.bound: list[str] = []
         self.failures: list[str] = []
+        self.refused: list[str] = []
         self.plans: list[VolumePlan] = []
         self.outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.wanted: Callable[[], bool] = lambda: False
@@ -40,7 +41,8 @@ class Fakes:
 
     def scheduled(self, pod: LivePod, node: str) -> None: ...
 
-    def unschedulable(self, pod: LivePod, message: str) -> None: ...
+    def unschedulable(self, pod: LivePod, message: str) -> None:
+        self.refused.append(f"{pod.uid}: {message}")
 
     def failed(self, pod: LivePod, message: str) -> None:
         self.failures.append(f"{pod.uid} {message}")
@@ -64,6 +66,33 @@ def pending(uid: str, *claims: str) -> LivePod:
 async def settle() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+async def revise() -> None:
+    now = [0.0]
+    storage, fakes, node = Storage(), Fakes(), gpu_node()
+    cache = ClusterCache(Engine(Cluster((), storage=storage)), lambda: now[0])
+    cache.put_node(live_node("n0", node))
+    cache.put_report(complete("n0", node))
+    scheduler = Scheduler(cache, fakes, names=("numaware",), metrics=Metrics(), clock=lambda: now[0])
+    task = asyncio.create_task(scheduler.run())
+    waits = pending("waits", "c")
+    cache.put_pod(waits)
+    scheduler.pod_changed(waits.uid, waits)
+    await settle()
+    now[0] = 60.0
+    scheduler.nodes_changed(StorageFeed(cache, storage).put(None, Claim("default", "c")))
+    await settle()
+    task.cancel()
+    await asyncio.wait((task,))
+    assert fakes.refused == [
+        'waits: 0/1 nodes are available: persistentvolumeclaim "c" not found.',
+        "waits: 0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
+    ]
+
+
+def test_what_a_pod_says_follows_its_claim() -> None:
+    asyncio.run(revise())
 
 
 async def story(*, succeed: bool) -> None:

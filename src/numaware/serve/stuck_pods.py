@@ -152,7 +152,11 @@ class StuckPods:
             return True
         # What keeps it off may be something else by now, and something else may help.
         known.stamp = stamp
-        known.cures |= cures(reason for answer in answers for reason in answer.reasons)
+        reasons = {reason for answer in answers for reason in answer.reasons}
+        known.cures |= cures(reasons)
+        if names is None and reasons != {reason for reason, _ in known.decision.reasons}:
+            # No node need have changed for that: a claim may have.
+            known.serial = known.worded = -1
         return False
 
     # What is said of them
