@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
 from numaware.cli.device_plugin import device_plugin
+from numaware.kube.kubelet_policies import Order, Phase
 from numaware.kube.pods import KAI_OBSERVED
 from numaware.node.device_plugin.config import read
 from numaware.schedule.ledger import OBSERVED
+from numaware.twin.kubelet_fields import KIND_OF
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -82,3 +84,26 @@ def test_the_device_plugin_has_no_rights_and_its_configuration_is_one_that_it_ta
     (name,) = data
     assert f"--config=/etc/numaware/{name}" in container["args"]
     assert read(data[name].encode(), name).flags.plugin.pass_device_specs
+
+
+def test_the_patch_that_allows_kubelet_changes_is_for_the_agents_and_makes_them_what_they_need() -> None:
+    patch = yaml.safe_load((DEPLOY / "agent/kubelet-changes.yaml").read_text(encoding="utf-8"))
+    (changed,) = patch["spec"]["template"]["spec"]["containers"]
+    (container,) = pod()["spec"]["containers"]
+    assert changed["name"] == container["name"]
+    assert set(container["args"]) <= set(changed["args"])
+    assert "--allow-kubelet-changes" in changed["args"]
+    volumes = {volume["name"] for volume in patch["spec"]["template"]["spec"]["volumes"]}
+    assert {mount["name"] for mount in changed["volumeMounts"]} == volumes
+
+
+def test_the_schema_of_kubelet_policies_has_only_settings_that_can_be_set() -> None:
+    definition = shipped("crd/kubeletpolicies.yaml", "CustomResourceDefinition")
+    (version,) = definition["spec"]["versions"]
+    fields = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert set(fields["kubelet"]["properties"]) <= set(KIND_OF)
+    assert fields["whereMissing"]["properties"] == fields["kubelet"]["properties"]
+    assert fields["order"]["enum"] == list(get_args(Order))
+    assert version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["nodes"][
+        "additionalProperties"
+    ]["properties"]["phase"]["enum"] == list(get_args(Phase))
