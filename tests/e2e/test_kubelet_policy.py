@@ -8,17 +8,14 @@ import pytest
 import yaml
 from playwright.sync_api import Browser, expect
 
-from e2e.api import Object
 from e2e.console_program import ConsoleProgram
 from e2e.control_plane import RBAC, ControlPlane
-from e2e.kubelet_beside_twin import container, pod
 from e2e.kubelet_pool import NODES, USERS, KubeletPool
 from e2e.program import eventually
 
 pytestmark = pytest.mark.e2e
 
 DISTANCE = "/rest/scheduling/v1/numadistance"
-PODS = "/api/v1/namespaces/default/pods"
 OPTION = "prefer-closest-numa-nodes"
 SET = ("--set=cpuManagerPolicy=static", "--set=topologyManagerPolicy=restricted")
 
@@ -132,54 +129,3 @@ def test_numa_distance_is_locked_without_the_right_and_then_switched_on_and_off_
             assert config["topologyManagerPolicyOptions"][OPTION] == "false"
             assert one.whole()
         page.context.close()
-
-
-def test_pods_that_a_restart_would_end_are_foretold_and_a_drain_keeps_budgets(pool: KubeletPool) -> None:
-    one, api = pool.kubelets["n1"], pool.plane.api()
-    # With the kubelet's own account, as on a real node.
-    account = f"--kubeconfig={pool.plane.kubeconfig('kubelet-n1')}"
-    strict = ("--set=topologyManagerPolicy=single-numa-node", "--set=cpuManagerPolicy=static", account)
-    one.numaware(
-        "apply", "--set=topologyManagerPolicy=best-effort", "--set=cpuManagerPolicy=static", account, "--yes"
-    )
-    run_pod(pool, "wide", "10")
-    told = one.numaware("plan", *strict, status=1)
-    assert "default/wide  TopologyAffinityError" in told
-
-    before = one.bytes()
-    budget = {
-        "metadata": {"name": "b"},
-        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "wide"}}},
-    }
-    api.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
-    told = one.numaware("apply", *strict, "--drain", "--drain-timeout=2", "--yes", status=1)
-    assert "Rolled back, everything is as it was: default/wide: Cannot evict pod" in told
-    assert one.bytes() == before
-    assert not api.get("/api/v1/nodes/n1")["spec"].get("unschedulable")
-    assert "pods would be ended" in one.numaware("apply", *strict, "--yes", status=1)
-
-    # What was foretold is what the kubelet does.
-    one.numaware("apply", *strict, "--let-pods-end", "--yes")
-    ended = eventually(lambda: status_of(pool, "wide").get("reason"), "the kubelet has ended it")
-    assert ended == "TopologyAffinityError"
-
-    run_pod(pool, "small", "2")
-    one.numaware("apply", "--set=topologyManagerPolicy=none", account, "--drain", "--yes")
-    assert api.status_of("GET", f"{PODS}/small") == 404
-
-
-def run_pod(pool: KubeletPool, name: str, cpus: str) -> None:
-    """A pod on n1 that somebody looks after, until it runs."""
-    made = pod(name, container("c", {"cpu": cpus, "memory": "1Gi"}))
-    made["metadata"] |= {
-        "labels": {"app": name},
-        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r"}],
-    }
-    made["spec"]["nodeName"] = "n1"
-    pool.plane.api().create(PODS, made)
-    eventually(lambda: status_of(pool, name).get("phase") == "Running", f"{name} runs")
-
-
-def status_of(pool: KubeletPool, name: str) -> Object:
-    found: Object = pool.plane.api().get(f"{PODS}/{name}")["status"]
-    return found

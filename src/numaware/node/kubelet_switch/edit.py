@@ -86,7 +86,10 @@ def edited(data: bytes | None, wanted: Wanted, form: Form, source: str) -> bytes
         return _as_arguments(data, wanted, source)
     if data is None or not data.strip():
         return (_HEADER + _dumped(CommentedMap({**_HEAD, **_typed(_new(wanted))}))).encode()
-    text = data.decode("utf-8", errors="strict") if _is_text(data) else _refuse(source)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(source, Sentence("is not UTF-8 text")) from None
     if len(documents(data, source)) != 1:
         raise InputError(source, Sentence("holds several documents; only a file with one is edited"))
     if text.lstrip().startswith("{"):
@@ -207,10 +210,10 @@ def _edited_yaml(text: str, wanted: Wanted, source: str) -> str:
         lines[-1] += "\n"
     spans = _spans(text, source)
     added: dict[str, Any] = {}
-    # From the end, so that the places of earlier fields stay true.
     for name, value in wanted.items():
         if name not in spans and (fresh := _merged(None, value)) is not None:
             added[name] = fresh
+    # From the end, so that the places of earlier fields stay true.
     for name in sorted(set(wanted) & set(spans), key=lambda one: spans[one], reverse=True):
         first, last = spans[name]
         lines[first:last] = _edited_field("".join(lines[first:last]), name, wanted[name], source)
@@ -281,18 +284,6 @@ def _dumped(content: CommentedMap) -> str:
     out = io.StringIO()
     tool.dump(content, out)
     return out.getvalue()
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _refuse(source: str) -> str:
-    raise InputError(source, Sentence("is not UTF-8 text"))
 
 
 # Flags of k3s and RKE2

@@ -81,7 +81,7 @@ class PolicyWorker:
             on_change=lambda _: self._changed.set(),
             on_trouble=_told,
         )
-        # What is being carried out, so that an abort can end it.
+        # Tells an order that was called back from an agent that ends.
         self._aborted = False
 
     async def run(self) -> None:
