@@ -55,7 +55,10 @@ CDI_ON = FLAGS.format(passes="true", strategy="[cdi-annotations, envvar]")
         (daemon_set("args: [--pass-device-specs]"), STATIC, []),
         (daemon_set("args: [--pass-device-specs=false]"), STATIC, [("warning", "", 12)]),
         (daemon_set("env: [{name: PASS_DEVICE_SPECS, value: 'true'}]"), STATIC, []),
+        (daemon_set("env: [{name: PASS_DEVICE_SPECS, value: '1'}]"), STATIC, []),
         (daemon_set("args: [--device-list-strategy=cdi-cri]"), STATIC, []),
+        (daemon_set("args: [--device-list-strategy, cdi-cri]"), STATIC, []),
+        (daemon_set("args: [--device-list-strategy, envvar]"), STATIC, [("warning", "", 11)]),
         (daemon_set().replace("k8s-device-plugin", "other"), STATIC, []),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from numaware.diagnose.finding import Finding
 from numaware.diagnose.rules.diagnosis import findings
 from numaware.diagnose.texts import finding_text
+from numaware.twin.state import cpu as cpu_file
 from numaware.twin.state import device as device_file
 from numaware.twin.state import memory as memory_file
 from numaware.twin.topology.hints import Hint
@@ -64,6 +65,15 @@ def test_a_refusal_beside_numactl_and_the_manifest_has_numbers_and_names(era: Er
     fix = finding_text(trouble(log=log, pod__yaml=POD, numactl=NUMACTL)).fix
     assert fix[0].startswith("ask for at most 3 CPUs instead of 6: NUMA node 0 has so much left")
     assert fix[1] == "make room: move or delete shop/db-0 (5 CPUs on NUMA node 0)"
+
+
+def test_larger_holders_where_room_does_not_help_do_not_hide_those_where_it_does() -> None:
+    machine = NUMACTL.replace("12 13 14 15", " ".join(str(cpu) for cpu in range(12, 48)))
+    elsewhere = {f"far-{n}": {"app": f"{8 * n + 8}-{8 * n + 15}"} for n in range(5)}
+    state = cpu_file.encode("static", "0-2", {HOLDER.uid: {"app": "3-7"}, **elsewhere})
+    log = noisy(written(ERAS[2], HOLDER), journald) + noisy(written(ERAS[2], REFUSED), journald)
+    fix = finding_text(trouble(log=log, pod__yaml=POD, numactl=machine, cpu_manager_state=state)).fix
+    assert "make room: move or delete shop/db-0 (5 CPUs on NUMA node 0)" in fix
 
 
 def test_without_a_machine_nothing_is_counted() -> None:

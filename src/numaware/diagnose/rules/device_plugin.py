@@ -22,6 +22,7 @@ _FIELD = "passDeviceSpecs"
 _HELM = "compatWithCPUManager"
 _ARGUMENTS = ("--pass-device-specs", "--device-list-strategy")
 _VARIABLES = ("PASS_DEVICE_SPECS", "DEVICE_LIST_STRATEGY")
+_TRUE = ("true", "t", "1")
 _LONGEST_TEXT = 1 << 20
 
 
@@ -102,19 +103,20 @@ def _settings(flags: Node) -> PluginSettings:
 
 
 def _of_container(container: Node) -> PluginSettings:
-    """Arguments win over variables, as in the plugin itself; a switch without a value is on."""
+    """Arguments win over variables, as in the plugin itself; a switch without a value is on, another's value comes next."""
     told: dict[str, str] = {}
     for variable in container.get("env").items:
         name = variable.get("name").text
         if name in _VARIABLES:
             told[_ARGUMENTS[_VARIABLES.index(name)]] = str(variable.get("value").value).lower()
-    for argument in (*container.get("command").items, *container.get("args").items):
-        name, _, value = (argument.text or "").partition("=")
+    words = [item.text or "" for part in ("command", "args") for item in container.get(part).items]
+    for word, after in zip(words, [*words[1:], ""], strict=False):
+        name, equals, value = word.partition("=")
         if name in _ARGUMENTS:
-            told[name] = value.lower() or "true"
+            told[name] = (value if equals else "true" if name == _ARGUMENTS[0] else after).lower()
     strategies = tuple(filter(None, told.get(_ARGUMENTS[1], "").split(",")))
     key = _FIELD if _ARGUMENTS[0] in told else "image"
-    return PluginSettings(told.get(_ARGUMENTS[0]) == "true", strategies or ("envvar",), key)
+    return PluginSettings(told.get(_ARGUMENTS[0]) in _TRUE, strategies or ("envvar",), key)
 
 
 def _texts(node: Node) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ def with_holders(bundle: Bundle, log: NodeLog, kubelet: KubeletFacts, refused: F
         facts = facts or _at_most(stock, near, resource, refused)
         holders += [
             {"pod": pod, "amount": (resource, amount), "nodes": [node]}
-            for pod, node, amount in sorted(stock.held, key=lambda one: -one[2])[:_MOST_HOLDERS]
+            for pod, node, amount in sorted(stock.held, key=lambda one: -one[2])
             if not near or node in near
         ]
     if holders:
