@@ -95,15 +95,15 @@ def test_verify_reads_the_kernel(capsys: pytest.CaptureFixture[str], file: Path,
     def status(**more: object) -> None:
         file.write_bytes(encode(msgspec.structs.replace(STATUS, processes={"u1": (41, 42)}, **more)))
 
-    status(targets={"u1": "0-7"})
+    status(targets={"u1": CpuSet.parse("0-7")})
     assert run(capsys, *arguments) == (0, "2 processes of 1 pods, all where they should be\n")
-    status(targets={"u1": "8-15"})
+    status(targets={"u1": CpuSet.parse("8-15")})
     code, shown = run(capsys, *arguments)
     assert (code, "should be 8-15" in shown) == (1, True)
     process.write_text("Name:\tpause\nCpus_allowed_list:\t0-3\n")
     assert run(capsys, *arguments)[0] == 0
     process.write_text("Name:\tx\nCpus_allowed_list:\t0-3\n")
-    status(exclusive={"u3": "3-4"})
+    status(exclusive={"u3": CpuSet.parse("3-4")})
     code, shown = run(capsys, *arguments, "--json")
     assert code == 1
     assert json.loads(shown)["problems"] == [
@@ -120,6 +120,23 @@ def test_what_no_agent_wrote_is_one_clear_error(
     assert code == 2
     assert shown.count("\n") == 1
     assert "not written by an agent" in shown
+
+
+def test_cpus_that_are_none_are_one_clear_error(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    status = msgspec.structs.replace(STATUS, targets={"u1": CpuSet((0, 1))}, processes={"u1": (1,)})
+    file.write_bytes(encode(status).replace(b'"targets":{"u1":"0-1"}', b'"targets":{"u1":"x-3"}'))
+    code, shown = run(capsys, "verify", "--status", str(file))
+    assert (code, shown.count("\n")) == (2, 1)
+    assert "not written by an agent" in shown
+
+
+@pytest.mark.parametrize("words", [("--fill", "-5"), ("--fill", "101"), ("--least", "-1")])
+def test_numbers_that_make_no_plan_are_refused(
+    capsys: pytest.CaptureFixture[str], file: Path, words: tuple[str, str]
+) -> None:
+    code, shown = run(capsys, "plan", "--status", str(file), *words)
+    assert (code, shown.count("\n")) == (2, 1)
+    assert f"{words[0]}: {words[1]} is " in shown
 
 
 def test_no_file_names_the_command_that_makes_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

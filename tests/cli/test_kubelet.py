@@ -101,10 +101,29 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize("verb", ["plan", "apply"])
+def test_what_is_wanted_is_read_before_anybody_is_asked(
+    verb: str, node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not after an API server has been waited for."""
+    places = [f"--root={node}", f"--journal={node / 'journal'}", "--kubeconfig=/nowhere.conf"]
+    assert main(["kubelet", verb, *places, "--set=x"]) == 2
+    assert "is not FIELD=VALUE" in capsys.readouterr().err
+    assert not (node / "journal").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["set", "p"], "names no setting"),
+        (
+            ["set", "p", "--set=cpuManagerPolicy=static", "--where-missing=x", "--kubeconfig=missing.conf"],
+            "is not FIELD=VALUE",
+        ),
+        (
+            ["set", "p", "--set=cpuManagerPolicy=static", "--max-unavailable=0", "--kubeconfig=missing.conf"],
+            "--max-unavailable: 0 is less than 1",
+        ),
         (["set", "p", "--set=cpuManagerPolicy=static", "--nodes=gpu"], "is not LABEL=VALUE"),
         (["status", "--kubeconfig=missing.conf"], "missing.conf: no such file"),
     ],

@@ -98,7 +98,7 @@ def test_exclusive_cpus_are_nobody_elses_and_who_holds_them_is_pinned() -> None:
     db, web = members_of(seen, {}, {}, Chosen())
     assert (db.barred, db.zones) == ("pinned", (0,))
     assert (web.barred, web.zones) == (None, ())
-    assert exclusive_of(seen) == {"u-db": "1-2"}
+    assert exclusive_of(seen) == {"u-db": CpuSet((1, 2))}
 
 
 def test_a_pod_needs_the_larger_of_what_it_asks_for_and_what_it_uses() -> None:

@@ -17,6 +17,7 @@ from numaware.cli.output import write_json
 from numaware.cli.tables import table
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, label
+from numaware.errors import InputError
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.words import rounded
 from numaware.node.affinity import status as status_file
@@ -89,6 +90,10 @@ def plan_(
       numaware affinity plan
       numaware affinity plan --least 100000 --json
     """
+    if not 0 <= fill <= 100:
+        raise InputError("--fill", f"{fill} is outside 0 to 100")
+    if least < 0:
+        raise InputError("--least", f"{least} is less than 0")
     seen = status_file.read(status)
     rules = msgspec.structs.replace(seen.rules, fill=fill, least=least)
     planned = seen.plan(rules)
@@ -143,9 +148,9 @@ def verify(
 
 def _astray(seen: AffinityStatus, root: Path) -> Iterator[Message]:
     names = _names(seen)
-    owned = {uid: CpuSet.parse(cpus) for uid, cpus in seen.exclusive.items()}
+    owned = seen.exclusive
     for uid, pids in sorted(seen.processes.items()):
-        wanted = owned.get(uid) or CpuSet.parse(seen.targets.get(uid, ""))
+        wanted = owned.get(uid) or seen.targets.get(uid)
         others = CpuSet.union(cpus for other, cpus in owned.items() if other != uid)
         for pid in pids:
             allowed = _allowed(root / "proc" / str(pid) / "status")

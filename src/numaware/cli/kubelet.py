@@ -133,10 +133,11 @@ def plan(
       sudo numaware kubelet plan --to wanted.yaml --json
       sudo numaware kubelet plan --set topologyManagerPolicyOptions.prefer-closest-numa-nodes=true
     """
+    wanted = wish.wanted()
 
     async def work() -> Plan:
         async with _looking(node, cluster) as (situation, _):
-            return work_out(situation, wish.wanted(), _manner(wish, node))
+            return work_out(situation, wanted, _manner(wish, node))
 
     made = _run(work())
     _show(made, as_json=as_json, lang=lang)
@@ -173,6 +174,7 @@ def apply(
       sudo numaware kubelet apply --resume --yes
     """
     switch = _Switch(node, cluster, consent, as_json, lang)
+    wanted = {} if resume else wish.wanted()
 
     async def work() -> int:
         with journal.locked(node.journal):
@@ -186,7 +188,7 @@ def apply(
                 problem = Sentence("the last switch of this node was left half-way")
                 raise InputError(str(half_way.folder), problem, hint=hint)
             async with _looking(node, cluster) as (situation, api):
-                return await switch.carry_out(work_out(situation, wish.wanted(), _manner(wish, node)), api)
+                return await switch.carry_out(work_out(situation, wanted, _manner(wish, node)), api)
 
     return _run(work())
 

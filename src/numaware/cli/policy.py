@@ -69,20 +69,19 @@ def set_policy(
     fields = wanted_of(wanted or ())
     if not fields:
         raise InputError("--set", Sentence("names no setting"), hint="--set topologyManagerPolicy=restricted")
+    if max_unavailable < 1:
+        raise InputError("--max-unavailable", f"{max_unavailable} is less than 1")
+    spec = {
+        "nodeSelector": selector,
+        "kubelet": fields,
+        "whereMissing": wanted_of(where_missing or (), source="--where-missing"),
+        "maxUnavailable": max_unavailable,
+        "drain": drain,
+        "order": "Apply",
+    }
 
     async def work(client: Client) -> KubeletPolicy:
-        return await kubelet_policies.order_anew(
-            client,
-            name,
-            {
-                "nodeSelector": selector,
-                "kubelet": fields,
-                "whereMissing": wanted_of(where_missing or (), source="--where-missing"),
-                "maxUnavailable": max_unavailable,
-                "drain": drain,
-                "order": "Apply",
-            },
-        )
+        return await kubelet_policies.order_anew(client, name, spec)
 
     _show([_with(cluster, work)], as_json=as_json)
     return 0

@@ -265,7 +265,7 @@ class Keeper:
             talk=tuple(Talk(one, other, rate) for (one, other), rate in sorted(talk.items())),
             rules=self._options.rules,
             moves=self._moves,
-            targets={uid: str(target.cpus) for uid, target in sorted(self._placements.targets.items())},
+            targets={uid: target.cpus for uid, target in sorted(self._placements.targets.items())},
             exclusive=exclusive_of(look),
             processes={pod.uid: pod.processes for pod in look.pods},
             troubles=tuple(

@@ -64,12 +64,10 @@ def zones_of(look: Look) -> list[Zone]:
     ]
 
 
-def exclusive_of(look: Look) -> dict[str, str]:
-    """Pod uid -> the CPUs that it has for itself, as a list."""
+def exclusive_of(look: Look) -> dict[str, CpuSet]:
+    """Pod uid -> the CPUs that it has for itself."""
     owned = {(pod.namespace, pod.name): CpuSet.union(one.cpus for one in pod.containers) for pod in look.held}
-    return {
-        pod.uid: str(cpus) for pod in look.pods if (cpus := owned.get((pod.namespace, pod.name), CpuSet()))
-    }
+    return {pod.uid: cpus for pod in look.pods if (cpus := owned.get((pod.namespace, pod.name), CpuSet()))}
 
 
 def members_of(

@@ -58,8 +58,8 @@ class AffinityStatus(msgspec.Struct, frozen=True, rename="camel"):
     rules: PlanRules
     moves: tuple[Move, ...] = ()
     # Pod -> CPUs: where it was put, and what it has for itself.
-    targets: dict[str, str] = {}
-    exclusive: dict[str, str] = {}
+    targets: dict[str, CpuSet] = {}
+    exclusive: dict[str, CpuSet] = {}
     processes: dict[str, tuple[int, ...]] = {}
     troubles: tuple[str, ...] = ()
     version: int = VERSION
