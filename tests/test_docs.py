@@ -84,6 +84,13 @@ def test_every_command_is_on_a_page_of_the_guide(command: str) -> None:
     )
 
 
+def test_every_page_of_the_guide_can_be_reached_from_its_first() -> None:
+    guide = ROOT / "docs"
+    linked = {target.partition("#")[0] for target in LINK.findall((guide / "index.md").read_text("utf-8"))}
+    pages = {str(path.relative_to(guide)) for path in guide.rglob("*.md") if path.name != "index.md"}
+    assert pages - linked == set()
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_relative_link_leads_somewhere(document: Path) -> None:
     targets = LINK.findall(document.read_text(encoding="utf-8"))
