@@ -294,6 +294,55 @@ def test_what_is_said_of_a_stuck_pod_follows_what_keeps_it_off() -> None:
     assert "1 node(s) were unschedulable" in scene.actions.refused["big"]
 
 
+def test_what_is_said_of_a_pod_that_came_after_another_of_its_group_had_gone_does_not_go_stale() -> None:
+    scene = Scene(gpu_node("single-numa-node"), gpu_node("single-numa-node"))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(pod("big", 9)))
+        await scene.settle()
+        scene.cache.drop_pod("big")
+        scene.scheduler.pod_changed("big", None)
+        scene.now = 20.0
+        scene.arrive(live(pod("other", 100)))
+        await scene.settle()
+        scene.arrive(live(pod("again", 9)))
+        await scene.settle()
+        assert "2 node(s) could not align the pod" in scene.actions.refused["again"]
+        cordoned = replace(live_node("n1", gpu_node("single-numa-node")), unschedulable=True)
+        scene.now = 60.0
+        scene.scheduler.nodes_changed(scene.cache.put_node(cordoned))
+
+    scene.play(story)
+    assert "1 node(s) were unschedulable" in scene.actions.refused["again"]
+
+
+def test_pods_of_a_group_keep_their_words_while_the_first_of_them_is_tried_again() -> None:
+    said: list[str] = []
+
+    class Listening(FakeActions):
+        def unschedulable(self, pod: LivePod, message: str) -> None:
+            super().unschedulable(pod, message)
+            said.append(message)
+
+    scene = Scene(gpu_node("single-numa-node"), actions=Listening())
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(pod("x", 7)), live(pod("y", 8)))
+        await scene.settle()
+        scene.arrive(live(pod("a", 8)), live(pod("b", 8)))
+        await scene.settle()
+        scene.cache.put_pod(live(pod("y", 8), node="n0"))
+        scene.cache.drop_pod("y")
+        # Nobody has told of it: that there is room is found out when the words are looked at again.
+        scene.now = 60.0
+        scene.arrive(live(pod("other", 100)))
+
+    scene.play(story)
+    assert ("a", "n0") in scene.actions.bound
+    assert said
+    assert "" not in said
+
+
 def test_pods_that_ask_for_the_same_follow_each_other_until_one_is_refused() -> None:
     scene = Scene(gpu_node("single-numa-node"))
 

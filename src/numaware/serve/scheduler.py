@@ -290,7 +290,9 @@ class Scheduler:
         if worded is None:
             return False
         if not worded.words:
+            # The others of the group follow if it finds a place, and keep their words until then.
             self.queue.wake_group(worded.group, self._clock())
+            return True
         for pod in self.queue.stuck_pods(worded.group):
             self._actions.unschedulable(self._pods[pod.uid], worded.words)
         return True

@@ -96,6 +96,8 @@ class StuckPods:
         group, serial = group_of(decision.pod), self._engine.cluster.serial
         known = self._refusals.get(group)
         if known is not None and known.worded == serial and known.words:
+            # Of a group that nobody was left of, its words were not looked at any more.
+            self._said.setdefault(group, self._clock())
             return known.words
         fresh = self._refusals[group] = _Refusal(decision, serial, self._engine.rules_stamp(decision.pod))
         if known is not None:
