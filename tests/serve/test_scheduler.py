@@ -107,6 +107,23 @@ def test_every_attempt_that_ends_in_an_error_is_logged_counted_and_said_on_the_p
     assert value("scheduler_pod_scheduling_attempts_count") == 1
 
 
+def test_the_way_of_a_pod_is_counted_though_the_watch_was_faster_than_the_answer_to_the_bind() -> None:
+    scene = Scene(gpu_node())
+    gate = scene.actions.gate = asyncio.Event()
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(pod("a", 4)))
+        await scene.settle()
+        scene.now = 3.0
+        scene.arrive(live(pod("a", 4), node="n0"))
+        gate.set()
+
+    scene.play(story)
+    value = scene.metrics.registry.get_sample_value
+    assert value("scheduler_pod_scheduling_sli_duration_seconds_sum", {"attempts": "1"}) == 3.0
+    assert value("scheduler_pod_scheduling_attempts_count") == 1
+
+
 def test_a_pod_that_takes_the_place_of_one_whose_bind_failed_is_foreseen_there() -> None:
     """Both were decided on before the first call came back."""
     scene = Scene(gpu_node(), actions=FakeActions("failed"))

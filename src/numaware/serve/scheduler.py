@@ -24,7 +24,7 @@ from numaware.serve.bind_queue import CALLS, BindQueue
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.metrics import Metrics
 from numaware.serve.node_estimate import NodeEstimate
-from numaware.serve.queue import Queue
+from numaware.serve.queue import Queue, Waiting
 from numaware.serve.stuck_pods import StuckPods
 from numaware.twin.node import Node
 from numaware.workload.storage import VolumePlan
@@ -71,9 +71,13 @@ class Volumes(Protocol):
 
 
 class _Sent(NamedTuple):
-    """A pod on its way to a node, what is to be written on it, what its node was estimated to be then, and how long that took."""
+    """A pod on its way to a node, what is to be written on it, what its node was estimated to be then, and how long that took.
+
+    `waited` is its place in the queue, which the watch may take it from before the call that binds returns.
+    """
 
     live: LivePod
+    waited: Waiting
     annotations: dict[str, str] | None
     estimate: NodeEstimate | None
     seconds: float
@@ -114,7 +118,7 @@ class Scheduler:
         self._news = asyncio.Event()
         self._binds = BindQueue(self._bind)
         # Pods that have been bound since the last look, and their nodes.
-        self._bound: list[tuple[LivePod, str, float]] = []
+        self._bound: list[tuple[_Sent, str, float]] = []
 
     # What the watches bring
 
@@ -202,7 +206,7 @@ class Scheduler:
         self.queue.placed(live.uid, self._clock())
         self._on_sent(live.uid, node, before)
         annotations = prediction(self.cache, live, node)
-        sent = _Sent(live, annotations, self.cache.estimate(node), seconds)
+        sent = _Sent(live, self.queue.waiting[live.uid], annotations, self.cache.estimate(node), seconds)
         if decision.volumes is None:
             self._binds.put(node, sent)
         else:
@@ -244,7 +248,7 @@ class Scheduler:
             self._metrics.binding.observe(took)
             seconds += took
         if bound == "bound":
-            self._bound.append((live, node, seconds))
+            self._bound.append((sent, node, seconds))
             self._news.set()
             return
         self.nodes_changed(self.cache.forget(live.uid))
@@ -259,10 +263,8 @@ class Scheduler:
     def _take_note(self) -> None:
         """Of the pods that were bound: several at a time cost a third of what they do one by one, between other things."""
         bound, self._bound = self._bound, []
-        for live, node, seconds in bound:
-            waited = self.queue.waiting.get(live.uid)
-            if waited is not None:
-                self._metrics.scheduled(self._clock() - waited.since, waited.attempts)
+        for (live, waited, *_), node, seconds in bound:
+            self._metrics.scheduled(self._clock() - waited.since, waited.attempts)
             self._metrics.attempted("scheduled", live.scheduler, seconds)
             self._drop(live.uid)
             self._actions.scheduled(live, node)
