@@ -155,6 +155,34 @@ def test_a_pod_that_is_gone_or_that_another_bound_is_not_tried_again(outcome: Bo
     assert (len(scene.scheduler.queue), scene.engine.cluster.where) == (0, {})
 
 
+@pytest.mark.parametrize(
+    "meanwhile",
+    [live(pod("b", 4), node="n1"), live(pod("b", 4), deletion=datetime(2026, 1, 1, tzinfo=UTC))],
+    ids=["bound", "deleted"],
+)
+def test_nothing_is_said_on_a_pod_that_another_has_bound_or_deleted_before_its_turn_to_be_bound(
+    meanwhile: LivePod,
+) -> None:
+    scene = Scene(gpu_node(), gpu_node(cpus=1), actions=FakeActions("bound", "failed"))
+    gate = scene.actions.gate = asyncio.Event()
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(pod("a", 4)), live(pod("b", 4)))
+        await scene.settle()
+        assert scene.sent == ["a", "b"]
+        scene.arrive(meanwhile)
+        gate.set()
+
+    with capture_logs() as logged:
+        scene.play(story)
+    assert (scene.actions.failures, logged) == ([], [])
+    assert (
+        scene.metrics.registry.get_sample_value("numaware_scheduling_attempts_total", {"result": "error"})
+        is None
+    )
+    assert scene.cache.place_of("b") == meanwhile.node
+
+
 def test_a_stuck_pod_is_tried_again_when_a_node_would_take_it_and_not_before() -> None:
     scene = Scene(gpu_node("single-numa-node"), gpu_node("none", cpus=1))
 

@@ -252,12 +252,12 @@ class Scheduler:
             self._news.set()
             return
         self.nodes_changed(self.cache.forget(live.uid))
-        if bound == "failed":
+        if bound == "failed" and live.uid in self._pods:
             self._metrics.attempted("error", live.scheduler, seconds)
             _log.warning("a pod was not bound, and is tried again", pod=live.full_name, node=node, why=why)
             self._failed(live, node, why)
         else:
-            # Deleted, or bound by somebody else: the watch tells the rest.
+            # Deleted, or bound by somebody else: the watch has told, or tells the rest.
             self._drop(live.uid)
 
     def _take_note(self) -> None:
