@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from numaware.diagnose.texts import say
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
+from numaware.schedule.filters.volume_users import VolumeUsers
 from numaware.schedule.message import refusal
 from numaware.schedule.storage import Storage
 from numaware.workload.disks import Disk, DiskKind
@@ -345,6 +346,17 @@ def test_what_is_gone_is_forgotten() -> None:
     assert not storage.volumes
     assert not storage.classes
     assert not storage.has_drivers("n0")
+
+
+def test_nothing_is_left_of_pods_that_have_come_and_gone() -> None:
+    """Claims of ephemeral volumes are named after their pods: a scheduler that is left alone sees millions of them."""
+    users = VolumeUsers()
+    for uid in ("a", "b"):
+        users.place(asks("shared", "shared", f"{uid}-scratch", uid=uid), "n0")
+    users.remove("a")
+    assert users.has_other(("default", "shared"), "a")
+    users.remove("b")
+    assert not any(vars(users).values())
 
 
 def test_a_lab_without_storage_cannot_judge_claims() -> None:

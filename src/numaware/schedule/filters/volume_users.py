@@ -34,8 +34,14 @@ class VolumeUsers:
             return
         pod, node = known
         del self._on[node][uid]
-        for claim in pod.scheduling.claims:
-            self._of[pod.namespace, claim].discard(uid)
+        if not self._on[node]:
+            del self._on[node]
+        # Claims of ephemeral volumes have names that never come again.
+        for claim in {*pod.scheduling.claims}:
+            users = self._of[pod.namespace, claim]
+            users.remove(uid)
+            if not users:
+                del self._of[pod.namespace, claim]
 
     def on(self, node: str) -> Iterable[Pod]:
         """The pods with volumes on a node."""
