@@ -17,6 +17,7 @@ from numaware.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from numaware.kube.storage import decode_claim, decode_volume
 from numaware.schedule.storage import Storage
 from numaware.serve.volume_binding import VolumeBinder
+from numaware.workload.scheduling import NodeTerm, Requirement
 from numaware.workload.storage import VolumePlan
 from support.live_cluster import kubeconfig
 from support.live_objects import raw
@@ -53,7 +54,14 @@ class World:
                 steps.pop(0)(self.storage)
 
         async with Client(await connect(kubeconfig(self.server, folder), None)) as client:
-            binder = VolumeBinder(client, self.storage, clock=lambda: now[0], seconds=1.0, sleep=sleep)
+            binder = VolumeBinder(
+                client,
+                self.storage,
+                {"n1": {"zone": "a"}}.get,
+                clock=lambda: now[0],
+                seconds=1.0,
+                sleep=sleep,
+            )
             return await binder.bind(plan, lambda: wanted)
 
     def claim(self) -> Any:
@@ -94,6 +102,24 @@ def test_a_claim_to_be_provisioned_gets_the_node(tmp_path: Path) -> None:
     play(story)
 
 
+def test_a_volume_is_provisioned_where_the_node_can_have_it(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        assert not await world.bind(tmp_path, PROVISIONED, in_zone("a"))
+
+    play(story)
+
+
+def in_zone(zone: str) -> Then:
+    """The claim is bound to a volume in that zone."""
+
+    def then(storage: Storage) -> None:
+        affinity = (NodeTerm((Requirement("zone", "In", (zone,)),)),)
+        storage.put(replace(storage.volumes["v"], name="w", affinity=affinity))
+        storage.put(replace(storage.claims[CLAIM], volume="w", bound=True))
+
+    return then
+
+
 def selected(storage: Storage, node: str = "n1") -> None:
     storage.put(replace(storage.claims[CLAIM], selected_node=node))
 
@@ -111,6 +137,8 @@ def selected(storage: Storage, node: str = "n1") -> None:
             (lambda storage: storage.put(replace(storage.volumes["v"], claim=("default", "another"))),),
             "volume v was given to another claim",
         ),
+        (PROVISIONED, (in_zone("b"),), "volume w cannot be had on n1"),
+        (STATIC, (in_zone("b"),), "volume w cannot be had on n1"),
     ],
 )
 def test_waiting_ends_when_it_is_pointless(

@@ -106,6 +106,10 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
         def leads() -> bool:
             return election is None or election.holds
 
+        def labels_of(node: str) -> Mapping[str, str] | None:
+            member = engine.cluster.by_name.get(node)
+            return None if member is None else dict(member.facts.labels)
+
         async with _events(client, "scheduler") as events:
             actions = KubeActions(client, events, renew_deadline=options.lease_times.renew)
             scheduler = Scheduler(
@@ -116,7 +120,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
                 clock=time.monotonic,
                 may_act=leads,
                 on_sent=audit.sent,
-                volumes=VolumeBinder(client, storage, clock=time.monotonic),
+                volumes=VolumeBinder(client, storage, labels_of, clock=time.monotonic),
             )
             outcome_actions = OutcomeActions(
                 audit,

@@ -10,7 +10,7 @@ promised to its claim is taken up again, and a provisioner that gave up has take
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from numaware.kube.client import Client
@@ -26,12 +26,16 @@ _SECONDS_BETWEEN_LOOKS = 0.1
 
 
 class VolumeBinder:
-    """Binds volumes through an API server, and sees in `storage`, which somebody keeps up to date, what came of it."""
+    """Binds volumes through an API server, and sees in `storage`, which somebody keeps up to date, what came of it.
+
+    `labels_of` has the labels of a node; None if it is gone, which is for whoever binds the pod to notice.
+    """
 
     def __init__(
         self,
         client: Client,
         storage: Storage,
+        labels_of: Callable[[str], Mapping[str, str] | None],
         *,
         clock: Callable[[], float],
         seconds: float = _SECONDS_TO_BIND,
@@ -39,6 +43,7 @@ class VolumeBinder:
     ) -> None:
         self._client = client
         self._storage = storage
+        self._labels_of = labels_of
         self._clock = clock
         self._seconds = seconds
         self._sleep = sleep
@@ -85,12 +90,16 @@ class VolumeBinder:
         return claim
 
     def _is_done(self, plan: VolumePlan) -> bool:
-        claims = [
+        return all(
+            claim is not None and claim.bound and claim.volume in self._storage.volumes
+            for claim in self._claims(plan)
+        )
+
+    def _claims(self, plan: VolumePlan) -> list[Claim | None]:
+        """The claims of a plan as they are; None for those that are gone."""
+        return [
             self._storage.claims.get(key) for key in (*(key for key, _ in plan.bindings), *plan.provisions)
         ]
-        return all(
-            claim is not None and claim.bound and claim.volume in self._storage.volumes for claim in claims
-        )
 
     def _problem(self, plan: VolumePlan, selected: set[ClaimKey]) -> str:
         """What makes waiting pointless."""
@@ -110,6 +119,15 @@ class VolumeBinder:
                 selected.add(key)
             elif key in selected and not claim.bound:
                 return f"claim {'/'.join(key)} could not be provisioned"
+        return self._out_of_reach(plan)
+
+    def _out_of_reach(self, plan: VolumePlan) -> str:
+        """A volume that a claim got and the node cannot have: from a provisioner, or from whoever was faster than we were."""
+        labels = self._labels_of(plan.node)
+        for claim in self._claims(plan):
+            volume = self._storage.volumes.get(claim.volume) if claim is not None and claim.bound else None
+            if volume is not None and labels is not None and not volume.reaches(plan.node, labels):
+                return f"volume {volume.name} cannot be had on {plan.node}"
         return ""
 
 

@@ -6,6 +6,8 @@ Sizes are bytes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from numaware.workload.scheduling import Labels, NodeTerm, Selector
@@ -69,6 +71,10 @@ class Volume(msgspec.Struct, frozen=True):
     def is_for(self, claim: Claim) -> bool:
         """Whether it is bound or promised to this very claim."""
         return self.claim == claim.key and self.claim_uid in ("", claim.uid)
+
+    def reaches(self, node: str, labels: Mapping[str, str]) -> bool:
+        """Whether it can be had on the node of that name, which has these labels."""
+        return self.affinity is None or any(term.matches(node, labels) for term in self.affinity)
 
 
 class StorageClass(msgspec.Struct, frozen=True):

@@ -69,7 +69,7 @@ class VolumeRules(msgspec.Struct, frozen=True):
             return (TOO_MANY,)
         labels = dict(facts.labels)
         reasons = []
-        if not all(_reaches(volume, facts.name, labels) for volume in self.bound):
+        if not all(volume.reaches(facts.name, labels) for volume in self.bound):
             reasons.append(ELSEWHERE)
         if self.unbound:
             plan = self._found(self.storage, facts.name, labels)
@@ -134,7 +134,7 @@ class VolumeRules(msgspec.Struct, frozen=True):
                 volume = replace(volume, claim=promised, claim_uid="")  # noqa: PLW2901 - the volume as it will be
             if volume.name in taken or not _suits(volume, claim):
                 continue
-            reaches = _reaches(volume, node, labels)
+            reaches = volume.reaches(node, labels)
             if volume.is_for(claim):
                 return volume if reaches else None
             if volume.phase != "Available" or not reaches or not {*claim.modes} <= {*volume.modes}:
@@ -235,10 +235,6 @@ def _suits(volume: Volume, claim: Claim) -> bool:
         and volume.attributes_class == claim.attributes_class
         and not volume.deleting
     )
-
-
-def _reaches(volume: Volume, node: str, labels: Mapping[str, str]) -> bool:
-    return volume.affinity is None or any(term.matches(node, labels) for term in volume.affinity)
 
 
 def _zones(volume: Volume) -> Iterator[tuple[str, frozenset[str]]]:
