@@ -178,15 +178,9 @@ def apply(
 
     async def work() -> int:
         with journal.locked(node.journal):
-            half_way = _half_way(node)
             if resume:
-                return await switch.take_up(half_way, back=False)
-            if half_way is not None:
-                hint = Sentence(
-                    "`numaware kubelet apply --resume` goes on, `numaware kubelet rollback` goes back"
-                )
-                problem = Sentence("the last switch of this node was left half-way")
-                raise InputError(str(half_way.folder), problem, hint=hint)
+                return await switch.take_up(journal.half_way(node.journal), back=False)
+            journal.check_whole(node.journal)
             async with _looking(node, cluster) as (situation, api):
                 return await switch.carry_out(work_out(situation, wanted, _manner(wish, node)), api)
 
@@ -222,7 +216,7 @@ def rollback(
 
     async def work() -> int:
         with journal.locked(node.journal):
-            half_way = _half_way(node)
+            half_way = journal.half_way(node.journal)
             if half_way is not None:
                 return await switch.take_up(half_way, back=True)
             last = journal.latest(node.journal)
@@ -278,11 +272,6 @@ async def _api(node: NodeOptions, cluster: ClusterOptions, place: Place) -> Asyn
     async with Client(await connect(kubeconfig, cluster.context)) as client:
         await client.server_version()
         yield ClusterNode(client, name)
-
-
-def _half_way(node: NodeOptions) -> journal.Story | None:
-    last = journal.latest(node.journal)
-    return last if last is not None and last.ending is None else None
 
 
 class _Switch:

@@ -15,7 +15,10 @@ from numaware.twin.node import Node
 
 
 class FakeUnit:
-    """Starts as the twin says, or stays down with the kubelet's words; `trouble` makes any call fail, by its name."""
+    """Starts as the twin says, or stays down with the kubelet's words; `trouble` makes a call fail once, by its name.
+
+    `lasting` makes it fail each time.
+    """
 
     def __init__(self, folder: Path, hardware: Hardware) -> None:
         self.folder = folder
@@ -24,6 +27,7 @@ class FakeUnit:
         self.words = ""
         self.calls: list[str] = []
         self.trouble: dict[str, Exception] = {}
+        self.lasting: dict[str, Exception] = {}
         # Takes for ever to come up.
         self.slow = False
 
@@ -59,6 +63,8 @@ class FakeUnit:
 
     def _call(self, name: str) -> None:
         self.calls.append(name)
+        if name in self.lasting:
+            raise self.lasting[name]
         with contextlib.suppress(KeyError):
             raise self.trouble.pop(name)
 

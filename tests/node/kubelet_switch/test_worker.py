@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import pytest
 
 from kube.fake_api_server import FakeApiServer, connection, fake_api_server, until
 from node.kubelet_switch.conftest import SwitchedNode
+from node.kubelet_switch.fake_unit import broken
 from numaware.kube.client import Client
 from numaware.kube.resources import KUBELET_POLICIES, NODES
 from numaware.node.kubelet_switch import journal
@@ -184,3 +186,82 @@ def test_a_claim_without_a_journal_is_begun_anew_and_one_with_it_taken_up(node: 
         assert policy_of(node) == "static"
 
     run(node, again)
+
+
+def left_half_way(node: SwitchedNode, steps: int) -> str:
+    """The order whose agent was killed after so many steps; its kubelet is down."""
+
+    async def done(scene: Scene) -> None:
+        scene.order()
+        await scene.reaches("Done")
+
+    run(node, done)
+    story = journal.latest(node.home)
+    assert story is not None
+    file = story.folder / "journal.jsonl"
+    first, *lines = file.read_bytes().splitlines(keepends=True)
+    whole = [line for line in lines if msgspec.json.decode(line).get("mark") == "done"]
+    file.write_bytes(b"".join([first, *whole[:steps]]))
+    asyncio.run(node.unit.stop())
+    return story.plan.order.partition("/")[2]
+
+
+def entry_of(wanted: str) -> dict[str, Any]:
+    return {"nodes": {"n1": {"phase": "Switching", "wanted": wanted}}}
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4])
+@pytest.mark.parametrize(
+    ("spec", "phase"),
+    [
+        ({"kubelet": STATIC, "order": "Abort"}, "Failed"),
+        ({"kubelet": STATIC, "order": "RollBack"}, "RolledBack"),
+        ({"kubelet": {"cpuManagerPolicy": "none"}}, "Done"),
+    ],
+    ids=["called-back", "rolled-back", "ordered-otherwise"],
+)
+def test_what_was_left_half_way_is_put_back_when_it_is_no_longer_wanted(
+    node: SwitchedNode, steps: int, spec: dict[str, Any], phase: str
+) -> None:
+    """The order changed while the agent was away: its kubelet must not stay down for that."""
+    before = node.bytes()
+    wanted = left_half_way(node, steps)
+
+    async def story(scene: Scene) -> None:
+        scene.server.put(KUBELET_POLICIES, "p", spec=spec, status=entry_of(wanted))
+        await scene.reaches(phase)
+        assert node.unit.active
+        assert node.bytes() == before
+        assert not scene.unschedulable
+
+    run(node, story)
+
+
+def test_an_order_that_cannot_be_put_back_when_it_is_called_back_says_so(node: SwitchedNode) -> None:
+    node.unit.slow = True
+
+    async def story(scene: Scene) -> None:
+        scene.order()
+        await until(lambda: "wait until" in scene.entry.get("message", ""))
+        node.unit.lasting["stop"] = broken("Access denied")
+        scene.order(order="Abort")
+        await scene.reaches("Failed")
+        assert scene.entry["message"].startswith("not put back: ")
+
+    run(node, story)
+    left = journal.half_way(node.home)
+    assert left is not None
+
+
+def test_no_order_is_begun_on_a_node_that_was_left_half_way(node: SwitchedNode) -> None:
+    """By a person, or stuck: what is half-way must not be taken for how the node was."""
+    left_half_way(node, 3)
+
+    async def story(scene: Scene) -> None:
+        scene.order(attempt=1)
+        await scene.reaches("Refused")
+        assert "left half-way" in scene.entry["message"]
+
+    folder = journal.next_folder(node.home)
+    run(node, story)
+    assert not folder.exists()

@@ -123,6 +123,21 @@ def latest(home: Path) -> Story | None:
     return None
 
 
+def half_way(home: Path) -> Story | None:
+    """The last switch of this node, if it was not brought to an end."""
+    last = latest(home)
+    return last if last is not None and last.ending is None else None
+
+
+def check_whole(home: Path) -> None:
+    """`InputError` if the last switch was left half-way: another one would take that for how the node was."""
+    left = half_way(home)
+    if left is not None:
+        hint = Sentence("`numaware kubelet apply --resume` goes on, `numaware kubelet rollback` goes back")
+        problem = Sentence("the last switch of this node was left half-way")
+        raise InputError(str(left.folder), problem, hint=hint)
+
+
 def read(folder: Path) -> Story | None:
     """A journal; None where the crash came before its first line was whole."""
     try:

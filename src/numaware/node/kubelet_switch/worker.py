@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import structlog
@@ -42,6 +44,7 @@ log = structlog.get_logger("numaware.agent")
 
 _CALL_SECONDS = 10.0
 _RETRY_SECONDS = 5.0
+_CALLED_BACK = Sentence("it was called back")
 _NOT_ALLOWED = "the agent of this node was started without --allow-kubelet-changes"
 
 
@@ -102,7 +105,10 @@ class PolicyWorker:
     async def _look_after_all(self, events: EventWriter) -> bool:
         """One look at every order; whether something has to be tried again."""
         again = False
-        for policy in sorted(self._policies.items.values(), key=lambda one: one.name):
+        # What a crash left half-way comes first.
+        for policy in sorted(
+            self._policies.items.values(), key=lambda one: (not self._is_switching(one), one.name)
+        ):
             try:
                 await self._look_after(policy, events)
             except (ApiError, ValueError, OSError) as error:
@@ -119,7 +125,7 @@ class PolicyWorker:
             if mine.phase != "NotAllowed":
                 await self._report(policy, "NotAllowed", _NOT_ALLOWED)
             return
-        if mine.phase == "Switching":
+        if self._is_switching(policy):
             # This process has begun nothing: another life of it has.
             await self._take_up(policy, events)
             return
@@ -130,6 +136,9 @@ class PolicyWorker:
                 await self._report(policy, "Pending", "")
         elif move in ("begin", "back"):
             await self._begin(policy, events, back=move == "back")
+
+    def _is_switching(self, policy: KubeletPolicy) -> bool:
+        return policy.nodes.get(self.name, NodeStatus()).phase == "Switching"
 
     async def _begin(self, policy: KubeletPolicy, events: EventWriter, *, back: bool) -> None:
         status = NodeStatus("Switching", policy.wanted, 0, 0, "", _now())
@@ -143,6 +152,7 @@ class PolicyWorker:
         log.info("kubelet is switched", policy=policy.name, back=back)
         try:
             with journal.locked(self._options.journal):
+                journal.check_whole(self._options.journal)
                 await self._switched(policy, events, back=back)
         except (InputError, OSError) as error:
             await self._end(policy, events, "Refused", str(error))
@@ -171,7 +181,7 @@ class PolicyWorker:
             book = journal.Journal(folder)
             recorded = msgspec.structs.replace(made.recorded(), order=_order(policy, back=back))
             book.open(recorded)
-            outcome = await self._watched(policy, recorded, book, api, None)
+            outcome = await self._watched(policy, recorded, book, api, Executor.apply)
             await self._ended(policy, events, outcome, done)
 
     async def _take_up(self, policy: KubeletPolicy, events: EventWriter) -> None:
@@ -180,7 +190,8 @@ class PolicyWorker:
         done: Phase = "RolledBack" if back else "Done"
         with journal.locked(self._options.journal):
             story = journal.latest(self._options.journal)
-            if story is None or story.plan.order != _order(policy, back=back):
+            is_this = story is not None and story.plan.order == _order(policy, back=back)
+            if story is None or not (is_this or _is_left_of(story, policy)):
                 # It had been claimed, and not begun.
                 await self._report(policy, "Pending", "")
                 return
@@ -190,8 +201,21 @@ class PolicyWorker:
                 return
             async with self._hands_on(story.plan.place) as (_, api):
                 book = journal.Journal(story.folder)
-                outcome = await self._watched(policy, story.plan, book, api, story)
-                await self._ended(policy, events, outcome, done)
+                if is_this:
+                    resumed = partial(Executor.resume, story=story)
+                    await self._ended(
+                        policy, events, await self._watched(policy, story.plan, book, api, resumed), done
+                    )
+                    return
+                # Something else has been ordered since: back from there first.
+                undone = partial(Executor.undo, last=story.next_step, why=_CALLED_BACK)
+                outcome = await self._watched(policy, story.plan, book, api, undone)
+                if outcome.result != "rolled-back":
+                    await self._ended(policy, events, outcome, done)
+                elif back:
+                    await self._end(policy, events, "RolledBack", "")
+                else:
+                    await self._report(policy, "Pending", "")
 
     async def _watched(
         self,
@@ -199,7 +223,7 @@ class PolicyWorker:
         recorded: journal.Recorded,
         book: journal.Journal,
         api: ClusterNode,
-        story: journal.Story | None,
+        work_of: Callable[[Executor], Coroutine[Any, Any, Outcome]],
     ) -> Outcome:
         """Carry it out, tell of every step, and end it when it is aborted."""
         options = self._options
@@ -212,7 +236,7 @@ class PolicyWorker:
         unit = self._unit_of(recorded.place.unit, str(options.root))
         hands = Hands(options.root, unit, api, recorded.healthz, options.seconds)
         executor = Executor(recorded, book, hands, tell)
-        work = asyncio.ensure_future(executor.resume(story) if story else executor.apply())
+        work = asyncio.ensure_future(work_of(executor))
         teller = asyncio.ensure_future(self._tell_steps(policy, steps, len(recorded.steps)))
         guard = asyncio.ensure_future(self._abort(policy.name, work))
         try:
@@ -220,7 +244,7 @@ class PolicyWorker:
         except asyncio.CancelledError:
             if self._aborted:
                 self._aborted = False
-                return Outcome("rolled-back", why=Sentence("it was called back"))
+                return await _called_back(executor, book)
             # The agent itself ends: what was begun is put back before it does.
             work.cancel()
             await asyncio.wait([work])
@@ -235,8 +259,7 @@ class PolicyWorker:
         while True:
             policy = self._policies.items.get(name)
             if policy is not None and policy.spec.order == "Abort":
-                self._aborted = True
-                work.cancel()
+                self._aborted = work.cancel()
                 return
             await asyncio.sleep(0.2)
 
@@ -285,6 +308,19 @@ class PolicyWorker:
         kubeconfig = options.kubeconfig or str(options.root / place.kubeconfig.lstrip("/"))
         async with Client(await connect(kubeconfig, None)) as client:
             yield place, ClusterNode(client, self.name)
+
+
+async def _called_back(executor: Executor, book: journal.Journal) -> Outcome:
+    """What came of work that was ended: wherever that was, all is put back."""
+    story = journal.read(book.folder)
+    if story is None or story.ending == "rolled-back":
+        return Outcome("rolled-back", why=_CALLED_BACK)
+    return await executor.undo(story.next_step, _CALLED_BACK)
+
+
+def _is_left_of(story: journal.Story, policy: KubeletPolicy) -> bool:
+    """Whether it was left half-way for an earlier order of this object."""
+    return story.ending is None and story.plan.order.startswith(f"{policy.name}/")
 
 
 def _order(policy: KubeletPolicy, *, back: bool) -> str:
