@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from numaware.kube.pods import LivePod
 from numaware.schedule.cluster import Cluster
@@ -136,4 +137,6 @@ def test_a_pod_whose_volumes_take_long_holds_nobody_up_and_keeps_its_place() -> 
 
 
 def test_a_pod_whose_volumes_fail_gives_its_place_back_and_is_tried_again() -> None:
-    asyncio.run(story(succeed=False))
+    with capture_logs() as logged:
+        asyncio.run(story(succeed=False))
+    assert [(line["pod"], line["why"]) for line in logged] == [("default/slow", "no")]

@@ -228,8 +228,7 @@ class Scheduler:
             return
         self.nodes_changed(self.cache.forget(live.uid))
         if live.uid in self._pods:
-            self._metrics.attempted("error", live.scheduler, sent.seconds)
-            self._failed(live, node, problem)
+            self._failed(live, node, problem, sent.seconds)
 
     async def _bind(self, node: str, sent: _Sent) -> None:
         live, annotations, seconds = sent.live, sent.annotations, sent.seconds
@@ -253,9 +252,7 @@ class Scheduler:
             return
         self.nodes_changed(self.cache.forget(live.uid))
         if bound == "failed" and live.uid in self._pods:
-            self._metrics.attempted("error", live.scheduler, seconds)
-            _log.warning("a pod was not bound, and is tried again", pod=live.full_name, node=node, why=why)
-            self._failed(live, node, why)
+            self._failed(live, node, why, seconds)
         else:
             # Deleted, or bound by somebody else: the watch has told, or tells the rest.
             self._drop(live.uid)
@@ -269,7 +266,10 @@ class Scheduler:
             self._drop(live.uid)
             self._actions.scheduled(live, node)
 
-    def _failed(self, live: LivePod, node: str, why: str) -> None:
+    def _failed(self, live: LivePod, node: str, why: str, seconds: float) -> None:
+        """An attempt came to nothing though a node was found: counted, logged, said on the pod, and tried again."""
+        self._metrics.attempted("error", live.scheduler, seconds)
+        _log.warning("a pod was not bound, and is tried again", pod=live.full_name, node=node, why=why)
         self.queue.failed(live.uid, self._clock())
         self._news.set()
         if self._may_act():
