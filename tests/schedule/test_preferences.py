@@ -102,6 +102,17 @@ def hard() -> SpreadRule:
     return SpreadRule(HOST, 1, hard=True, selector=ALL_WEB)
 
 
+def test_nodes_that_are_gone_are_forgotten() -> None:
+    cluster = hosts(3)
+    engine = Engine(cluster)
+    went(engine, replica("r0"))
+    for name in ("n0", "n1"):
+        cluster.drop(name)
+    went(engine, replica("r1"))
+    assert {*engine._preferences._asked} == {"n2"}
+    assert [{*known} for known in engine._preferences._points.values()] == [{"n2"}]
+
+
 def test_a_soft_rule_of_its_own_takes_the_place_of_the_default() -> None:
     """By zone alone: two nodes of one zone are the same to it."""
     cluster = hosts(4, zones=2)

@@ -414,6 +414,7 @@ class Engine:
             self._learned.count_gpus(gpu, 1)
             self._reluctant += _is_reluctant(member.facts)
         else:
+            self._preferences.forget(name)
             for evaluator in self._evaluators.values():
                 evaluator.forget(name)
 

@@ -59,6 +59,12 @@ class Preferences:
         # What pods that ask for the same find on each member: points for its resources.
         self._points: dict[_Asked, dict[str, tuple[Load, NodeFacts, int]]] = {}
 
+    def forget(self, name: str) -> None:
+        """The member is gone; names of nodes that come and go need not come again."""
+        self._asked.pop(name, None)
+        for known in self._points.values():
+            known.pop(name, None)
+
     def spread(self, pod: Pod, kind: Kind) -> SoftSpread | None:
         """How evenly the pod would like to be spread, None if nobody minds."""
         placed = self._cluster.placed_pods
