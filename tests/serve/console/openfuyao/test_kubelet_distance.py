@@ -107,6 +107,19 @@ def test_a_node_that_fails_has_all_put_back(monkeypatch: pytest.MonkeyPatch) -> 
     run(story, monkeypatch, {"n1": "Done", "n2": "Failed"})
 
 
+def test_nobody_waits_for_a_node_that_has_left_the_cluster_to_be_put_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(scene: Scene) -> None:
+        policy = await kubelet_policies.order(scene.client, NAME, {"order": "Apply"})
+        await kubelet_policies.report(scene.client, policy, "left", NodeStatus("Done", policy.wanted))
+        async with asyncio.timeout(10):
+            with pytest.raises(SwitchError, match="all kubelets were put back"):
+                await scene.part.move("open", "somebody")
+
+    run(story, monkeypatch, {"n1": "Done", "n2": "Failed"})
+
+
 def test_where_no_agent_may_change_its_kubelet_nothing_is_ordered_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -155,7 +155,9 @@ class KubeletDistance:
         while self._clock() - began < self._patience:
             policy = await kubelet_policies.read(self._client, NAME)
             self._know(policy)
-            left = [name for name, one in policy.nodes.items() if one.phase in ("Done", "Switching")]
+            # Of a node that has left the cluster an entry may be left, which nobody writes any more.
+            entries = [policy.nodes[name] for name in await self._nodes() if name in policy.nodes]
+            left = [one for one in entries if one.phase in ("Done", "Switching")]
             if not left:
                 break
             self._progress = Progress("undoing", 0, len(left))
