@@ -518,6 +518,29 @@ def test_a_large_pod_of_high_priority_is_not_overtaken_for_ever_by_small_ones() 
     assert scene.engine.held.holds == {}
 
 
+def test_room_is_kept_for_the_most_important_whoever_came_first() -> None:
+    """On small clusters there is one such place: a pod that matters little must not have it while others overtake a large one."""
+    scene = Scene(gpu_node("single-numa-node"), gpu_node("single-numa-node"))
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(*(ranked(f"small{number}", 2, 0) for number in range(14)))
+        await scene.settle()
+        scene.arrive(ranked("middle", 6, 10))
+        await scene.settle()
+        assert "but keeps what they leave" in scene.actions.refused["middle"]
+        scene.arrive(ranked("large", 8, 1000))
+        await scene.settle()
+        assert "but keeps what they leave" in scene.actions.refused["large"]
+        assert list(scene.engine.held.holds) == ["large"]
+        scene.now = 20.0
+        scene.arrive(ranked("least", 6, 1))
+        await scene.settle()
+        assert list(scene.engine.held.holds) == ["large"]
+        assert "numaware does not preempt yet." in scene.actions.refused["middle"]
+
+    scene.play(story)
+
+
 def test_room_is_not_kept_from_pods_that_fit_beside_the_one_it_is_for() -> None:
     """Eight CPUs of one NUMA node are waited for; what the other one has is for everybody."""
     scene = Scene(gpu_node("single-numa-node"))

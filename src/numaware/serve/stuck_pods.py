@@ -21,7 +21,7 @@ from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import say
 from numaware.schedule.cures import Cure, cures
 from numaware.schedule.engine import Decision, Engine
-from numaware.schedule.held_room import is_open, priority_of, room_for
+from numaware.schedule.held_room import Hold, is_open, priority_of, room_for
 from numaware.schedule.message import nearest_miss, refusal, room_wanted
 from numaware.serve.queue import Queue, group_of
 from numaware.workload.pod import Pod
@@ -230,15 +230,31 @@ class StuckPods:
         if hold is None or hold.node not in cluster.by_name or not is_open(hold, cluster.by_name[hold.node]):
             self._forget(group)
             answers = self._engine.ask(decision.pod)
-            taken = {other.node for other in held.holds.values()}
+            rank = priority_of(decision.pod)
+            taken = {other.node for other in held.holds.values() if priority_of(other.pod) >= rank}
             hold = room_for(decision.pod, cluster.members, answers, taken)
             if hold is None:
                 return None
-            most = min(_MOST_HOLDS, max(1, len(cluster) // _PART_HELD))
-            if len(held.holds) < most and self._keeps_none.get(group, now) <= now:
+            if self._keeps_none.get(group, now) <= now and self._has_turn(hold):
                 held.hold(hold)
                 self._kept[group] = decision.pod.uid, now
         return room_wanted(hold, cluster.by_name[hold.node], kept=group in self._kept)
+
+    def _has_turn(self, hold: Hold) -> bool:
+        """Whether room may be kept: the less important give way, who is on the same node and, of too many, the least."""
+        holds, rank = self._engine.held.holds, priority_of(hold.pod)
+        most = min(_MOST_HOLDS, max(1, len(self._engine.cluster) // _PART_HELD))
+        kept = {group: holds[uid] for group, (uid, _) in self._kept.items() if uid in holds}
+        lower = [group for group, other in kept.items() if priority_of(other.pod) < rank]
+        for group in sorted(
+            lower, key=lambda each: (kept[each].node != hold.node, priority_of(kept[each].pod))
+        ):
+            if kept[group].node == hold.node or len(holds) >= most:
+                self._forget(group)
+                if known := self._refusals.get(group):
+                    # It says that room is kept for it.
+                    known.worded = -1
+        return len(holds) < most
 
     def _let_go(self) -> None:
         """Of the room of pods that have found a node, are gone, or have had it for too long."""
