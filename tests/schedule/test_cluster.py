@@ -152,6 +152,16 @@ def test_a_new_twin_says_which_pods_are_there() -> None:
     assert not any(second.load.used.values())
 
 
+def test_whatever_goes_wrong_meanwhile_a_pod_that_was_thought_away_is_there_again() -> None:
+    node = gpu_node()
+    cluster = Cluster([(facts_of("n0", node), node)])
+    cluster.place(pod("a", 2), "n0")
+    with pytest.raises(ZeroDivisionError), cluster.without("a"):
+        raise ZeroDivisionError
+    assert "a" in cluster.where
+    cluster.put(facts_of("n1", node), node)
+
+
 def test_a_node_without_a_twin_has_to_be_known() -> None:
     made = cluster_of(gpu_node())
     with pytest.raises(KeyError):

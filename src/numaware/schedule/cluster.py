@@ -285,11 +285,13 @@ class Cluster:
             yield
             return
         journal, self._journal = self._journal, []
-        for uid in here:
-            self.release(uid)
-        yield
-        self.undo(0)
-        self._journal = journal
+        try:
+            for uid in here:
+                self.release(uid)
+            yield
+        finally:
+            self.undo(0)
+            self._journal = journal
 
     def keep(self) -> None:
         """What was done stays done: nobody will come back to an earlier mark."""
