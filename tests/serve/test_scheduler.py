@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -10,8 +11,10 @@ from structlog.testing import capture_logs
 from numaware.kube.nodes import LiveNode
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
+from numaware.schedule.answer import Answer
 from numaware.schedule.engine import Decision
 from numaware.serve.scheduler import Bound
+from numaware.workload.disks import Disk
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import PodRules, PodTerm, Requirement, Scheduling, Selector, SpreadRule
 from support.live_pods import live, live_node
@@ -267,6 +270,31 @@ def test_a_stuck_pod_with_rules_about_others_is_left_alone_by_what_does_not_conc
             await scene.settle()
             scene.scheduler.nodes_changed(scene.cache.drop_pod(other.uid))
             await scene.settle()
+
+    scene.play(story)
+    assert asked == ["stuck"]
+
+
+def test_a_stuck_pod_with_a_volume_is_left_alone_by_pods_that_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only who goes lets go of a volume; to ask every node for each pod that is placed would cost those their time."""
+    scene = Scene(gpu_node("single-numa-node"))
+    asked: list[str] = []
+    ask = scene.engine.ask
+
+    def counted(one: Pod, names: Sequence[str] | None = None) -> list[Answer]:
+        asked.append(one.uid)
+        return ask(one, names)
+
+    async def story(scene: Scene) -> None:
+        scene.arrive(live(replace(pod("stuck", 9), scheduling=Scheduling(disks=(Disk("gce-pd", "d"),)))))
+        await scene.settle()
+        monkeypatch.setattr(scene.engine, "ask", counted)
+        for number in range(3):
+            scene.arrive(live(pod(f"plain{number}", 1)))
+            await scene.settle()
+        assert (len(scene.actions.bound), asked) == (3, [])
+        scene.cache.put_pod(live(pod("plain0", 1), node="n0"))
+        scene.scheduler.nodes_changed(scene.cache.drop_pod("plain0"))
 
     scene.play(story)
     assert asked == ["stuck"]

@@ -140,8 +140,8 @@ class StuckPods:
         if known.waits_for_itself:
             return False
         stamp = self._engine.rules_stamp(pod)
-        # A volume that somebody lets go of may have kept the pod off nodes other than his.
-        if stamp != known.stamp or pod.scheduling.claims or pod.scheduling.disks:
+        # A volume that somebody lets go of may have kept the pod off nodes other than his; nobody does who comes.
+        if stamp != known.stamp or (changed and (pod.scheduling.claims or pod.scheduling.disks)):
             names = None
         elif "node" in known.cures:
             names = changed
