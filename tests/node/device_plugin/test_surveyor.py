@@ -141,6 +141,24 @@ def test_critical_errors_come_with_the_slice_they_are_of() -> None:
         list(nvml.faults())
 
 
+@pytest.mark.parametrize("call", ["nvmlDeviceGetCount", "nvmlEventSetCreate", "nvmlDeviceGetPciInfo"])
+def test_whatever_fails_while_errors_are_heard_is_trouble_of_the_driver(
+    monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """A GPU that has fallen off the bus reports that, and then fails every question: the plugin must outlive it."""
+    gpu = FakeGpu("00000000:3B:00.0", "GPU-a", 0, mig=True)
+    module_ = FakeNvml(gpu)
+    module_.events = [(gpu, 79, NO_INSTANCE)]
+    nvml = Nvml(module_)
+
+    def lost(*_: object) -> None:
+        raise module_.NVMLError("GPU is lost")
+
+    monkeypatch.setattr(module_, call, lost)
+    with pytest.raises(NvmlError, match="GPU is lost"):
+        list(nvml.faults())
+
+
 def test_a_driver_root_without_the_library_is_told(tmp_path: Path) -> None:
     with pytest.raises(NvmlError, match=r"libnvidia-ml.so.1 is not below it"):
         Nvml(FakeNvml(), str(tmp_path))

@@ -88,25 +88,33 @@ class Nvml:
         Those of GPUs that cannot report any are not waited for.
         """
         nvml = self._nvml
-        if self._events is None:
-            self._events = nvml.nvmlEventSetCreate()
-            for number in range(nvml.nvmlDeviceGetCount()):
-                with contextlib.suppress(nvml.NVMLError):
-                    handle = nvml.nvmlDeviceGetHandleByIndex(number)
-                    nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._events)
-        while True:
-            try:
-                event = nvml.nvmlEventSetWait_v2(self._events, _WAIT_MS)
-            except nvml.NVMLError_Timeout:
-                return
-            except nvml.NVMLError as error:
-                raise NvmlError(f"NVML cannot wait for errors: {error}") from None
-            instance = event.gpuInstanceId
-            yield Fault(
-                _address(nvml.nvmlDeviceGetPciInfo(event.device).busId),
-                event.eventData,
-                None if instance == _NO_INSTANCE else instance,
-            )
+        try:
+            if self._events is None:
+                self._events = self._registered()
+            while True:
+                try:
+                    event = nvml.nvmlEventSetWait_v2(self._events, _WAIT_MS)
+                except nvml.NVMLError_Timeout:
+                    return
+                instance = event.gpuInstanceId
+                yield Fault(
+                    _address(nvml.nvmlDeviceGetPciInfo(event.device).busId),
+                    event.eventData,
+                    None if instance == _NO_INSTANCE else instance,
+                )
+        except nvml.NVMLError as error:
+            raise NvmlError(f"NVML cannot wait for errors: {error}") from None
+
+    def _registered(self) -> Any:
+        """A set of events in which every GPU is that can report errors."""
+        nvml = self._nvml
+        count = nvml.nvmlDeviceGetCount()
+        events = nvml.nvmlEventSetCreate()
+        for number in range(count):
+            with contextlib.suppress(nvml.NVMLError):
+                handle = nvml.nvmlDeviceGetHandleByIndex(number)
+                nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
+        return events
 
     def _gpu(self, index: int, handle: Any, mig_nodes: Mapping[MigKey, str]) -> Gpu:
         nvml = self._nvml
