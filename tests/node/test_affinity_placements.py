@@ -88,6 +88,17 @@ def test_the_kubelets_new_pool_is_what_it_has_from_then_on(file: Path) -> None:
     assert placements.restore() == {"c-a": CpusAndMems("4-11", "0-1")}
 
 
+def test_a_pod_that_could_not_be_moved_is_nowhere_and_has_kept_what_the_kubelet_gave_it_last(
+    file: Path,
+) -> None:
+    placements = placed(file)
+    placements.place({"u-a": SECOND})
+    placements.leave(["u-a", "u-gone"])
+    assert placements.targets == {}
+    assert placements.updated(sandbox("a"), container("a", "8-13"), CpusAndMems("4-11")) is None
+    assert placements.restore() == {"c-a": CpusAndMems("4-11", "0-1")}
+
+
 def test_a_pool_without_any_cpu_there_stands(file: Path) -> None:
     placements = placed(file)
     placements.place({"u-a": SECOND})

@@ -16,12 +16,16 @@ _PLUGIN = "nri.pkg.api.v1alpha1.Plugin"
 
 
 class FakeNriRuntime:
-    """One plug-in at a time. `updates` are what it asked for unsolicited, `failing` the containers that cannot be changed."""
+    """One plug-in at a time. `updates` are what it asked for unsolicited, `failing` the containers that cannot be changed.
+
+    With `garbage` it answers that.
+    """
 
     def __init__(self) -> None:
         self.registered: list[tuple[str, str]] = []
         self.updates: list[wire.ContainerUpdate] = []
         self.failing: set[str] = set()
+        self.garbage = b""
         self.connected = asyncio.Event()
         self.writer: asyncio.StreamWriter | None = None
         self.ended = asyncio.Event()
@@ -63,6 +67,8 @@ class FakeNriRuntime:
         if method == "UpdateContainers":
             asked = wire.UpdateContainersRequest.FromString(payload)
             self.updates += asked.update
+            if self.garbage:
+                return self.garbage
             failed = [update for update in asked.update if update.container_id in self.failing]
             return wire.UpdateContainersResponse(failed=failed).SerializeToString()
         return None

@@ -100,6 +100,9 @@ class Keeper:
         try:
             while True:
                 await self._round()
+                if connection is not None and connection.done():
+                    # It ends with something that nobody has thought of, which is not to be passed over in silence.
+                    await connection
                 await asyncio.sleep(self._options.period)
         finally:
             try:
@@ -191,19 +194,32 @@ class Keeper:
         }
         if not targets:
             return
+        changes: Changes = {}
+        failed: set[str] = set()
         try:
             changes = self._placements.place(targets)
-            failed = await self._plugin.update(changes)
+            failed = {*await self._plugin.update(changes)}
         except (WireError, CallError, TimeoutError, OSError) as error:
-            self._counts["failed"] += len(targets)
+            failed = {*changes}
             self._troubles.raised("runtime", "update", str(error))
-            return
-        self._counts["failed"] += len(failed)
-        self._counts["moved"] += len(targets)
+        known = self._placements.known()
+        moved = {
+            uid
+            for uid in targets
+            if {one.id for one in known.get(uid, ())} & changes.keys()
+            and failed.isdisjoint(one.id for one in known[uid])
+        }
+        # Who may be elsewhere is not taken for moved; what they had is kept, and given back in the end.
+        self._placements.leave(targets.keys() - moved)
+        self._counts["failed"] += len(targets) - len(moved)
+        self._counts["moved"] += len(moved)
         now = int(time.time())
         for answer in wanted.moves:
-            namespace, name = self._names[answer.uid]
+            # Nor are those asked for again at once who could not be moved.
             self._moved_at[answer.uid] = time.monotonic()
+            if answer.uid not in moved:
+                continue
+            namespace, name = self._names[answer.uid]
             move = Move(answer.uid, namespace, name, now, answer.target or 0, answer.saving)
             self._moves = (*self._moves, move)[-_MOST_MOVES_KEPT:]
             log.info(
@@ -241,11 +257,11 @@ class Keeper:
             async with asyncio.timeout(_LONGEST_RETRY):
                 await self._plugin.synchronized.wait()
             failed = await self._plugin.update(changes)
-        except (WireError, CallError, TimeoutError) as error:
+            self._placements.forget(changes.keys() - set(failed))
+        except (WireError, CallError, TimeoutError, OSError) as error:
             # It is on disk what they had; the next agent gives it back.
             log.warning("containers could not be given back what they had", error=str(error))
             return
-        self._placements.forget(changes.keys() - set(failed))
         log.info("containers have back what they had", containers=len(changes) - len(failed))
 
     def _write(

@@ -71,14 +71,21 @@ class Placements:
         self._write()
         return changes
 
-    def restore(self, uids: set[str] | None = None) -> Changes:
-        """What to change so that these pods, or all, have what they had; `forget` them when it is done."""
-        changes: Changes = {}
-        for uid, containers in self.known().items():
-            if uids is None or uid in uids:
-                self._targets.pop(uid, None)
-                changes |= {one.id: self._before[one.id] for one in containers if one.id in self._before}
-        return changes
+    def leave(self, uids: Iterable[str]) -> None:
+        """These pods are not where they should have been put."""
+        for uid in uids:
+            self._targets.pop(uid, None)
+
+    def restore(self) -> Changes:
+        """What to change so that all have what they had; `forget` them when it is done."""
+        known = self.known()
+        self.leave(known)
+        return {
+            one.id: self._before[one.id]
+            for containers in known.values()
+            for one in containers
+            if one.id in self._before
+        }
 
     def forget(self, containers: Iterable[str]) -> None:
         """They have what they had, and that is what they have now."""
@@ -121,12 +128,12 @@ class Placements:
         if not wanted.cpus:
             return None
         self._containers[container.id] = msgspec.structs.replace(container, cpus=wanted.cpus)
-        if target is None or container.id not in self._before:
+        if container.id not in self._before:
             return None
         had = CpusAndMems(wanted.cpus, self._before[container.id].mems)
         self._before[container.id] = had
         self._write()
-        return self._confined(container.id, had, target).get(container.id)
+        return self._confined(container.id, had, target).get(container.id) if target is not None else None
 
     def removed(self, sandbox: str, container: str) -> None:
         if container:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import msgspec
 import structlog
+from google.protobuf.message import DecodeError
 
 from numaware.node.nri import nri_pb2 as wire
 from numaware.node.nri import ttrpc
@@ -131,15 +132,19 @@ class Plugin:
 
     async def update(self, changes: Changes) -> tuple[str, ...]:
         """Change running containers; those that could not be changed. `WireError` where no runtime is there."""
-        if self._client is None or not self.synchronized.is_set():
+        client = self._client
+        if client is None or not self.synchronized.is_set():
             raise WireError("no runtime is connected")
         failed: list[str] = []
         wanted = sorted(changes.items())
         for begin in range(0, len(wanted), _MOST_UPDATES):
             request = wire.UpdateContainersRequest(update=_updates(wanted[begin : begin + _MOST_UPDATES]))
             data = request.SerializeToString()
-            answer = wire.UpdateContainersResponse()
-            answer.ParseFromString(await self._client.call(_RUNTIME, "UpdateContainers", data, _SECONDS))
+            answered = await client.call(_RUNTIME, "UpdateContainers", data, _SECONDS)
+            try:
+                answer = wire.UpdateContainersResponse.FromString(answered)
+            except DecodeError as error:
+                raise WireError(f"an answer that cannot be read: {error}") from None
             failed += [update.container_id for update in answer.failed]
         return tuple(failed)
 

@@ -1,0 +1,135 @@
+"""The keeper with a container runtime (a fake one) and pods that talk: what it takes for moved, and what it outlives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from numaware.affinity.plan import Rules
+from numaware.affinity.traffic import Smoothing
+from numaware.machine import synthetic
+from numaware.node.affinity.keeper import AffinityOptions, Keeper
+from numaware.node.affinity.status import AffinityStatus, read
+from numaware.node.nri import nri_pb2 as wire
+from numaware.node.nri.plugin import Plugin
+from numaware.node.podresources import PodHoldings
+from numaware.node.traffic.collector import Collector, Counted
+from numaware.node.troubles import Troubles
+from support import made_sysfs
+from support.fake_nri_runtime import FakeNriRuntime, fake_nri_runtime
+from support.made_cgroups import add_pod
+
+ONE, OTHER = (f"{number}f1e2d3c-1111-2222-3333-444455556666" for number in (1, 2))
+
+
+class FakeKubelet:
+    async def pods(self) -> tuple[PodHoldings, ...]:
+        return ()
+
+
+@pytest.fixture
+def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keeper:
+    """Of a node with two pods that never stop talking."""
+    root = made_sysfs.write(tmp_path / "root", synthetic.read("2s x 4c x 1t mem=8Gi"))
+    for uid, name in ((ONE, "web-0"), (OTHER, "db-0")):
+        add_pod(root, "v2-cgroupfs", uid, "shop", name, {"anon": {0: 10}})
+        (root / f"sys/fs/cgroup/kubepods/burstable/pod{uid}/cgroup.procs").write_text("41\n")
+    said = Counted({(ONE, OTHER): 1 << 40}, 1, (), {}, 0.0)
+    monkeypatch.setattr(Collector, "collect", lambda *_: said)
+    options = AffinityOptions(
+        "nri",
+        0.01,
+        rules=Rules(margin=0),
+        smoothing=Smoothing(milliseconds=1, periods=1, needed=1),
+        nri=str(tmp_path / "nri.sock"),
+        folder=tmp_path / "run",
+    )
+    return Keeper("n1", str(root), FakeKubelet(), Troubles(), options)  # type: ignore[arg-type] # a stand-in
+
+
+async def synchronise(runtime: FakeNriRuntime) -> None:
+    await runtime.start_plugin()
+    request = wire.SynchronizeRequest(
+        pods=[wire.PodSandbox(id=f"s-{uid}", uid=uid, namespace="shop") for uid in (ONE, OTHER)],
+        containers=[wire.Container(id=f"c-{uid}", pod_sandbox_id=f"s-{uid}") for uid in (ONE, OTHER)],
+    )
+    await runtime.call("Synchronize", request.SerializeToString())
+
+
+def counts(keeper: Keeper) -> dict[str, float]:
+    (family,) = (one for one in keeper.families() if one.name == "numa_affinity_moves")
+    return {labels[0]: value for labels, value in family.samples}
+
+
+def run(
+    keeper: Keeper, tmp_path: Path, until: Callable[[], bool], failing: set[str], garbage: bytes = b""
+) -> tuple[FakeNriRuntime, AffinityStatus]:
+    async def go() -> tuple[FakeNriRuntime, AffinityStatus]:
+        async with fake_nri_runtime(tmp_path / "nri.sock") as runtime:
+            runtime.failing = failing
+            runtime.garbage = garbage
+            running = asyncio.create_task(keeper.run())
+            try:
+                await synchronise(runtime)
+                async with asyncio.timeout(20):
+                    while not until() and not running.done():  # noqa: ASYNC110 - ends with what it waits for
+                        await asyncio.sleep(0.01)
+                    written = (tmp_path / "run/affinity.json").stat().st_mtime_ns
+                    while (tmp_path / "run/affinity.json").stat().st_mtime_ns == written:  # noqa: ASYNC110 - as above
+                        await asyncio.sleep(0.01)
+                seen = read(tmp_path / "run/affinity.json")
+            finally:
+                running.cancel()
+                (result,) = await asyncio.gather(running, return_exceptions=True)
+            assert isinstance(result, asyncio.CancelledError)
+            return runtime, seen
+
+    return asyncio.run(go())
+
+
+def test_pods_that_talk_are_moved_together_and_put_back_in_the_end(keeper: Keeper, tmp_path: Path) -> None:
+    runtime, seen = run(keeper, tmp_path, lambda: counts(keeper)["moved"] == 2, set())
+    assert seen.targets.keys() == {ONE, OTHER}
+    assert {move.uid for move in seen.moves} == {ONE, OTHER}
+    assert counts(keeper) == {"moved": 2, "failed": 0}
+    last = {update.container_id: update.linux.resources.cpu.cpus for update in runtime.updates}
+    assert last == {f"c-{ONE}": "0-7", f"c-{OTHER}": "0-7"}
+
+
+def test_a_pod_that_the_runtime_could_not_change_is_not_said_to_be_moved(
+    keeper: Keeper, tmp_path: Path
+) -> None:
+    _, seen = run(keeper, tmp_path, lambda: counts(keeper)["failed"] > 0, {f"c-{ONE}"})
+    assert seen.targets.keys() == {OTHER}
+    assert {move.uid for move in seen.moves} == {OTHER}
+    # It rests before it is tried again.
+    assert counts(keeper) == {"moved": 1, "failed": 1}
+    assert next(member for member in seen.members if member.uid == ONE).zones == ()
+
+
+def test_an_answer_of_the_runtime_that_makes_no_sense_moves_nobody_and_ends_nothing(
+    keeper: Keeper, tmp_path: Path
+) -> None:
+    _, seen = run(keeper, tmp_path, lambda: counts(keeper)["failed"] > 0, set(), b"\xff\xff")
+    assert not seen.targets
+    assert not seen.moves
+    assert counts(keeper) == {"moved": 0, "failed": 2}
+
+
+def test_a_connection_that_ends_as_nobody_foresaw_is_not_passed_over_in_silence(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(Plugin, "run", broken)
+
+    async def go() -> None:
+        async with asyncio.timeout(20):
+            await keeper.run()
+
+    with pytest.raises(RuntimeError, match="unforeseen"):
+        asyncio.run(go())
