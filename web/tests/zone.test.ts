@@ -50,6 +50,18 @@ describe("a NUMA node", () => {
     ]);
   });
   it("joins devices by NVLinks", () => expect(zone(numa, devices, holders, 400, undefined).nvlinks.map((bond) => bond.word)).toEqual(["NV4"]));
+  it("gives devices room for their words, in rows of equal length", () => {
+    const four = numbered(["g0", "g1", "g2", "g3"].map((id) => device(id)));
+    for (const [width, per] of [
+      [400, 4],
+      [330, 2],
+      [180, 1],
+    ] as const) {
+      const boxes = zone(numa, four, holders, width, undefined).devices;
+      expect(boxes.filter((box) => box.y === boxes[0]!.y)).toHaveLength(per);
+      for (const box of boxes) expect(box.w).toBeGreaterThan(80);
+    }
+  });
   it("keeps everything inside its width", () => {
     for (const width of [180, 400, 900])
       for (const box of zone(numa, devices, holders, width, undefined).cells) expect(box.x + box.w).toBeLessThanOrEqual(width);

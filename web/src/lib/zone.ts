@@ -142,6 +142,7 @@ export function zone(numa: NumaView, devices: NumberedDevice[], holders: Map<str
 
 const DEVICE_HIGH = 32;
 const DEVICE_WIDE = 130;
+const DEVICE_NARROW = 87;
 
 /** Devices in rows below the frame, under the switch that they share, with NVLinks drawn above them. */
 function deviceBoxes(
@@ -160,7 +161,9 @@ function deviceBoxes(
   const switched = !compact && devices.some((device, place) => joined(device, devices[place + 1]) === "PIX");
   const linked = !compact && devices.some((device, place) => joined(device, devices[place + 1]).startsWith("NV"));
   const top = 18 + (switched ? 24 : 0) + (linked ? 14 : 0);
-  const per = Math.max(1, Math.min(devices.length, Math.floor(inner / 62)));
+  // As many in a row as have room for "free to pin" and for an address, and the same number in each.
+  const rows = Math.ceil(devices.length / Math.max(1, Math.floor(inner / DEVICE_NARROW)));
+  const per = Math.ceil(devices.length / rows);
   const wide = Math.min(DEVICE_WIDE, inner / per);
   const pitch = DEVICE_HIGH + top - 12;
   devices.forEach((device, place) => {
