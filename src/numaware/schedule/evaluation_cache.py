@@ -39,9 +39,9 @@ class EvaluationCache:
     """What classes say to one kind of pod, by their numbers.
 
     `whole` are answers as long as the mix of pods is the same; `promises` are what scores can be at most, or the scores
-    where they are known. `refused` are classes that will not have such a pod, whatever the mix. `moves` says which class a member is of after such a pod was bound to it, `footprints` what it
-    takes of nodes by the numbers of their kubelets; `bounds` and `bounds_of` how promises are found there, or by what it takes, as
-    long as the mix is the same.
+    where they are known. `refused` are classes that will not have such a pod, whatever the mix. `moves` says which class a
+    member is of after such a pod was bound to it, `footprints` what it takes of nodes by the numbers of their kubelets;
+    `bounds` and `bounds_of` how promises are found there, or by what it takes, as long as the mix is the same.
     """
 
     __slots__ = (
