@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from itertools import count
 from typing import NamedTuple
 
 import pytest
@@ -118,6 +119,24 @@ def test_nobody_waits_for_a_node_that_has_left_the_cluster_to_be_put_back(
                 await scene.part.move("open", "somebody")
 
     run(story, monkeypatch, {"n1": "Done", "n2": "Failed"})
+
+
+def test_nodes_that_were_not_put_back_in_time_are_not_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(scene: Scene) -> None:
+        ticks = count()
+
+        def clock() -> float:
+            """Stands still until all is called back."""
+            order = scene.server.objects.get(POLICY, {}).get("spec", {}).get("order")
+            return 1000.0 * next(ticks) if order == "RollBack" else 0.0
+
+        part = KubeletDistance(scene.client, clock=clock, sleep=asyncio.sleep)
+        with pytest.raises(SwitchError, match="not all kubelets were put back in time") as failed:
+            await part.move("open", "somebody")
+        assert not failed.value.undone
+
+    monkeypatch.setattr("numaware.serve.console.openfuyao.kubelet_distance._SECONDS_BETWEEN_LOOKS", 0.0)
+    run(story, monkeypatch, {"n1": "Switching", "n2": "Failed"})
 
 
 def test_where_no_agent_may_change_its_kubelet_nothing_is_ordered_for_long(

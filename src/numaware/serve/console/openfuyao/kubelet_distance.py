@@ -162,6 +162,14 @@ class KubeletDistance:
                 break
             self._progress = Progress("undoing", 0, len(left))
             await self._sleep(_SECONDS_BETWEEN_LOOKS)
+        else:
+            raise SwitchError(
+                Sentence(
+                    "node {node} did not take it, and not all kubelets were put back in time: {why}",
+                    node=node,
+                    why=message,
+                )
+            )
         problem = Sentence(
             "node {node} did not take it, and all kubelets were put back: {why}", node=node, why=message
         )
