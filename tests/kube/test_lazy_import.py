@@ -33,7 +33,7 @@ def test_the_agent_logs_without_a_package_that_draws_and_leaves_it_to_those_who_
     program = (
         "import sys\n"
         "from numaware.cli import agent\n"
-        "agent._import_plain_logs()\n"
+        "agent.import_plain_logs()\n"
         "import numaware.node.agent\n"
         "assert 'rich' not in sys.modules\n"
         "import rich.console\n"

@@ -19,6 +19,7 @@ from support.applied_changes import patched_pod, verdict_after
 
 EXAMPLES = 120
 KEYS = {
+    "kubelet",
     "pod",
     "node",
     "admitted",

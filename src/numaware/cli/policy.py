@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from cyclopts import App, Parameter
@@ -16,12 +16,14 @@ from numaware.cli.output import write_json
 from numaware.cli.tables import table
 from numaware.errors import InputError
 from numaware.kube import kubelet_policies
-from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
 from numaware.kube.kubelet_policies import KubeletPolicy, Order
 from numaware.machine.words import printable
 from numaware.node.kubelet_switch.edit import wanted_of
 from numaware.sentence import Sentence
+
+if TYPE_CHECKING:
+    from numaware.kube.client import Client
 
 app = App(name="policy", help="Order a kubelet policy for a pool of nodes, and see how far it is.")
 
@@ -169,7 +171,8 @@ def _ordered(cluster: ClusterOptions, name: str, order: Order) -> int:
 
 
 def _with(cluster: ClusterOptions, work: Callable[[Client], Awaitable[T]]) -> T:
-    from numaware.kube.config import connect  # noqa: PLC0415 - brings the loader of kubeconfigs
+    from numaware.kube.client import Client  # noqa: PLC0415 - the wires, needed only now
+    from numaware.kube.config import connect  # noqa: PLC0415
 
     async def run() -> T:
         async with Client(await connect(cluster.kubeconfig, cluster.context)) as client:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from numaware.kube.client import Client
 from numaware.kube.decoding import Metadata, Reader, Wire
 from numaware.kube.errors import ApiError
 from numaware.kube.resources import KUBELET_POLICIES
 from numaware.machine.words import printable
+
+if TYPE_CHECKING:
+    # Commands that read an order's form do without the wires.
+    from numaware.kube.client import Client
 
 # What is ordered: carry it out, begin no further node, stop and put back what is half-way, or put back all that was done.
 Order = Literal["Apply", "Pause", "Abort", "RollBack"]

@@ -21,6 +21,7 @@ def test_an_admitted_pod_has_its_containers_and_nothing_to_explain() -> None:
         "pod": {"namespace": "default", "name": "new"},
         "node": "n1",
         "admitted": True,
+        "kubelet": {"version": "v1.35.0", "modelledAs": None},
         "admittedWhenEmpty": True,
         "reason": "",
         "message": "",
