@@ -30,6 +30,7 @@ class FakeUnit:
         self.lasting: dict[str, Exception] = {}
         # Takes for ever to come up.
         self.slow = False
+        self.since: float | None = None
 
     async def stop(self) -> None:
         self._call("stop")
@@ -56,7 +57,7 @@ class FakeUnit:
             (root / name).write_text(text, encoding="utf-8")
 
     async def state(self) -> UnitState:
-        return UnitState(self.active, failed=not self.active and bool(self.words))
+        return UnitState(self.active, failed=not self.active and bool(self.words), since=self.since)
 
     async def last_words(self) -> str:
         return self.words

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,12 +49,18 @@ class Scene(NamedTuple):
         return bool(self.server.objects[NODES.path("", "n1")]["spec"].get("unschedulable"))
 
 
-def run(node: SwitchedNode, story: Callable[[Scene], Awaitable[None]], *, allowed: bool = True) -> None:
+def run(
+    node: SwitchedNode,
+    story: Callable[[Scene], Awaitable[None]],
+    *,
+    allowed: bool = True,
+    heartbeat: str = "2999-01-01T00:00:00Z",
+) -> None:
     async def play() -> None:
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(fake_api_server())
             client = await stack.enter_async_context(Client(connection(server)))
-            ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2999-01-01T00:00:00Z"}
+            ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}
             status = {"conditions": [ready], "nodeInfo": {"kubeletVersion": "v1.35.0"}}
             server.put(NODES, "n1", spec={}, status=status)
             options = SwitchOptions(
@@ -265,3 +272,17 @@ def test_no_order_is_begun_on_a_node_that_was_left_half_way(node: SwitchedNode) 
     folder = journal.next_folder(node.home)
     run(node, story)
     assert not folder.exists()
+
+
+def test_a_kubelet_that_was_never_away_need_not_say_anew_that_it_is_ready(node: SwitchedNode) -> None:
+    """It says so only every five minutes while nothing changes, and nobody waits for that long."""
+    node.unit.trouble["stop"] = broken("Access denied")
+    node.unit.since = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+
+    async def story(scene: Scene) -> None:
+        scene.order()
+        await scene.reaches("Failed")
+        assert scene.entry["message"] == "Access denied"
+        assert not scene.unschedulable
+
+    run(node, story, heartbeat="2026-01-01T00:04:00Z")

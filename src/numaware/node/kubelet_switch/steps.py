@@ -225,7 +225,9 @@ async def _came_up(hands: Hands) -> None:
     before = (await hands.unit.state()).restarts
     while True:
         state = await hands.unit.state()
-        if state.active and await _is_well(hands, began):
+        # One that runs all along has said so when it came up, and says it again only every few minutes.
+        since = began if state.since is None else min(began, state.since)
+        if state.active and await _is_well(hands, since):
             return
         looping = state.restarts - before >= _MOST_RESTARTS
         if state.failed or looping or time.monotonic() >= deadline:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Protocol
 
 import msgspec
 
 _SECONDS = 120.0
 _MOST_WORDS = 2000
+# In microseconds of the clock that has its zero at the boot, as Python's monotonic one on Linux.
+_SINCE = "ActiveEnterTimestampMonotonic"
 # Of a log: its end says why.
 _LAST_WORDS = 400
 
@@ -18,11 +21,15 @@ class UnitError(Exception):
 
 
 class UnitState(msgspec.Struct, frozen=True):
-    """How a unit stands: `active`, `failed`, and how often it was started again by itself."""
+    """How a unit stands: `active`, `failed`, and how often it was started again by itself.
+
+    `since` is when it became active, in seconds since 1970; None where nobody knows.
+    """
 
     active: bool
     failed: bool = False
     restarts: int = 0
+    since: float | None = None
 
 
 class Unit(Protocol):
@@ -55,13 +62,16 @@ class Systemd:
         await self._ask("systemctl", "start", self.unit)
 
     async def state(self) -> UnitState:
-        text = await self._ask("systemctl", "show", "--property=ActiveState,NRestarts", self.unit)
+        asked = f"--property=ActiveState,NRestarts,{_SINCE}"
+        text = await self._ask("systemctl", "show", asked, self.unit)
         shown = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-        restarts = shown.get("NRestarts", "")
+        restarts, since = shown.get("NRestarts", ""), shown.get(_SINCE, "")
+        known = since.isdecimal() and int(since) > 0
         return UnitState(
             shown.get("ActiveState") == "active",
             shown.get("ActiveState") == "failed",
             int(restarts) if restarts.isdecimal() else 0,
+            time.time() - time.monotonic() + int(since) / 1e6 if known else None,
         )
 
     async def last_words(self) -> str:

@@ -1,0 +1,32 @@
+"""What systemd says of a unit, from a made `systemctl`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from numaware.node.kubelet_switch import unit
+from numaware.node.kubelet_switch.unit import Systemd, UnitState
+
+
+def shown(folder: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> UnitState:
+    tool = folder / "systemctl"
+    tool.write_text("#!/bin/sh\n" + "".join(f"echo {line}\n" for line in lines), encoding="utf-8")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
+    return asyncio.run(Systemd("kubelet").state())
+
+
+def test_a_unit_that_runs_says_since_when(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit, "time", SimpleNamespace(time=lambda: 5000.0, monotonic=lambda: 1000.0))
+    lines = "ActiveState=active", "NRestarts=3", "ActiveEnterTimestampMonotonic=900500000"
+    assert shown(tmp_path, monkeypatch, *lines) == UnitState(True, False, 3, 4900.5)
+
+
+def test_a_unit_that_never_ran_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "ActiveState=failed", "NRestarts=", "ActiveEnterTimestampMonotonic=0"
+    assert shown(tmp_path, monkeypatch, *lines) == UnitState(False, failed=True)
+    assert shown(tmp_path, monkeypatch, "ActiveState=inactive") == UnitState(False)
