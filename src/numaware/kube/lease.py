@@ -24,16 +24,19 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from numaware.kube.client import Client
 from numaware.kube.errors import ApiError, decoded
 from numaware.kube.microtime import micro_time
 from numaware.kube.resources import LEASES
 from numaware.kube.tasks import together
-from numaware.kube.transport import Clock, Sleep
+
+if TYPE_CHECKING:
+    # Whoever only says how long a lease lasts does without the wires.
+    from numaware.kube.client import Client
+    from numaware.kube.transport import Clock, Sleep
 
 # Followers look after this part of the time between renewals, and spread out, so that they do not all ask at one moment.
 _LOOK = 0.5
