@@ -9,6 +9,9 @@ import pytest
 
 from numaware.cli import main
 from numaware.machine import synthetic
+from numaware.node.kubelet_switch import journal
+from numaware.node.kubelet_switch.place import Place
+from numaware.node.kubelet_switch.steps import Backup, Ready, Start, Stop, Write
 from numaware.twin.state import cpu
 from support import made_sysfs
 
@@ -79,6 +82,31 @@ def test_nothing_happens_without_a_yes(verb: str, node: Path, capsys: pytest.Cap
     assert main(words) == (1 if verb == "apply" else 2)
     assert ("Nothing was done" if verb == "apply" else "no switch to go back from") in capsys.readouterr().err
     assert (node / "var/lib/kubelet/config.yaml").read_text(encoding="utf-8") == CONFIG
+
+
+@pytest.mark.parametrize("words", [["rollback"], ["apply", "--resume"]], ids=str)
+@pytest.mark.parametrize("mark", ["done", "applied"])
+def test_what_was_written_down_under_another_root_is_left_to_who_began_it(
+    mark: journal.Mark, words: list[str], node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An agent in a container sees the node below a folder; on the node itself its copies would not be found."""
+    aside, file = "/node/journal/000001/backup", "/var/lib/kubelet/config.yaml"
+    done = (
+        Stop("kubelet"),
+        Backup((file,), aside),
+        Write(file, aside, b"{}"),
+        Start("kubelet"),
+        Ready("kubelet"),
+    )
+    book = journal.Journal(node / "journal/000001")
+    book.open(journal.Recorded(done, Place("kubeadm", "kubelet", file, "configuration")))
+    book.note(mark, 2)
+    before = (book.folder / "journal.jsonl").read_bytes()
+    assert main(["kubelet", *words, f"--root={node}", f"--journal={node / 'journal'}", "--yes"]) == 2
+    said = capsys.readouterr().err
+    assert (aside in said) == (mark == "done" or words == ["rollback"])
+    assert said.count("\n") == 1
+    assert (book.folder / "journal.jsonl").read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -310,6 +310,7 @@ class _Switch:
         """On with what a crash has left, or back from it."""
         if story is None:
             raise InputError(str(self._node.journal), Sentence("no switch of this node is half-way"))
+        story.check_here()
         self._say(
             Sentence(
                 "Half-way: {folder}, step {step} of {count}",

@@ -18,7 +18,7 @@ import msgspec
 from numaware.errors import InputError
 from numaware.node.kubelet_switch.files import bytes_aside, sync_folder
 from numaware.node.kubelet_switch.place import Place
-from numaware.node.kubelet_switch.steps import AnyStep
+from numaware.node.kubelet_switch.steps import AnyStep, Backup
 from numaware.sentence import Sentence
 
 FOLDER = Path("/var/lib/numaware/kubelet-switch")
@@ -72,8 +72,23 @@ class Story(msgspec.Struct, frozen=True):
         """Whether it had failed, and was being undone."""
         return any(entry.mark in ("failed", "undoing") for entry in self.entries)
 
+    def check_here(self) -> None:
+        """`InputError` where the node had another root when this was written down, as for an agent in a container.
+
+        Its steps would not find the files that were put aside, and take that for nothing to put back.
+        """
+        here = self.folder.absolute() / BACKUP
+        for step in self.plan.steps:
+            if isinstance(step, Backup) and Path(step.folder) != here:
+                problem = Sentence("was written down where its files are in {folder}", folder=step.folder)
+                hint = Sentence(
+                    "who began it takes it up: the agent, or --root and --journal as they were then"
+                )
+                raise InputError(str(self.folder), problem, hint=hint)
+
     def before(self, root: Path) -> bytes | None:
         """What the configuration held before this switch; None where there was none."""
+        self.check_here()
         return bytes_aside(root / self.plan.place.file.lstrip("/"), self.folder / BACKUP)
 
     @property

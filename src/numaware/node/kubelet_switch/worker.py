@@ -199,6 +199,7 @@ class PolicyWorker:
                 failed = story.ending == "rolled-back"
                 await self._end(policy, events, "Failed" if failed else done, story.failure)
                 return
+            story.check_here()
             async with self._hands_on(story.plan.place) as (_, api):
                 book = journal.Journal(story.folder)
                 if is_this:

@@ -96,6 +96,10 @@ SENTENCES: Mapping[str, str] = {
     "`numaware kubelet apply --resume` goes on, `numaware kubelet rollback` goes back": (
         "`numaware kubelet apply --resume` 继续，`numaware kubelet rollback` 恢复"
     ),
+    "was written down where its files are in {folder}": "记录时，备份文件所在的目录是 {folder}",
+    "who began it takes it up: the agent, or --root and --journal as they were then": (
+        "请由开始它的一方继续：代理，或者使用当时的 --root 和 --journal"
+    ),
     "no switch of this node is half-way": "这个节点没有做到一半的切换",
     "there is no switch to go back from": "没有可以恢复的切换",
     "the node was cordoned through an API server; name it": "节点是通过 API server 标记为不可调度的，请指定它",
