@@ -50,6 +50,16 @@ def looks_right(page: Page) -> None:
     assert english(page) == []
 
 
+@pytest.mark.parametrize("width", [800, 1024, 1200])
+def test_every_page_is_in_sight_in_a_window_of_middle_size(
+    browser: Browser, server: RunningConsole, width: int
+) -> None:
+    with opened(browser, server, "/policies", width=width) as page:
+        last = page.locator(".nav a").last
+        expect(last).to_be_in_viewport(ratio=1)
+        assert page.locator(".nav").evaluate("nav => nav.scrollWidth - nav.clientWidth") == 0
+
+
 # Addresses
 
 
