@@ -121,7 +121,7 @@ def verify(
     lang: _Language = "en",
     as_json: AsJson = False,
 ) -> int:
-    """Read from the kernel which CPUs and memory every process of every pod may use, and compare.
+    """Read from the kernel which CPUs every process of every pod may use, and compare.
 
     Pods that were moved and pods with CPUs of their own must be on those;
     all others must be off the CPUs that somebody has for himself.
