@@ -55,6 +55,7 @@ def run(
     *,
     allowed: bool = True,
     heartbeat: str = "2999-01-01T00:00:00Z",
+    has_kubeconfig: bool = True,
 ) -> None:
     async def play() -> None:
         async with AsyncExitStack() as stack:
@@ -68,7 +69,7 @@ def run(
                 machine_root=node.made(),
                 config=str(node.config),
                 kubelet_root=str(node.kubelet),
-                kubeconfig=str(kubeconfig(node.folder, server.base)),
+                kubeconfig=str(kubeconfig(node.folder, server.base)) if has_kubeconfig else "",
                 journal=node.home,
                 seconds=60.0,
             )
@@ -286,3 +287,12 @@ def test_a_kubelet_that_was_never_away_need_not_say_anew_that_it_is_ready(node: 
         assert not scene.unschedulable
 
     run(node, story, heartbeat="2026-01-01T00:04:00Z")
+
+
+def test_a_kubelet_whose_kubeconfig_is_not_found_is_told_how_to_name_it(node: SwitchedNode) -> None:
+    async def story(scene: Scene) -> None:
+        scene.order()
+        await scene.reaches("Refused")
+        assert "--kubelet-kubeconfig" in scene.entry["message"]
+
+    run(node, story, has_kubeconfig=False)

@@ -306,6 +306,9 @@ class PolicyWorker:
         place = place or place_of(
             options.root, unit=options.unit, config=options.config, kubelet_root=options.kubelet_root
         )
+        if not options.kubeconfig and not place.kubeconfig:
+            hint = "--kubelet-kubeconfig names it"
+            raise InputError("kubelet", "its own kubeconfig was not found", hint=hint)
         kubeconfig = options.kubeconfig or str(options.root / place.kubeconfig.lstrip("/"))
         async with Client(await connect(kubeconfig, None)) as client:
             yield place, ClusterNode(client, self.name)
