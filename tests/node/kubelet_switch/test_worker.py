@@ -296,3 +296,20 @@ def test_a_kubelet_whose_kubeconfig_is_not_found_is_told_how_to_name_it(node: Sw
         assert "--kubelet-kubeconfig" in scene.entry["message"]
 
     run(node, story, has_kubeconfig=False)
+
+
+def test_an_order_that_is_deleted_half_way_keeps_no_other_from_being_carried_out(node: SwitchedNode) -> None:
+    node.unit.slow = True
+
+    async def story(scene: Scene) -> None:
+        scene.order()
+        await until(lambda: "wait until" in scene.entry.get("message", ""))
+        scene.server.remove(KUBELET_POLICIES, "p")
+        node.unit.active = True
+        await until(lambda: not scene.unschedulable)
+        scene.server.put(KUBELET_POLICIES, "q", spec={"kubelet": STATIC})
+        other = KUBELET_POLICIES.path("", "q")
+        await until(lambda: scene.server.objects[other].get("status", {}).get("nodes", {}).get("n1"))
+        await until(lambda: scene.server.objects[other]["status"]["nodes"]["n1"]["phase"] == "Done")
+
+    run(node, story)

@@ -289,6 +289,9 @@ class PolicyWorker:
             try:
                 await self._report(policy, phase, message)
             except ApiError as error:
+                if error.not_found:
+                    # The object was deleted meanwhile: nobody asks any more.
+                    return
                 # Others wait for this word.
                 log.warning("entry not written", policy=policy.name, problem=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
