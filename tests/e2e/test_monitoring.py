@@ -147,7 +147,7 @@ def test_the_charts_have_the_values_of_the_machine(scene: Scene, page: Page) -> 
     assert remote == {"NUMA 0": pytest.approx(10, abs=0.5), "NUMA 1": pytest.approx(30, abs=0.5)}
     kernel = {f"NUMA {node.id}": made_sysfs.meminfo(node) for node in scene.machine.numa}
     free = {name: round(found["MemFree"] / (1 << 20), 1) for name, found in kernel.items()}
-    assert chart(page, "Memory free") == free
+    assert chart(page, r"Memory that the kernel has left \(MemFree\)") == free
     assert chart(page, "NUMA misses") == {"NUMA 0": 0, "NUMA 1": 0}
     # This agent tells nothing of pods.
     expect(page.get_by_text("Prometheus has no numa_pod_remote_memory_ratio of this node")).to_be_visible()
