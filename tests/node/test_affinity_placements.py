@@ -61,7 +61,8 @@ def test_an_agent_that_was_killed_gives_back_when_it_comes_again(file: Path) -> 
     again = Placements(file, ALL)
     changes = again.synchronized([sandbox("a"), sandbox("b")], [container("a", "8-13", "1"), container("b")])
     assert changes == {"c-a": CpusAndMems("2-13", "0-1")}
-    assert Placements(file, ALL).synchronized([sandbox("a")], [container("a", "2-13")]) == {}
+    # Nobody tells whether it has it now: an agent that comes again says it again.
+    assert Placements(file, ALL).synchronized([sandbox("a")], [container("a", "2-13")]) == changes
 
 
 def test_what_was_given_back_is_what_it_has_when_it_is_moved_again(file: Path) -> None:
@@ -69,7 +70,14 @@ def test_what_was_given_back_is_what_it_has_when_it_is_moved_again(file: Path) -
     again = Placements(file, ALL)
     again.synchronized([sandbox("a")], [container("a", "8-13", "1")])
     assert again.place({"u-a": FIRST}) == {"c-a": CpusAndMems("2-7")}
-    assert again.restore() == {"c-a": CpusAndMems("2-13")}
+    assert again.restore() == {"c-a": CpusAndMems("2-13", "0-1")}
+
+
+def test_one_pod_is_let_go_and_the_others_stay(file: Path) -> None:
+    placements = placed(file)
+    placements.place({"u-a": SECOND, "u-b": FIRST})
+    assert placements.restore({"u-b"}) == {"c-b": CpusAndMems("0-15")}
+    assert placements.targets == {"u-a": SECOND}
 
 
 def test_a_runtime_that_comes_again_finds_them_where_they_were(file: Path) -> None:

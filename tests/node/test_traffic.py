@@ -29,7 +29,7 @@ class FakeKernel:
         self.broken: set[str] = set()
         self.opened: list[str] = []
 
-    def __call__(self, path: str) -> FakeDiagnosis:
+    def __call__(self, path: str, _: int) -> FakeDiagnosis:
         if path in self.broken:
             raise OSError(errno.EACCES, "permission denied")
         self.opened.append(path)
@@ -146,6 +146,11 @@ def test_who_cannot_be_asked_is_named_and_the_others_are_counted(kernel: FakeKer
     assert counted.connections == 1
     collector.close()
     assert kernel.opened == []
+
+
+def test_a_path_that_leads_elsewhere_by_now_is_not_asked() -> None:
+    with pytest.raises(OSError, match="Stale"):
+        sock_diag.SocketDiagnosis("/proc/self/ns/net", 1)
 
 
 def record(family: int, local: bytes, remote: bytes, acknowledged: int, received: int) -> bytes:

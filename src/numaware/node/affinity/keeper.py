@@ -8,6 +8,7 @@ does not say who holds CPUs of his own, nobody is moved.
 from __future__ import annotations
 
 import asyncio
+import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -96,6 +97,9 @@ class Keeper:
 
     async def run(self) -> None:
         """Until cancelled; then every container has back what it had."""
+        # Two sockets for each pod, which on a full node are more than a process may have unless it says so.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         connection = asyncio.create_task(self._stay_connected()) if self._options.mode == "nri" else None
         try:
             while True:
@@ -142,6 +146,8 @@ class Keeper:
         self._measure(members, talk)
         if self._options.mode == "nri" and self._plugin.synchronized.is_set():
             self._troubles.cleared("runtime")
+            barred = {member.uid for member in members if member.barred is not None}
+            await self._give_back(barred & self._placements.targets.keys())
             await self._act(self._plan)
         self._troubles.cleared("affinity")
         self._write(look, tuple(zones), tuple(members), talk)
@@ -248,8 +254,9 @@ class Keeper:
                     *self._moves[number + 1 :],
                 )
 
-    async def _give_back(self) -> None:
-        changes: Changes = self._placements.restore()
+    async def _give_back(self, uids: set[str] | None = None) -> None:
+        """To those who may not be moved any more, or to all."""
+        changes: Changes = self._placements.restore(uids)
         if not changes:
             return
         try:

@@ -8,7 +8,7 @@ without us, and it gets of them what lies on its NUMA node. Called by `nri/plugi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 import msgspec
@@ -76,9 +76,9 @@ class Placements:
         for uid in uids:
             self._targets.pop(uid, None)
 
-    def restore(self) -> Changes:
-        """What to change so that all have what they had; `forget` them when it is done."""
-        known = self.known()
+    def restore(self, uids: Container[str] | None = None) -> Changes:
+        """What to change so that these pods, or all, have what they had; `forget` the containers when it is done."""
+        known = {uid: held for uid, held in self.known().items() if uids is None or uid in uids}
         self.leave(known)
         return {
             one.id: self._before[one.id]
@@ -105,10 +105,10 @@ class Placements:
         left = {
             one: had for one, had in self._before.items() if self._target_of(self._containers[one]) is None
         }
-        self.forget(left.keys())
+        # What they had stays written down, as nobody tells whether they have it now; the kubelet's updates keep it true.
         again = self.place(self.targets)
         if left:
-            log.info("containers have back what they had", containers=len(left))
+            log.info("containers get back what they had", containers=len(left))
         return {**left, **again}
 
     def created(self, sandbox: Sandbox, container: RunningContainer) -> CpusAndMems | None:

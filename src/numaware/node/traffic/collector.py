@@ -94,7 +94,7 @@ class Collector:
         unread = {}
         for place in sorted(paths.keys() - self._open.keys()):
             try:
-                self._open[place] = SocketDiagnosis(paths[place])
+                self._open[place] = SocketDiagnosis(paths[place], place)
             except OSError as error:
                 unread[place] = str(error)
         return unread

@@ -55,10 +55,13 @@ class Connection(NamedTuple):
 
 
 class SocketDiagnosis:
-    """Two netlink sockets in the namespace at `path`: for dumps, and for what has ended."""
+    """Two netlink sockets in the namespace of this number at `path`: for dumps, and for what has ended.
 
-    def __init__(self, path: str) -> None:
-        self._dumps, self._ended = _opened_in(path)
+    A path leads over a process, whose number may be another's by now: then it is as if nothing were there.
+    """
+
+    def __init__(self, path: str, number: int) -> None:
+        self._dumps, self._ended = _opened_in(path, number)
         self._number = 0
 
     def close(self) -> None:
@@ -106,15 +109,17 @@ class SocketDiagnosis:
             ]
 
 
-def _opened_in(path: str) -> tuple[socket.socket, socket.socket]:
+def _opened_in(path: str, number: int) -> tuple[socket.socket, socket.socket]:
     # A thread of its own, as only the thread that enters is elsewhere then, and it ends.
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="network namespace") as elsewhere:
-        return elsewhere.submit(_opened_elsewhere, path).result()
+        return elsewhere.submit(_opened_elsewhere, path, number).result()
 
 
-def _opened_elsewhere(path: str) -> tuple[socket.socket, socket.socket]:
+def _opened_elsewhere(path: str, number: int) -> tuple[socket.socket, socket.socket]:
     namespace = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        if os.fstat(namespace).st_ino != number:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
         _set_namespace(namespace)
     finally:
         os.close(namespace)
