@@ -170,7 +170,7 @@ class _Planning:
                 self._bias(member, place, number) for member, place in zip(movable, start, strict=True)
             ),
             edges=tuple(
-                (*sorted((number[one], number[other])), rate)  # type: ignore[misc] # two of them
+                (min(number[one], number[other]), max(number[one], number[other]), rate)
                 for (one, other), rate in self._talk.items()
                 if one in number and other in number
             ),
