@@ -12,8 +12,9 @@ import pytest
 from node.kubelet_switch.conftest import WANTED, SwitchedNode
 from node.kubelet_switch.fake_unit import broken
 from numaware.errors import InputError
+from numaware.node.atomic_files import replace_file
 from numaware.node.kubelet_files import KubeletFiles
-from numaware.node.kubelet_switch import files, journal, steps
+from numaware.node.kubelet_switch import copies, journal, steps
 from numaware.node.kubelet_switch.executor import Executor, Outcome
 from numaware.node.kubelet_switch.plan import Manner, Plan, plan_content
 from numaware.sentence import Sentence
@@ -62,7 +63,7 @@ def test_there_and_back_to_the_byte(node: SwitchedNode) -> None:
         "restricted",
         "Static",
     )
-    kept = files.bytes_aside(node.config, node.home / "000001/backup")
+    kept = copies.bytes_aside(node.config, node.home / "000001/backup")
     back = plan_content(node.situation(), kept, Manner(journal=str(journal.next_folder(node.home))))
     assert run(node, back).result == "applied"
     assert node.bytes() == before
@@ -206,11 +207,11 @@ def test_owner_mode_and_links_stay(tmp_path: Path) -> None:
     real.write_bytes(b"old")
     real.chmod(0o640)
     link.symlink_to(real)
-    files.put_aside([link], tmp_path / "aside")
-    files.replace_file(link, b"new")
+    copies.put_aside([link], tmp_path / "aside")
+    replace_file(link, b"new")
     assert link.is_symlink()
     assert (real.read_bytes(), real.stat().st_mode & 0o777) == (b"new", 0o640)
-    files.put_back(link, tmp_path / "aside")
+    copies.put_back(link, tmp_path / "aside")
     assert link.is_symlink()
     assert (real.read_bytes(), real.stat().st_mode & 0o777) == (b"old", 0o640)
 

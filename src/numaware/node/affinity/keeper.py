@@ -28,6 +28,7 @@ from numaware.node.affinity.placements import Placements, Target
 from numaware.node.affinity.pod_groups import PodGroup, read_pods
 from numaware.node.affinity.pod_networks import networks_of
 from numaware.node.affinity.status import AffinityStatus, Mode, Move, Talk
+from numaware.node.atomic_files import replace_file
 from numaware.node.exporter import kernel
 from numaware.node.exporter.families import Family, counter, gauge
 from numaware.node.nri.mux import WireError
@@ -298,10 +299,7 @@ class Keeper:
         file = self._options.folder / status_file.FILE.name
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            draft = file.with_suffix(".new")
-            draft.touch(mode=0o600)
-            draft.write_bytes(status_file.encode(status))
-            draft.replace(file)
+            replace_file(file, status_file.encode(status), 0o600)
         except OSError as error:
             self._troubles.raised("affinity", "unwritable", str(error))
 

@@ -7,7 +7,6 @@ without us, and it gets of them what lies on its NUMA node. Called by `nri/plugi
 
 from __future__ import annotations
 
-import os
 from collections.abc import Container, Iterable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import msgspec
 import structlog
 
 from numaware.machine.cpuset import CpuSet
+from numaware.node.atomic_files import replace_file
 from numaware.node.nri.plugin import Changes, CpusAndMems, RunningContainer, Sandbox
 
 log = structlog.get_logger("numaware.agent")
@@ -164,13 +164,8 @@ class Placements:
 
     def _write(self) -> None:
         """On disk before anything is changed; a disk that is full keeps nobody's container from starting."""
-        draft = self._file.with_suffix(".new")
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("wb") as out:
-            out.write(msgspec.json.encode(_Kept(dict(sorted(self._before.items())))))
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(self._file)
+        replace_file(self._file, msgspec.json.encode(_Kept(dict(sorted(self._before.items())))))
 
 
 def _read(file: Path) -> dict[str, CpusAndMems]:

@@ -16,7 +16,8 @@ from typing import Literal
 import msgspec
 
 from numaware.errors import InputError
-from numaware.node.kubelet_switch.files import bytes_aside, sync_folder
+from numaware.node.atomic_files import sync_folder
+from numaware.node.kubelet_switch.copies import bytes_aside
 from numaware.node.kubelet_switch.place import Place
 from numaware.node.kubelet_switch.steps import AnyStep, Backup
 from numaware.sentence import Sentence

@@ -15,8 +15,9 @@ from pathlib import Path
 import msgspec
 
 from numaware.kube.errors import ApiError
+from numaware.node.atomic_files import remove_file, replace_file
 from numaware.node.kubelet_switch.cluster import ClusterNode, DrainError
-from numaware.node.kubelet_switch.files import is_aside, put_aside, put_back, remove_file, replace_file
+from numaware.node.kubelet_switch.copies import is_aside, put_aside, put_back
 from numaware.node.kubelet_switch.unit import Unit, UnitError
 from numaware.sentence import Sentence, quoted
 

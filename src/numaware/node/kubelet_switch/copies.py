@@ -1,7 +1,4 @@
-"""Files replaced, copied aside and put back so that a crash at any moment leaves the old bytes or the new ones, whole.
-
-Everything is on the disk before it is said to be there: contents first, then the names in the folder.
-"""
+"""Files copied aside and put back as they were, to the byte; a crash at any moment leaves the old ones or the new ones, whole."""
 
 from __future__ import annotations
 
@@ -11,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+
+from numaware.node.atomic_files import draft_of, remove_file, replace_file, sync_folder
 
 _MANIFEST = "manifest.json"
 
@@ -22,35 +21,6 @@ class _Copy(msgspec.Struct, frozen=True):
     copy: str = ""
     uid: int = 0
     gid: int = 0
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """The file anew, under the same owner and mode; the old one stays whole until the new one is."""
-    # A link stays a link.
-    final = Path(os.path.realpath(path))
-    draft = _draft(final)
-    try:
-        with draft.open("wb") as stream:
-            stream.write(data)
-            if final.exists():
-                shutil.copystat(final, draft)
-                owner = final.stat()
-                os.chown(draft, owner.st_uid, owner.st_gid)
-            else:
-                draft.chmod(0o644)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(final)
-    finally:
-        draft.unlink(missing_ok=True)
-    sync_folder(final.parent)
-
-
-def remove_file(path: Path) -> None:
-    """The file gone, there before or not."""
-    path.unlink(missing_ok=True)
-    if path.parent.exists():
-        sync_folder(path.parent)
 
 
 def put_aside(paths: Iterable[Path], folder: Path) -> None:
@@ -91,7 +61,7 @@ def put_back(path: Path, folder: Path) -> None:
     if final.exists() and final.read_bytes() == kept.read_bytes():
         # Nothing to write, and so nothing that a full disk could prevent.
         return
-    draft = _draft(final)
+    draft = draft_of(final)
     try:
         shutil.copy2(kept, draft)
         os.chown(draft, copy.uid, copy.gid)
@@ -103,20 +73,6 @@ def put_back(path: Path, folder: Path) -> None:
     sync_folder(final.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """The names in a folder on the disk."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _copies(folder: Path) -> dict[str, _Copy]:
     listed = msgspec.json.decode((folder / _MANIFEST).read_bytes(), type=list[_Copy])
     return {copy.path: copy for copy in listed}
-
-
-def _draft(final: Path) -> Path:
-    # Always of the same name: what a crash has left is written over.
-    return final.with_name(f".{final.name}.numaware")
