@@ -12,11 +12,11 @@ from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.source import Source
 from numaware.machine.tree import open_tree
-from numaware.node.affinity.keeper import AffinityOptions, Keeper
 from numaware.node.affinity.look import Chosen, Look, exclusive_of, members_of, zones_of
 from numaware.node.affinity.placements import Target
 from numaware.node.affinity.pod_groups import PodGroup, read_pods
 from numaware.node.affinity.pod_networks import networks_of
+from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
 from numaware.node.podresources import ContainerHoldings, Devices, PodHoldings, PodResourcesError
 from numaware.node.troubles import Troubles
 from support import made_sysfs
@@ -151,11 +151,11 @@ def test_observing_writes_what_was_seen_and_moves_nobody(tmp_path: Path) -> None
     (group_of(root) / "cgroup.procs").write_text("41\n")
     kubelet, troubles = FakeKubelet(), Troubles()
     options = AffinityOptions(period=0.01, folder=tmp_path / "run")
-    keeper = Keeper("n1", str(root), kubelet, troubles, options)  # type: ignore[arg-type] # a stand-in
+    worker = AffinityWorker("n1", str(root), kubelet, troubles, options)  # type: ignore[arg-type] # a stand-in
     status = tmp_path / "run/affinity.json"
 
     async def go() -> None:
-        running = asyncio.create_task(keeper.run())
+        running = asyncio.create_task(worker.run())
         while not status.exists():  # noqa: ASYNC110 - ends with what it waits for
             await asyncio.sleep(0.01)
         kubelet.silent = True
@@ -170,5 +170,5 @@ def test_observing_writes_what_was_seen_and_moves_nobody(tmp_path: Path) -> None
     assert seen["mode"] == "observe"
     assert not (tmp_path / "run/affinity-before.json").exists()
     assert status.stat().st_mode & 0o077 == 0
-    names = {family.name for family in keeper.families()}
+    names = {family.name for family in worker.families()}
     assert "numa_affinity_collector_cpu_seconds" in names

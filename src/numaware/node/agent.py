@@ -14,8 +14,8 @@ from starlette.applications import Starlette
 from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.config import connect
-from numaware.node.affinity.keeper import AffinityOptions, Keeper
 from numaware.node.affinity.look import ANNOTATION
+from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
 from numaware.node.exporter.exporter import Exporter
 from numaware.node.kubelet_files import KubeletFiles
 from numaware.node.kubelet_switch.worker import PolicyWorker, SwitchOptions
@@ -55,10 +55,10 @@ async def run_agent(options: AgentOptions) -> None:
             connection = await connect(options.kubeconfig, options.context)
             client = await stack.enter_async_context(Client(connection))
             publisher = Publisher(options.node, client, options.files, troubles, options.publish)
-        keeper: Keeper | None = None
+        worker: AffinityWorker | None = None
         if options.affinity is not None:
             kubelet = await stack.enter_async_context(PodResources(options.files.podresources))
-            keeper = Keeper(
+            worker = AffinityWorker(
                 options.node, options.root, kubelet, troubles, options.affinity, partial(_words, publisher)
             )
         if options.listen is not None:
@@ -73,7 +73,7 @@ async def run_agent(options: AgentOptions) -> None:
                 config=lambda: publisher.config if publisher else _config(options.files, troubles),
                 counts=publisher.counts if publisher else None,
                 most_pods=options.most_pods,
-                more=keeper.families if keeper else tuple,
+                more=worker.families if worker else tuple,
             )
             unready = publisher.unready if publisher else str
             routes = status_routes(
@@ -93,9 +93,9 @@ async def run_agent(options: AgentOptions) -> None:
                         Client(await connect(options.kubeconfig, options.context))
                     )
                 group.create_task(PolicyWorker(options.node, client, options.switch).run())
-            if keeper is not None:
+            if worker is not None:
                 log.info("looking after talking pods", mode=options.affinity and options.affinity.mode)
-                group.create_task(keeper.run())
+                group.create_task(worker.run())
             if publisher is not None:
                 log.info("publishing", node=options.node)
                 group.create_task(publisher.run())

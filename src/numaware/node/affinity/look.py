@@ -1,7 +1,7 @@
 """One look at the node for a plan: the NUMA nodes as far as floating pods may use them, and the pods as members.
 
 Pure but for what is handed in: what the kernel counted (`pod_groups.py`), who holds CPUs of his own (the kubelet), and what
-people have said of namespaces and pods. Called by `keeper.py` once a period.
+people have said of namespaces and pods. Called by `worker.py` once a period.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What a container had before is on disk before it is changed, so that it gets it back whatever happens to the agent: when it
 stops, and when one that was killed comes again. When the kubelet gives a container other CPUs, those become what it has
-without us, and it gets of them what lies on its NUMA node. Called by `nri/plugin.py` and by `keeper.py`.
+without us, and it gets of them what lies on its NUMA node. Called by `nri/plugin.py` and by `worker.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The keeper with a container runtime (a fake one) and pods that talk: what it takes for moved, and what it outlives."""
+"""The worker with a container runtime (a fake one) and pods that talk: what it takes for moved, and what it outlives."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from numaware.affinity.plan import Rules
 from numaware.affinity.traffic import Smoothing
 from numaware.machine import synthetic
-from numaware.node.affinity.keeper import AffinityOptions, Keeper
 from numaware.node.affinity.status import AffinityStatus, read
+from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
 from numaware.node.nri import nri_pb2 as wire
 from numaware.node.nri.plugin import Plugin
 from numaware.node.podresources import PodHoldings
@@ -31,7 +31,7 @@ class FakeKubelet:
 
 
 @pytest.fixture
-def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keeper:
+def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AffinityWorker:
     """Of a node with two pods that never stop talking."""
     root = made_sysfs.write(tmp_path / "root", synthetic.read("2s x 4c x 1t mem=8Gi"))
     for uid, name in ((ONE, "web-0"), (OTHER, "db-0")):
@@ -47,7 +47,7 @@ def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keeper:
         nri=str(tmp_path / "nri.sock"),
         folder=tmp_path / "run",
     )
-    return Keeper("n1", str(root), FakeKubelet(), Troubles(), options)  # type: ignore[arg-type] # a stand-in
+    return AffinityWorker("n1", str(root), FakeKubelet(), Troubles(), options)  # type: ignore[arg-type] # a stand-in
 
 
 async def synchronise(runtime: FakeNriRuntime) -> None:
@@ -59,19 +59,19 @@ async def synchronise(runtime: FakeNriRuntime) -> None:
     await runtime.call("Synchronize", request.SerializeToString())
 
 
-def counts(keeper: Keeper) -> dict[str, float]:
-    (family,) = (one for one in keeper.families() if one.name == "numa_affinity_moves")
+def counts(worker: AffinityWorker) -> dict[str, float]:
+    (family,) = (one for one in worker.families() if one.name == "numa_affinity_moves")
     return {labels[0]: value for labels, value in family.samples}
 
 
 def run(
-    keeper: Keeper, tmp_path: Path, until: Callable[[], bool], failing: set[str], garbage: bytes = b""
+    worker: AffinityWorker, tmp_path: Path, until: Callable[[], bool], failing: set[str], garbage: bytes = b""
 ) -> tuple[FakeNriRuntime, AffinityStatus]:
     async def go() -> tuple[FakeNriRuntime, AffinityStatus]:
         async with fake_nri_runtime(tmp_path / "nri.sock") as runtime:
             runtime.failing = failing
             runtime.garbage = garbage
-            running = asyncio.create_task(keeper.run())
+            running = asyncio.create_task(worker.run())
             try:
                 await synchronise(runtime)
                 async with asyncio.timeout(20):
@@ -90,37 +90,39 @@ def run(
     return asyncio.run(go())
 
 
-def test_pods_that_talk_are_moved_together_and_put_back_in_the_end(keeper: Keeper, tmp_path: Path) -> None:
-    runtime, seen = run(keeper, tmp_path, lambda: counts(keeper)["moved"] == 2, set())
+def test_pods_that_talk_are_moved_together_and_put_back_in_the_end(
+    worker: AffinityWorker, tmp_path: Path
+) -> None:
+    runtime, seen = run(worker, tmp_path, lambda: counts(worker)["moved"] == 2, set())
     assert seen.targets.keys() == {ONE, OTHER}
     assert {move.uid for move in seen.moves} == {ONE, OTHER}
-    assert counts(keeper) == {"moved": 2, "failed": 0}
+    assert counts(worker) == {"moved": 2, "failed": 0}
     last = {update.container_id: update.linux.resources.cpu.cpus for update in runtime.updates}
     assert last == {f"c-{ONE}": "0-7", f"c-{OTHER}": "0-7"}
 
 
 def test_a_pod_that_the_runtime_could_not_change_is_not_said_to_be_moved(
-    keeper: Keeper, tmp_path: Path
+    worker: AffinityWorker, tmp_path: Path
 ) -> None:
-    _, seen = run(keeper, tmp_path, lambda: counts(keeper)["failed"] > 0, {f"c-{ONE}"})
+    _, seen = run(worker, tmp_path, lambda: counts(worker)["failed"] > 0, {f"c-{ONE}"})
     assert seen.targets.keys() == {OTHER}
     assert {move.uid for move in seen.moves} == {OTHER}
     # It rests before it is tried again.
-    assert counts(keeper) == {"moved": 1, "failed": 1}
+    assert counts(worker) == {"moved": 1, "failed": 1}
     assert next(member for member in seen.members if member.uid == ONE).zones == ()
 
 
 def test_an_answer_of_the_runtime_that_makes_no_sense_moves_nobody_and_ends_nothing(
-    keeper: Keeper, tmp_path: Path
+    worker: AffinityWorker, tmp_path: Path
 ) -> None:
-    _, seen = run(keeper, tmp_path, lambda: counts(keeper)["failed"] > 0, set(), b"\xff\xff")
+    _, seen = run(worker, tmp_path, lambda: counts(worker)["failed"] > 0, set(), b"\xff\xff")
     assert not seen.targets
     assert not seen.moves
-    assert counts(keeper) == {"moved": 0, "failed": 2}
+    assert counts(worker) == {"moved": 0, "failed": 2}
 
 
 def test_a_connection_that_ends_as_nobody_foresaw_is_not_passed_over_in_silence(
-    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+    worker: AffinityWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object) -> None:
         raise RuntimeError("unforeseen")
@@ -129,7 +131,7 @@ def test_a_connection_that_ends_as_nobody_foresaw_is_not_passed_over_in_silence(
 
     async def go() -> None:
         async with asyncio.timeout(20):
-            await keeper.run()
+            await worker.run()
 
     with pytest.raises(RuntimeError, match="unforeseen"):
         asyncio.run(go())

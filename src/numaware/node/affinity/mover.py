@@ -1,0 +1,168 @@
+"""Carries out a plan: moves pods, remembers what was moved and when, and gives back what they had.
+
+It knows nothing of talk; `worker.py` hands it plans. What containers had before is kept by `placements.py`, and how they are
+changed is up to a `Runtime`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import structlog
+
+from numaware.affinity.plan import Answer, Member, Plan
+from numaware.affinity.traffic import Pair
+from numaware.node.affinity.placements import Placements, Target
+from numaware.node.affinity.pod_groups import PodGroup
+from numaware.node.affinity.runtime import FAILURES, Runtime
+from numaware.node.affinity.status import Move
+from numaware.node.nri.plugin import Changes
+from numaware.node.troubles import Troubles
+
+log = structlog.get_logger("numaware.agent")
+
+_MOST_MOVES_KEPT = 200
+# A runtime that has just been started anew gets so long until it has told what runs.
+_PATIENCE = 10.0
+
+
+class Mover:
+    """Moves pods of one node while `run` runs. `cool_down` is in seconds; with `pin_memory` they get memory there only."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        placements: Placements,
+        troubles: Troubles,
+        *,
+        cool_down: int,
+        pin_memory: bool,
+    ) -> None:
+        self.moves: tuple[Move, ...] = ()
+        self.counts = dict.fromkeys(("moved", "failed"), 0)
+        self._runtime = runtime
+        self._placements = placements
+        self._troubles = troubles
+        self._cool_down = cool_down
+        self._pin_memory = pin_memory
+        self._moved_at: dict[str, float] = {}
+
+    @property
+    def runtime(self) -> str:
+        """Its name, empty while none is there."""
+        return self._runtime.name
+
+    @property
+    def targets(self) -> dict[str, Target]:
+        """Pod uid -> where it was put."""
+        return self._placements.targets
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._runtime.run()
+
+    def resting(self) -> dict[str, int]:
+        """Pod uid -> seconds until it may be moved again."""
+        now = time.monotonic()
+        left = {uid: int(self._cool_down - (now - at)) for uid, at in self._moved_at.items()}
+        self._moved_at = {uid: at for uid, at in self._moved_at.items() if left[uid] > 0}
+        return {uid: seconds for uid, seconds in left.items() if seconds > 0}
+
+    async def act(self, wanted: Plan, members: Mapping[str, Member], pods: Iterable[PodGroup]) -> None:
+        """One period: those who may not be moved any more get back what they had, the others go where they should be."""
+        contested = await self._runtime.follow(pods)
+        if not self._runtime.ready.is_set():
+            return
+        self._troubles.cleared("runtime")
+        if contested:
+            # Somebody else insists on what they have. They rest, and are perhaps asked for again after that.
+            self._placements.leave(contested)
+            self._moved_at |= dict.fromkeys(contested, time.monotonic())
+            first = min(contested)
+            text = f"pod {first}: its CPUs are changed again and again by somebody else"
+            self._troubles.raised("runtime", "contested", text)
+        barred = {uid for uid, member in members.items() if member.barred is not None}
+        await self.give_back(barred & self.targets.keys())
+        targets = {
+            answer.uid: Target(answer.cpus, str(answer.target) if self._pin_memory else "")
+            for answer in wanted.moves
+            if answer.target is not None and answer.uid not in contested
+        }
+        if targets:
+            moved = await self._place(targets)
+            self._placements.leave(targets.keys() - moved)
+            self._note(wanted.moves, moved, targets.keys(), members)
+
+    async def _place(self, targets: dict[str, Target]) -> set[str]:
+        """Who is there now. Who may be elsewhere is not; what he had is kept, and given back in the end."""
+        changes: Changes = {}
+        failed: set[str] = set()
+        try:
+            changes = self._placements.place(targets)
+            failed = {*await self._runtime.update(changes)}
+        except FAILURES as error:
+            failed = {*changes}
+            self._troubles.raised("runtime", "update", str(error))
+        known = self._placements.known()
+        return {
+            uid
+            for uid in targets
+            if {one.id for one in known.get(uid, ())} & changes.keys()
+            and failed.isdisjoint(one.id for one in known[uid])
+        }
+
+    def _note(
+        self, answers: Iterable[Answer], moved: set[str], asked: Iterable[str], members: Mapping[str, Member]
+    ) -> None:
+        # Those who could not be moved are not asked for again at once, either.
+        self._moved_at |= dict.fromkeys(asked, time.monotonic())
+        self.counts["failed"] += len(set(asked) - moved)
+        self.counts["moved"] += len(moved)
+        now = int(time.time())
+        for answer in answers:
+            if answer.uid not in moved:
+                continue
+            member = members[answer.uid]
+            move = Move(answer.uid, member.namespace, member.name, now, answer.target or 0, answer.saving)
+            self.moves = (*self.moves, move)[-_MOST_MOVES_KEPT:]
+            log.info(
+                "moved",
+                pod=f"{member.namespace}/{member.name}",
+                numa=answer.target,
+                cpus=str(answer.cpus),
+                saving=answer.saving,
+            )
+
+    def measure(self, members: Iterable[Member], talk: Mapping[Pair, int], settled: float) -> None:
+        """What moved pods say within their NUMA node after so many seconds: that is what does not cross any more."""
+        zones = {member.uid: member.zones for member in members}
+        for number, move in enumerate(self.moves):
+            at = self._moved_at.get(move.uid)
+            if move.measured is None and at is not None and time.monotonic() - at > settled:
+                partners = [
+                    (pair[0] if pair[1] == move.uid else pair[1], rate)
+                    for pair, rate in talk.items()
+                    if move.uid in pair
+                ]
+                within = sum(rate for uid, rate in partners if zones.get(uid) == zones.get(move.uid))
+                measured = msgspec.structs.replace(move, measured=within)
+                self.moves = (*self.moves[:number], measured, *self.moves[number + 1 :])
+
+    async def give_back(self, uids: Iterable[str] | None = None) -> None:
+        """To these, or to all."""
+        changes: Changes = self._placements.restore(None if uids is None else frozenset(uids))
+        if not changes:
+            return
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._runtime.ready.wait()
+            failed = await self._runtime.update(changes)
+            self._placements.forget(changes.keys() - set(failed))
+        except FAILURES as error:
+            # It is on disk what they had; the next agent gives it back.
+            log.warning("containers could not be given back what they had", error=str(error))
+            return
+        log.info("containers have back what they had", containers=len(changes) - len(failed))

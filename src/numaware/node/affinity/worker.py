@@ -1,0 +1,194 @@
+"""The part of the agent that keeps talking pods together: look, plan and, where it may, act, once a period.
+
+By default it only observes, and says what it would do. With NRI it moves containers through the container runtime, answers
+it while it runs, and gives every container back what it had when it stops. It never acts on half a picture: when the kubelet
+does not say who holds CPUs of his own, nobody is moved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from numaware.affinity.plan import Member, Plan, Rules, Zone, plan
+from numaware.affinity.traffic import Pair, Smoothing
+from numaware.errors import InputError
+from numaware.node.affinity import status as status_file
+from numaware.node.affinity.look import Chosen, Look, exclusive_of, members_of, zones_of
+from numaware.node.affinity.mover import Mover
+from numaware.node.affinity.observer import Observer
+from numaware.node.affinity.placements import Placements
+from numaware.node.affinity.runtime import ThroughNri
+from numaware.node.affinity.status import AffinityStatus, Mode, Talk
+from numaware.node.atomic_files import replace_file
+from numaware.node.exporter.families import Family, counter, gauge
+from numaware.node.nri.plugin import CpusAndMems
+from numaware.node.podresources import PodResources, PodResourcesError
+from numaware.node.troubles import Troubles
+
+_MOST_TALK_SHOWN = 50
+
+
+class AffinityOptions(msgspec.Struct, frozen=True):
+    """What a user says of run-time affinity. `cool_down` is in seconds; `pin_memory` lets memory nodes be set, too."""
+
+    mode: Mode = "observe"
+    period: float = 5.0
+    cool_down: int = 300
+    pin_memory: bool = False
+    chosen: Chosen = Chosen()
+    rules: Rules = Rules()
+    smoothing: Smoothing = Smoothing()
+    nri: str = "/var/run/nri/nri.sock"
+    folder: Path = status_file.FOLDER
+    most_pods: int = 2000
+
+
+class AffinityWorker:
+    """Looks after the pods of one node while `run` runs. `words` gives what pods say of themselves, by uid."""
+
+    def __init__(
+        self,
+        node: str,
+        root: str,
+        service: PodResources,
+        troubles: Troubles,
+        options: AffinityOptions,
+        words: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        self._node = node
+        self._troubles = troubles
+        self._options = options
+        self._observer = Observer(root, service, troubles, options.smoothing, options.most_pods, words)
+        self._mover = None if options.mode == "observe" else self._make_mover()
+        self._plan: Plan | None = None
+        self._names: dict[str, tuple[str, str]] = {}
+
+    def _make_mover(self) -> Mover:
+        options, machine = self._options, self._observer.machine
+        mems = ",".join(str(numa.id) for numa in machine.numa if numa.memory_bytes)
+        placements = Placements(
+            options.folder / status_file.BEFORE.name, CpusAndMems(str(machine.online), mems)
+        )
+        return Mover(
+            ThroughNri(options.nri, placements, self._troubles),
+            placements,
+            self._troubles,
+            cool_down=options.cool_down,
+            pin_memory=options.pin_memory,
+        )
+
+    async def run(self) -> None:
+        """Until cancelled; then every container has back what it had."""
+        # Two sockets for each pod, which on a full node are more than a process may have unless it says so.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        moving = asyncio.create_task(self._mover.run()) if self._mover is not None else None
+        try:
+            while True:
+                await self._round()
+                if moving is not None and moving.done():
+                    # It ends with something that nobody has thought of, which is not to be passed over in silence.
+                    await moving
+                await asyncio.sleep(self._options.period)
+        finally:
+            try:
+                if self._mover is not None:
+                    await self._mover.give_back()
+            finally:
+                if moving is not None:
+                    moving.cancel()
+                    await asyncio.wait([moving])
+                self._observer.close()
+
+    async def _round(self) -> None:
+        try:
+            look = await self._observer.look()
+        except PodResourcesError as error:
+            self._troubles.raised("affinity", error.cause, str(error))
+            return
+        except (InputError, OSError) as error:
+            self._troubles.raised("affinity", "unreadable", str(error))
+            return
+        talk = self._observer.talk
+        # Not in the loop: whoever makes a container waits for an answer meanwhile.
+        zones, members, planned = await asyncio.to_thread(self._planned, look, talk)
+        self._plan = planned
+        self._names = {member.uid: (member.namespace, member.name) for member in members}
+        if self._mover is not None:
+            self._mover.measure(members, talk, 3 * self._options.period)
+            await self._mover.act(planned, {member.uid: member for member in members}, look.pods)
+        self._troubles.cleared("affinity")
+        await asyncio.to_thread(self._write, look, zones, members, talk)
+
+    def _planned(
+        self, look: Look, talk: Mapping[Pair, int]
+    ) -> tuple[tuple[Zone, ...], tuple[Member, ...], Plan]:
+        zones = tuple(zones_of(look))
+        targets, resting = (self._mover.targets, self._mover.resting()) if self._mover else ({}, {})
+        members = tuple(members_of(look, targets, resting, self._options.chosen))
+        return zones, members, plan(zones, members, talk, self._options.rules)
+
+    def _write(
+        self,
+        look: Look,
+        zones: tuple[Zone, ...],
+        members: tuple[Member, ...],
+        talk: Mapping[Pair, int],
+    ) -> None:
+        targets = self._mover.targets if self._mover else {}
+        status = AffinityStatus(
+            node=self._node,
+            mode=self._options.mode,
+            at=int(time.time()),
+            runtime=self._mover.runtime if self._mover else "",
+            zones=zones,
+            members=members,
+            talk=tuple(Talk(one, other, rate) for (one, other), rate in sorted(talk.items())),
+            rules=self._options.rules,
+            moves=self._mover.moves if self._mover else (),
+            targets={uid: target.cpus for uid, target in sorted(targets.items())},
+            exclusive=exclusive_of(look),
+            processes={pod.uid: pod.processes for pod in look.pods},
+            troubles=tuple(
+                f"{source}: {message}" for source, (_, message) in sorted(self._troubles.current.items())
+            ),
+        )
+        file = self._options.folder / status_file.FILE.name
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(file, status_file.encode(status), 0o600)
+        except OSError as error:
+            self._troubles.raised("affinity", "unwritable", str(error))
+
+    def families(self) -> Iterator[Family]:
+        """For the exporter."""
+        planned = self._plan
+        labels = ["namespace_a", "pod_a", "namespace_b", "pod_b"]
+        talk = sorted(self._observer.talk.items(), key=lambda item: (-item[1], item[0]))[:_MOST_TALK_SHOWN]
+        yield gauge(
+            "numa_pod_traffic_bytes_per_second",
+            "What two pods say to each other, smoothed; those who say most.",
+            labels,
+            [
+                ((*self._names[one], *self._names[other]), rate)
+                for (one, other), rate in talk
+                if one in self._names and other in self._names
+            ],
+        )
+        if planned is not None:
+            text = (
+                "Bytes a second between pods of different NUMA nodes: now, and if the plan were carried out."
+            )
+            across = [(("now",), planned.across_before), (("planned",), planned.across_after)]
+            yield gauge("numa_affinity_cross_numa_bytes_per_second", text, ["when"], across)
+        counts = self._mover.counts if self._mover else {"moved": 0, "failed": 0}
+        moves = [((result,), count) for result, count in sorted(counts.items())]
+        yield counter("numa_affinity_moves", "Pods that were moved, or could not be.", ["result"], moves)
+        text = "CPU time spent on counting what pods say to each other."
+        yield counter("numa_affinity_collector_cpu_seconds", text, [], [((), self._observer.cpu_seconds)])
