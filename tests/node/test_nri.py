@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,8 @@ class Guest:
         self.answer: CpusAndMems | None = None
         self.changes: Changes = {}
         self.broken = False
+        self.slow = threading.Event()
+        self.slow.set()
 
     def synchronized(self, sandboxes: list[Sandbox], containers: list[RunningContainer]) -> Changes:
         self.told.append((len(sandboxes), len(containers)))
@@ -47,6 +50,7 @@ class Guest:
         self.told.append((sandbox, container))
 
     def _answer(self) -> CpusAndMems | None:
+        self.slow.wait(20)
         if self.broken:
             raise RuntimeError("broken on purpose")
         return self.answer
@@ -153,6 +157,40 @@ def test_a_handler_that_breaks_breaks_nobodys_container(tmp_path: Path) -> None:
         assert await runtime.call("CreateContainer", event()) == b""
         assert await runtime.call("CreateContainer", b"\xff\xff not a message") == b""
         assert plugin.counts["CreateContainer", "failed"] == 2
+
+    before_a_runtime(tmp_path, look)
+
+
+def test_a_handler_that_takes_too_long_holds_up_nobodys_container(tmp_path: Path) -> None:
+    async def look(runtime: FakeNriRuntime, plugin: Plugin, guest: Guest) -> None:
+        await runtime.start_plugin(patience_ms=40)
+        guest.answer = CpusAndMems("4-7")
+        guest.slow.clear()
+        assert await runtime.call("CreateContainer", event(1)) == b""
+        assert await runtime.call("CreateContainer", event(2)) == b""
+        assert plugin.counts["CreateContainer", "failed"] == 2
+        guest.slow.set()
+        # It was not dropped, and goes on.
+        made = wire.CreateContainerResponse.FromString(await answered(runtime))
+        assert made.adjust.linux.resources.cpu.cpus == "4-7"
+
+    async def answered(runtime: FakeNriRuntime) -> bytes:
+        while not (answer := await runtime.call("CreateContainer", event(3))):  # noqa: ASYNC110 - ends with it
+            await asyncio.sleep(0.01)
+        return answer
+
+    before_a_runtime(tmp_path, look)
+
+
+@pytest.mark.parametrize("version", ["", "v0.12.0"])
+def test_a_memory_policy_is_asked_for_where_the_runtime_knows_such(tmp_path: Path, version: str) -> None:
+    async def look(runtime: FakeNriRuntime, _: Plugin, guest: Guest) -> None:
+        await runtime.start_plugin(version=version)
+        guest.answer = CpusAndMems("4-7", preferred="1")
+        made = wire.CreateContainerResponse.FromString(await runtime.call("CreateContainer", event()))
+        policy = made.adjust.linux.memory_policy
+        assert (policy.mode, policy.nodes) == ((1, "1") if version else (0, ""))
+        assert made.adjust.linux.resources.cpu.mems == ""
 
     before_a_runtime(tmp_path, look)
 
@@ -268,5 +306,5 @@ def test_noise_in_a_call_is_answered(noise: bytes) -> None:
         "StateChange",
         "Nothing",
     ):
-        answer = plugin._answer("nri.pkg.api.v1alpha1.Plugin", method, noise)
+        answer = asyncio.run(plugin._answer("nri.pkg.api.v1alpha1.Plugin", method, noise))
         assert (answer is None) == (method == "Nothing")

@@ -35,12 +35,13 @@ class FakeNriRuntime:
         assert self._client is not None
         return await self._client.call(_PLUGIN, method, request, seconds)
 
-    async def start_plugin(self, *, pods: int = 0, parts: int = 1) -> wire.SynchronizeResponse:
+    async def start_plugin(
+        self, *, pods: int = 0, parts: int = 1, patience_ms: int = 0, version: str = ""
+    ) -> wire.SynchronizeResponse:
         """Configure and synchronise, the pods in so many parts, each with one container of the same number."""
         await self.connected.wait()
-        configured = await self.call(
-            "Configure", wire.ConfigureRequest(runtime_name="fake").SerializeToString()
-        )
+        said = wire.ConfigureRequest(runtime_name="fake", request_timeout=patience_ms, nri_version=version)
+        configured = await self.call("Configure", said.SerializeToString())
         assert wire.ConfigureResponse.FromString(configured).events
         numbers = list(range(pods))
         size = max(1, -(-pods // parts))
@@ -58,7 +59,7 @@ class FakeNriRuntime:
             assert answer.more == request.more
         return answer
 
-    def _answer(self, _: str, method: str, payload: bytes) -> bytes | None:
+    async def _answer(self, _: str, method: str, payload: bytes) -> bytes | None:
         if method == "RegisterPlugin":
             request = wire.RegisterPluginRequest.FromString(payload)
             self.registered.append((request.plugin_name, request.plugin_idx))

@@ -95,10 +95,10 @@ def agent(
         Path | None, optional("Only who bears the token in this file gets metrics.")
     ] = None,
     affinity: Annotated[
-        Literal["off", "observe", "nri"],
+        Literal["off", "observe", "nri", "cgroup"],
         option(
             "Look after pods that talk to each other: `observe` counts and plans, `nri` moves them through the container "
-            "runtime, too."
+            "runtime, too, `cgroup` in the kernel's control groups, for runtimes without NRI."
         ),
     ] = "off",
     affinity_namespaces: Annotated[
@@ -108,7 +108,13 @@ def agent(
         ),
     ] = (),
     affinity_period: Annotated[float, option("Seconds between two looks at who talks.")] = 5.0,
-    affinity_memory: Annotated[bool, flag("Pods that are moved get memory there only, too.")] = False,
+    affinity_memory: Annotated[
+        Literal["leave", "prefer", "only"],
+        option(
+            "Memory of pods that are moved: `only` there, or `prefer` it for new containers where the runtime knows "
+            "memory policies."
+        ),
+    ] = "leave",
     affinity_folder: Annotated[
         Path, option("Where it is kept who talks, and what containers had before they were moved.")
     ] = Path("/run/numaware"),
@@ -182,7 +188,7 @@ def agent(
                 else AffinityOptions(
                     affinity,
                     affinity_period,
-                    pin_memory=affinity_memory,
+                    memory=affinity_memory,
                     chosen=Chosen(affinity_namespaces),
                     nri=nri_socket,
                     folder=affinity_folder,

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import msgspec
 import structlog
 
 from numaware.affinity.plan import Answer, Member, Plan
 from numaware.affinity.traffic import Pair
+from numaware.machine.cpuset import CpuSet
 from numaware.node.affinity.placements import Placements, Target
 from numaware.node.affinity.pod_groups import PodGroup
 from numaware.node.affinity.runtime import FAILURES, Runtime
@@ -22,6 +24,9 @@ from numaware.node.affinity.status import Move
 from numaware.node.nri.plugin import Changes
 from numaware.node.troubles import Troubles
 
+# What is said of a moved pod's memory: nothing, or that new containers take it there as long as there is room, or that it
+# has to lie there.
+MemoryRule = Literal["leave", "prefer", "only"]
 log = structlog.get_logger("numaware.agent")
 
 _MOST_MOVES_KEPT = 200
@@ -30,7 +35,7 @@ _PATIENCE = 10.0
 
 
 class Mover:
-    """Moves pods of one node while `run` runs. `cool_down` is in seconds; with `pin_memory` they get memory there only."""
+    """Moves pods of one node while `run` runs. `cool_down` is in seconds."""
 
     def __init__(
         self,
@@ -39,7 +44,7 @@ class Mover:
         troubles: Troubles,
         *,
         cool_down: int,
-        pin_memory: bool,
+        memory: MemoryRule,
     ) -> None:
         self.moves: tuple[Move, ...] = ()
         self.counts = dict.fromkeys(("moved", "failed"), 0)
@@ -47,7 +52,7 @@ class Mover:
         self._placements = placements
         self._troubles = troubles
         self._cool_down = cool_down
-        self._pin_memory = pin_memory
+        self._memory = memory
         self._moved_at: dict[str, float] = {}
 
     @property
@@ -87,7 +92,7 @@ class Mover:
         barred = {uid for uid, member in members.items() if member.barred is not None}
         await self.give_back(barred & self.targets.keys())
         targets = {
-            answer.uid: Target(answer.cpus, str(answer.target) if self._pin_memory else "")
+            answer.uid: self._target(answer.cpus, str(answer.target))
             for answer in wanted.moves
             if answer.target is not None and answer.uid not in contested
         }
@@ -95,6 +100,14 @@ class Mover:
             moved = await self._place(targets)
             self._placements.leave(targets.keys() - moved)
             self._note(wanted.moves, moved, targets.keys(), members)
+
+    def _target(self, cpus: CpuSet, node: str) -> Target:
+        match self._memory:
+            case "only":
+                return Target(cpus, mems=node)
+            case "prefer":
+                return Target(cpus, preferred=node)
+        return Target(cpus)
 
     async def _place(self, targets: dict[str, Target]) -> set[str]:
         """Who is there now. Who may be elsewhere is not; what he had is kept, and given back in the end."""

@@ -2,13 +2,17 @@
 
 What a container had before is on disk before it is changed, so that it gets it back whatever happens to the agent: when it
 stops, and when one that was killed comes again. When the kubelet gives a container other CPUs, those become what it has
-without us, and it gets of them what lies on its NUMA node. Called by `nri/plugin.py` and by `worker.py`.
+without us, and it gets of them what lies on its NUMA node. Called by `mover.py` and by what tells of containers
+(`nri/plugin.py`, `through_cgroups.py`), each in a thread of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
+from functools import wraps
 from pathlib import Path
+from threading import RLock
+from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 import structlog
@@ -19,12 +23,18 @@ from numaware.node.nri.plugin import Changes, CpusAndMems, RunningContainer, San
 
 log = structlog.get_logger("numaware.agent")
 
+P = ParamSpec("P")
+T = TypeVar("T")
+# As a list of CPUs or memory nodes: none were set, and none shall be. The empty one is for what is left as it is.
+UNSET = "\n"
+
 
 class Target(msgspec.Struct, frozen=True):
-    """Where a pod shall be; without `mems` its memory is left where it is."""
+    """Where a pod shall be. Memory nodes: `mems` and no others, or `preferred` for the new pages of new containers."""
 
     cpus: CpuSet
     mems: str = ""
+    preferred: str = ""
 
 
 class _Kept(msgspec.Struct):
@@ -33,10 +43,22 @@ class _Kept(msgspec.Struct):
     before: dict[str, CpusAndMems] = {}
 
 
+def _alone(method: Callable[Concatenate[Placements, P], T]) -> Callable[Concatenate[Placements, P], T]:
+    """One caller at a time."""
+
+    @wraps(method)
+    def locked(self: Placements, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
 class Placements:
     """The `Resident` of the NRI plug-in. `everything` is what a container may use that nobody has confined."""
 
     def __init__(self, file: Path, everything: CpusAndMems) -> None:
+        self._lock = RLock()
         self._file = file
         self._everything = everything
         self._targets: dict[str, Target] = {}
@@ -49,6 +71,7 @@ class Placements:
         """Pod uid -> where it was put."""
         return dict(self._targets)
 
+    @_alone
     def known(self) -> dict[str, tuple[RunningContainer, ...]]:
         """Pod uid -> containers that run."""
         pods: dict[str, list[RunningContainer]] = {}
@@ -58,6 +81,7 @@ class Placements:
                 pods.setdefault(sandbox.uid, []).append(container)
         return {uid: tuple(sorted(containers, key=lambda one: one.id)) for uid, containers in pods.items()}
 
+    @_alone
     def place(self, targets: dict[str, Target]) -> Changes:
         """What to change so that these pods are where they shall be; what they had is kept first."""
         self._targets |= targets
@@ -71,11 +95,13 @@ class Placements:
         self._write()
         return changes
 
+    @_alone
     def leave(self, uids: Iterable[str]) -> None:
         """These pods are not where they should have been put."""
         for uid in uids:
             self._targets.pop(uid, None)
 
+    @_alone
     def restore(self, uids: Container[str] | None = None) -> Changes:
         """What to change so that these pods, or all, have what they had; `forget` the containers when it is done."""
         known = {uid: held for uid, held in self.known().items() if uids is None or uid in uids}
@@ -87,6 +113,7 @@ class Placements:
             if one.id in self._before
         }
 
+    @_alone
     def forget(self, containers: Iterable[str]) -> None:
         """They have what they had, and that is what they have now."""
         for one in containers:
@@ -97,6 +124,7 @@ class Placements:
 
     # What the runtime calls.
 
+    @_alone
     def synchronized(self, sandboxes: list[Sandbox], containers: list[RunningContainer]) -> Changes:
         self._sandboxes = {sandbox.id: sandbox for sandbox in sandboxes}
         self._containers = {container.id: container for container in containers}
@@ -111,6 +139,7 @@ class Placements:
             log.info("containers get back what they had", containers=len(left))
         return {**left, **again}
 
+    @_alone
     def created(self, sandbox: Sandbox, container: RunningContainer) -> CpusAndMems | None:
         self._sandboxes[sandbox.id] = sandbox
         self._containers[container.id] = container
@@ -119,22 +148,28 @@ class Placements:
             return None
         had = self._kept(container, target)
         self._write()
-        return self._confined(container.id, had, target).get(container.id)
+        confined = self._confined(container.id, had, target).get(container.id)
+        return confined and msgspec.structs.replace(confined, preferred=target.preferred)
 
+    @_alone
     def updated(
         self, sandbox: Sandbox, container: RunningContainer, wanted: CpusAndMems
     ) -> CpusAndMems | None:
         target = self._targets.get(sandbox.uid)
-        if not wanted.cpus:
+        if not wanted.cpus and not wanted.mems:
             return None
-        self._containers[container.id] = msgspec.structs.replace(container, cpus=wanted.cpus)
-        if container.id not in self._before:
+        cpus, mems = wanted.cpus or container.cpus, wanted.mems or container.mems
+        self._containers[container.id] = msgspec.structs.replace(container, cpus=cpus, mems=mems)
+        kept = self._before.get(container.id)
+        if kept is None:
             return None
-        had = CpusAndMems(wanted.cpus, self._before[container.id].mems)
+        # Memory nodes are only given back where they were changed.
+        had = CpusAndMems(wanted.cpus or kept.cpus, wanted.mems if kept.mems and wanted.mems else kept.mems)
         self._before[container.id] = had
         self._write()
         return self._confined(container.id, had, target).get(container.id) if target is not None else None
 
+    @_alone
     def removed(self, sandbox: str, container: str) -> None:
         if container:
             self._containers.pop(container, None)
@@ -159,8 +194,9 @@ class Placements:
 
     def _confined(self, container: str, had: CpusAndMems, target: Target) -> Changes:
         """What of its own it has there; where that is nothing, whoever gave it its CPUs has the last word."""
-        cpus = CpuSet.parse(had.cpus) & target.cpus
-        return {container: CpusAndMems(str(cpus), target.mems)} if cpus else {}
+        cpus = CpuSet.parse(had.cpus.strip() or self._everything.cpus) & target.cpus
+        mems = CpuSet.parse(had.mems.strip() or self._everything.mems) & CpuSet.parse(target.mems)
+        return {container: CpusAndMems(str(cpus), str(mems))} if cpus else {}
 
     def _write(self) -> None:
         """On disk before anything is changed; a disk that is full keeps nobody's container from starting."""

@@ -19,7 +19,7 @@ BEFORE = FOLDER / "affinity-before.json"
 VERSION = 1
 _LARGEST = 64 << 20
 
-Mode = Literal["observe", "nri"]
+Mode = Literal["observe", "nri", "cgroup"]
 
 
 class Talk(msgspec.Struct, frozen=True):

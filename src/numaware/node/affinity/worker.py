@@ -1,7 +1,7 @@
 """The part of the agent that keeps talking pods together: look, plan and, where it may, act, once a period.
 
-By default it only observes, and says what it would do. With NRI it moves containers through the container runtime, answers
-it while it runs, and gives every container back what it had when it stops. It never acts on half a picture: when the kubelet
+By default it only observes, and says what it would do. Where it acts, through the container runtime (NRI) or in the kernel's
+control groups, it answers whoever else changes containers, and gives every container back what it had when it stops. It never acts on half a picture: when the kubelet
 does not say who holds CPUs of his own, nobody is moved.
 """
 
@@ -20,11 +20,12 @@ from numaware.affinity.traffic import Pair, Smoothing
 from numaware.errors import InputError
 from numaware.node.affinity import status as status_file
 from numaware.node.affinity.look import Chosen, Look, exclusive_of, members_of, zones_of
-from numaware.node.affinity.mover import Mover
+from numaware.node.affinity.mover import MemoryRule, Mover
 from numaware.node.affinity.observer import Observer
 from numaware.node.affinity.placements import Placements
-from numaware.node.affinity.runtime import ThroughNri
+from numaware.node.affinity.runtime import Runtime, ThroughNri
 from numaware.node.affinity.status import AffinityStatus, Mode, Talk
+from numaware.node.affinity.through_cgroups import ThroughCgroups
 from numaware.node.atomic_files import replace_file
 from numaware.node.exporter.families import Family, counter, gauge
 from numaware.node.nri.plugin import CpusAndMems
@@ -35,12 +36,12 @@ _MOST_TALK_SHOWN = 50
 
 
 class AffinityOptions(msgspec.Struct, frozen=True):
-    """What a user says of run-time affinity. `cool_down` is in seconds; `pin_memory` lets memory nodes be set, too."""
+    """What a user says of run-time affinity. `cool_down` is in seconds."""
 
     mode: Mode = "observe"
     period: float = 5.0
     cool_down: int = 300
-    pin_memory: bool = False
+    memory: MemoryRule = "leave"
     chosen: Chosen = Chosen()
     rules: Rules = Rules()
     smoothing: Smoothing = Smoothing()
@@ -65,22 +66,27 @@ class AffinityWorker:
         self._troubles = troubles
         self._options = options
         self._observer = Observer(root, service, troubles, options.smoothing, options.most_pods, words)
-        self._mover = None if options.mode == "observe" else self._make_mover()
+        self._mover = None if options.mode == "observe" else self._make_mover(root)
         self._plan: Plan | None = None
         self._names: dict[str, tuple[str, str]] = {}
 
-    def _make_mover(self) -> Mover:
+    def _make_mover(self, root: str) -> Mover:
         options, machine = self._options, self._observer.machine
         mems = ",".join(str(numa.id) for numa in machine.numa if numa.memory_bytes)
         placements = Placements(
             options.folder / status_file.BEFORE.name, CpusAndMems(str(machine.online), mems)
         )
+        runtime: Runtime = (
+            ThroughNri(options.nri, placements, self._troubles)
+            if options.mode == "nri"
+            else ThroughCgroups(root, placements)
+        )
         return Mover(
-            ThroughNri(options.nri, placements, self._troubles),
+            runtime,
             placements,
             self._troubles,
             cool_down=options.cool_down,
-            pin_memory=options.pin_memory,
+            memory=options.memory,
         )
 
     async def run(self) -> None:

@@ -223,10 +223,20 @@ class ContainerAdjustment(_message.Message):
     def __init__(self, linux: _Optional[_Union[LinuxContainerAdjustment, _Mapping]] = ...) -> None: ...
 
 class LinuxContainerAdjustment(_message.Message):
-    __slots__ = ("resources",)
+    __slots__ = ("resources", "memory_policy")
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_POLICY_FIELD_NUMBER: _ClassVar[int]
     resources: LinuxResources
-    def __init__(self, resources: _Optional[_Union[LinuxResources, _Mapping]] = ...) -> None: ...
+    memory_policy: LinuxMemoryPolicy
+    def __init__(self, resources: _Optional[_Union[LinuxResources, _Mapping]] = ..., memory_policy: _Optional[_Union[LinuxMemoryPolicy, _Mapping]] = ...) -> None: ...
+
+class LinuxMemoryPolicy(_message.Message):
+    __slots__ = ("mode", "nodes")
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    mode: int
+    nodes: str
+    def __init__(self, mode: _Optional[int] = ..., nodes: _Optional[str] = ...) -> None: ...
 
 class ContainerUpdate(_message.Message):
     __slots__ = ("container_id", "linux", "ignore_failure")

@@ -3,7 +3,8 @@
 Both generations of the protocol are spoken: one call that tells every change of state, and the calls of their own that
 replace it from v0.12 on. The runtime drops a plug-in that is slow and fails a container whose plug-in answers with an error,
 so whoever uses this answers from what he knows already (`Resident`), and an exception of his becomes an answer that changes
-nothing. `run` comes back when the runtime goes; `numaware.node.affinity` calls it again.
+nothing, and so does half of the runtime's patience without an answer. `run` comes back when the runtime goes;
+`numaware.node.affinity` calls it again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -40,6 +43,9 @@ _ONLY_TOLD = (
     "RemoveContainer",
 )
 _SECONDS = 5.0
+# A runtime that does not say how long it waits for an answer waits for two seconds.
+_PATIENCE_MS = 2000
+_PREFERRED = 1
 # Larger updates than the wire carries at once are sent in parts.
 _MOST_UPDATES = 500
 
@@ -67,18 +73,26 @@ class RunningContainer(msgspec.Struct, frozen=True):
     pid: int = 0
 
 
-class CpusAndMems(msgspec.Struct, frozen=True):
-    """What a container shall have; an empty list leaves it as it is."""
+class CpusAndMems(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a container shall have; an empty list leaves it as it is.
+
+    `preferred` are memory nodes that new pages come from as long as there is room. It is for a container that is being
+    made, as processes that run keep the policy they have; runtimes that know no memory policies do without.
+    """
 
     cpus: str = ""
     mems: str = ""
+    preferred: str = ""
 
 
 Changes = dict[str, CpusAndMems]
 
 
 class Resident(Protocol):
-    """Who lives in the plug-in. All of it is answered from memory, at once; a failure changes nothing."""
+    """Who lives in the plug-in, called in a thread of its own, one call at a time. All of it is answered from memory, at once.
+
+    What fails or takes too long changes nothing.
+    """
 
     def synchronized(self, sandboxes: list[Sandbox], containers: list[RunningContainer]) -> Changes:
         """All that runs; what shall be changed of it."""
@@ -107,6 +121,9 @@ class Plugin:
         self._index = index
         self._parts: tuple[list[Sandbox], list[RunningContainer]] = ([], [])
         self._client: ttrpc.Client | None = None
+        self._thread = ThreadPoolExecutor(1, "nri")
+        self._patience = _PATIENCE_MS / 2000
+        self._knows_memory_policies = False
 
     async def run(self, socket: str) -> None:
         """Register and serve until the runtime goes (`WireError`) or refuses (`CallError`); OSError if it is not there."""
@@ -148,27 +165,34 @@ class Plugin:
             failed += [update.container_id for update in answer.failed]
         return tuple(failed)
 
-    def _answer(self, service: str, method: str, payload: bytes) -> bytes | None:
-        """Never an error: it would fail somebody's container."""
+    async def _answer(self, service: str, method: str, payload: bytes) -> bytes | None:
+        """Never an error, and never late: it would fail somebody's container."""
         handler = getattr(self, f"_on_{method}", None) if service == _PLUGIN else None
         if handler is None and method not in _ONLY_TOLD and method not in _TOLD_OF_PODS:
             return None
         self.counts[method, "called"] += 1
         try:
-            if handler is not None:
-                answered: bytes = handler(payload)
-                return answered
-            self._told(method, payload)
+            answering = asyncio.get_running_loop().run_in_executor(
+                self._thread, handler or partial(self._told, method), payload
+            )
+            answered: bytes = await asyncio.wait_for(answering, self._patience)
         except Exception as error:  # noqa: BLE001 - whatever it was, nobody's container may fail for it
             self.counts[method, "failed"] += 1
             log.warning(
                 "no answer for the container runtime, nothing is changed", method=method, error=repr(error)
             )
-        return b""
+            return b""
+        finally:
+            if method == "Synchronize" and self._parts == ([], []):
+                self.synchronized.set()
+        return answered
 
     def _on_Configure(self, payload: bytes) -> bytes:  # noqa: N802 - as the protocol names it, here and below
         request = wire.ConfigureRequest.FromString(payload)
         self.runtime = f"{request.runtime_name} {request.runtime_version}".strip()
+        self._patience = (request.request_timeout or _PATIENCE_MS) / 2000
+        # Both are there since v0.12.
+        self._knows_memory_policies = bool(request.nri_version)
         self._parts = ([], [])
         return wire.ConfigureResponse(events=EVENTS).SerializeToString()
 
@@ -180,9 +204,8 @@ class Plugin:
         if request.more:
             return wire.SynchronizeResponse(more=True).SerializeToString()
         self._parts = ([], [])
-        self.synchronized.set()
-        log.info("the container runtime has told what runs", runtime=self.runtime, containers=len(containers))
         changes = self._resident.synchronized(sandboxes, containers)
+        log.info("the container runtime has told what runs", runtime=self.runtime, containers=len(containers))
         return wire.SynchronizeResponse(update=_updates(sorted(changes.items()))).SerializeToString()
 
     def _on_CreateContainer(self, payload: bytes) -> bytes:  # noqa: N802
@@ -191,6 +214,9 @@ class Plugin:
         response = wire.CreateContainerResponse()
         if change is not None:
             response.adjust.linux.resources.cpu.CopyFrom(_cpu(change))
+            if change.preferred and self._knows_memory_policies:
+                policy = wire.LinuxMemoryPolicy(mode=_PREFERRED, nodes=change.preferred)
+                response.adjust.linux.memory_policy.CopyFrom(policy)
         return response.SerializeToString()
 
     def _on_UpdateContainer(self, payload: bytes) -> bytes:  # noqa: N802
@@ -217,12 +243,13 @@ class Plugin:
     def _on_Shutdown(self, _: bytes) -> bytes:  # noqa: N802
         return b""
 
-    def _told(self, method: str, payload: bytes) -> None:
+    def _told(self, method: str, payload: bytes) -> bytes:
         if method == "RemovePodSandbox":
             self._resident.removed(wire.PodEvent.FromString(payload).pod.id, "")
         elif method == "RemoveContainer":
             request = wire.ContainerEvent.FromString(payload)
             self._resident.removed(request.pod.id, request.container.id)
+        return b""
 
 
 def _sandbox(pod: wire.PodSandbox) -> Sandbox:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from numaware.node.nri import ttrpc_pb2 as wire
 from numaware.node.nri.mux import Mux, WireError
@@ -20,7 +20,7 @@ LONGEST = 4 << 20
 _INTERNAL, _UNIMPLEMENTED, _TOO_LARGE = 13, 12, 8
 
 # The bytes of an answer, or None for a method that is not there.
-Handler = Callable[[str, str, bytes], bytes | None]
+Handler = Callable[[str, str, bytes], Awaitable[bytes | None]]
 
 
 class CallError(Exception):
@@ -37,15 +37,15 @@ async def serve(mux: Mux, stream: int, handler: Handler) -> None:
         number, kind, body = await _frame(mux, stream)
         if kind != _REQUEST:
             continue
-        response = _answer(body, handler)
+        response = await _answer(body, handler)
         await mux.write(stream, _HEADER.pack(len(response), number, _RESPONSE, 0) + response)
 
 
-def _answer(body: bytes, handler: Handler) -> bytes:
+async def _answer(body: bytes, handler: Handler) -> bytes:
     request = wire.Request()
     try:
         request.ParseFromString(body)
-        payload = handler(request.service, request.method, request.payload)
+        payload = await handler(request.service, request.method, request.payload)
     except Exception as error:  # noqa: BLE001 - whatever it was, the runtime must have its answer
         return _failure(_INTERNAL, str(error))
     if payload is None:

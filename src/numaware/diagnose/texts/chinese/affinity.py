@@ -21,6 +21,7 @@ LABELS: Mapping[str, str] = {
     "affinity-intruding": "{pod}：进程 {pid} 可用 CPU {allowed}，其中有他人独占的",
     "affinity-mode-observe": "仅观察：不移动任何 Pod",
     "affinity-mode-nri": "通过[[ {runtime} 的]] NRI 执行",
+    "affinity-mode-cgroup": "直接在内核的控制组中执行",
     "affinity-stale": "{seconds} 秒前写入：agent 可能已停止",
     "affinity-measured": "{pod}：已移到 NUMA {target}，预计 {predicted}[[，现有 {measured} 留在其中]]",
 }

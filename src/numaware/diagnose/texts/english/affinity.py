@@ -21,6 +21,7 @@ LABELS: Mapping[str, str] = {
     "affinity-intruding": "{pod}: process {pid} may use CPUs {allowed}, which others have for themselves",
     "affinity-mode-observe": "observes only: nothing is moved",
     "affinity-mode-nri": "acts through NRI[[ of {runtime}]]",
+    "affinity-mode-cgroup": "acts in the kernel's control groups",
     "affinity-stale": "written {seconds} s ago: the agent may have stopped",
     "affinity-measured": "{pod}: moved to NUMA {target}, {predicted} predicted[[, {measured} stays there now]]",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from numaware.node.traffic.collector import Collector, Counted
 from numaware.node.troubles import Troubles
 from support import made_sysfs
 from support.fake_nri_runtime import FakeNriRuntime, fake_nri_runtime
-from support.made_cgroups import add_pod
+from support.made_cgroups import add_container, add_pod
 
 ONE, OTHER = (f"{number}f1e2d3c-1111-2222-3333-444455556666" for number in (1, 2))
 
@@ -30,8 +31,11 @@ class FakeKubelet:
         return ()
 
 
+Made = Callable[..., AffinityWorker]
+
+
 @pytest.fixture
-def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AffinityWorker:
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     """Of a node with two pods that never stop talking."""
     root = made_sysfs.write(tmp_path / "root", synthetic.read("2s x 4c x 1t mem=8Gi"))
     for uid, name in ((ONE, "web-0"), (OTHER, "db-0")):
@@ -39,15 +43,24 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AffinityWorker:
         (root / f"sys/fs/cgroup/kubepods/burstable/pod{uid}/cgroup.procs").write_text("41\n")
     said = Counted({(ONE, OTHER): 1 << 40}, 1, (), {}, 0.0)
     monkeypatch.setattr(Collector, "collect", lambda *_: said)
-    options = AffinityOptions(
-        "nri",
-        0.01,
-        rules=Rules(margin=0),
-        smoothing=Smoothing(milliseconds=1, periods=1, needed=1),
-        nri=str(tmp_path / "nri.sock"),
-        folder=tmp_path / "run",
-    )
-    return AffinityWorker("n1", str(root), FakeKubelet(), Troubles(), options)  # type: ignore[arg-type] # a stand-in
+
+    def make(**more: Any) -> AffinityWorker:
+        options = AffinityOptions(
+            period=0.01,
+            rules=Rules(margin=0),
+            smoothing=Smoothing(milliseconds=1, periods=1, needed=1),
+            nri=str(tmp_path / "nri.sock"),
+            folder=tmp_path / "run",
+            **more,
+        )
+        return AffinityWorker("n1", str(root), FakeKubelet(), Troubles(), options)  # type: ignore[arg-type] # a stand-in
+
+    return make
+
+
+@pytest.fixture
+def worker(made: Made) -> AffinityWorker:
+    return made(mode="nri")
 
 
 async def synchronise(runtime: FakeNriRuntime) -> None:
@@ -119,6 +132,53 @@ def test_an_answer_of_the_runtime_that_makes_no_sense_moves_nobody_and_ends_noth
     assert not seen.targets
     assert not seen.moves
     assert counts(worker) == {"moved": 0, "failed": 2}
+
+
+def test_without_nri_they_are_moved_in_their_control_groups(tmp_path: Path, made: Made) -> None:
+    folders = [
+        add_container(tmp_path / "root", "v2-cgroupfs", uid, uid[0] * 64, "", "") for uid in (ONE, OTHER)
+    ]
+    worker = made(mode="cgroup", memory="only")
+
+    def values(name: str) -> set[str]:
+        return {(folder / name).read_text().strip() for folder in folders}
+
+    async def go() -> None:
+        running = asyncio.create_task(worker.run())
+        async with asyncio.timeout(20):
+            while counts(worker)["moved"] != 2:  # noqa: ASYNC110 - ends with what it waits for
+                await asyncio.sleep(0.01)
+        assert values("cpuset.cpus") == {"0-3"}
+        assert values("cpuset.mems") == {"0"}
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(go())
+    assert values("cpuset.cpus") == values("cpuset.mems") == {""}
+
+
+def test_pods_on_which_somebody_insists_are_left_to_him_and_rest(tmp_path: Path, made: Made) -> None:
+    folder = add_container(tmp_path / "root", "v2-cgroupfs", ONE, "1" * 64, "0-7", "0-1")
+    add_container(tmp_path / "root", "v2-cgroupfs", OTHER, "2" * 64, "0-7", "0-1")
+    worker = made(mode="cgroup")
+
+    async def go() -> None:
+        running = asyncio.create_task(worker.run())
+        async with asyncio.timeout(20):
+            while counts(worker)["moved"] != 2:  # noqa: ASYNC110 - ends with what it waits for
+                await asyncio.sleep(0.01)
+            seen = read(tmp_path / "run/affinity.json")
+            while not seen.troubles:
+                (folder / "cpuset.cpus").write_text("0-7")
+                await asyncio.sleep(0.01)
+                seen = read(tmp_path / "run/affinity.json")
+        assert "changed again and again by somebody else" in seen.troubles[0]
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(go())
+    assert counts(worker)["moved"] == 2
+    assert (folder / "cpuset.cpus").read_text() == "0-7"
 
 
 def test_a_connection_that_ends_as_nobody_foresaw_is_not_passed_over_in_silence(
