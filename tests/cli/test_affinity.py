@@ -11,6 +11,7 @@ import pytest
 from numaware.affinity.plan import Member, Rules, Zone
 from numaware.cli import main
 from numaware.machine.cpuset import CpuSet
+from numaware.node.affinity.migration import Migrated
 from numaware.node.affinity.status import AffinityStatus, Move, Talk, encode
 
 GIB = 1 << 30
@@ -29,6 +30,7 @@ STATUS = AffinityStatus(
     ),
     talk=(Talk("u1", "u2", 40_000_000),),
     rules=Rules(),
+    migrated={"u1": Migrated(0, 512 << 20, 0, 5120, 740)},
     moves=(Move("u1", "shop", "cache-0", 999_999_000, 0, 20_000_000, 40_000_000),),
 )
 
@@ -53,6 +55,10 @@ def test_show_tells_who_talks_and_what_was_moved(capsys: pytest.CaptureFixture[s
     assert "shop/cache-0" in shown
     assert "moved to NUMA 0" in shown
     assert "the agent may have stopped" in shown
+    assert (
+        "512 MiB of its memory brought to NUMA 0 in 5.1 s, 0 B could not be; no step took longer than 740"
+        in shown
+    )
 
 
 def test_plan_has_an_answer_for_every_pod_in_both_languages(

@@ -68,6 +68,16 @@ def show(*, status: _From = status_file.FILE, lang: _Language = "en", as_json: A
         if move.measured is not None:
             facts["measured"] = _rate(move.measured)
         sys.stdout.write(label(Message("affinity-measured", facts), lang) + "\n")
+    for uid, done in seen.migrated.items():
+        facts = {
+            "pod": names.get(uid, uid),
+            "moved": _size(done.moved),
+            "left": _size(done.left),
+            "target": done.node,
+            "seconds": f"{done.milliseconds / 1000:.1f}",
+            "stall": done.stall_microseconds,
+        }
+        sys.stdout.write(label(Message("affinity-migrated", facts), lang) + "\n")
     return 0
 
 
@@ -194,7 +204,11 @@ def _words(answer: Answer, lang: Lang) -> str:
 
 
 def _rate(bytes_a_second: int) -> str:
-    return f"{rounded(bytes_a_second)}/s" if bytes_a_second else "0 B/s"
+    return f"{_size(bytes_a_second)}/s"
+
+
+def _size(size: int) -> str:
+    return rounded(size) if size else "0 B"
 
 
 def _as_json(planned: Plan, names: dict[str, str]) -> dict[str, object]:

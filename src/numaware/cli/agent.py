@@ -115,6 +115,12 @@ def agent(
             "memory policies."
         ),
     ] = "leave",
+    affinity_migrate: Annotated[
+        int,
+        option(
+            "Megabytes a second of their memory that are brought after pods that are moved; 0 leaves it where it is."
+        ),
+    ] = 0,
     affinity_folder: Annotated[
         Path, option("Where it is kept who talks, and what containers had before they were moved.")
     ] = Path("/run/numaware"),
@@ -154,6 +160,10 @@ def agent(
         raise InputError("--pods", f"{pods} is outside 0 to 10000")
     if not 0.1 <= affinity_period <= 3600:
         raise InputError("--affinity-period", f"{affinity_period:g} is outside 0.1 to 3600 seconds")
+    if not 0 <= affinity_migrate <= 100_000:
+        raise InputError(
+            "--affinity-migrate", f"{affinity_migrate} is outside 0 to 100000 megabytes a second"
+        )
     folder = kubelet_root or root / "var/lib/kubelet"
     logs.set_up(log)
     run_until_signal(
@@ -189,6 +199,7 @@ def agent(
                     affinity,
                     affinity_period,
                     memory=affinity_memory,
+                    migrate=affinity_migrate * 1_000_000,
                     chosen=Chosen(affinity_namespaces),
                     nri=nri_socket,
                     folder=affinity_folder,

@@ -111,7 +111,7 @@ def test_where_it_was_put_and_which_devices_it_uses_is_known() -> None:
         PodHoldings("shop", "web", (ContainerHoldings("main", devices=(Devices("x/nic", ("n",), (1,)),)),)),
     )
     (web,) = members_of(
-        look(pod("web", 1), held=held), {"u-web": Target(CpuSet.parse("4-7"))}, {"u-web": 9}, Chosen()
+        look(pod("web", 1), held=held), {"u-web": Target(CpuSet.parse("4-7"), 1)}, {"u-web": 9}, Chosen()
     )
     assert (web.zones, web.devices, web.resting, web.barred) == ((1,), (1,), 9, None)
 

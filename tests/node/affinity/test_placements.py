@@ -11,8 +11,8 @@ from numaware.node.affinity.placements import Placements, Target
 from numaware.node.nri.plugin import CpusAndMems, RunningContainer, Sandbox
 
 ALL = CpusAndMems("0-15", "0-1")
-FIRST = Target(CpuSet.parse("0-7"))
-SECOND = Target(CpuSet.parse("8-15"), "1")
+FIRST = Target(CpuSet.parse("0-7"), 0)
+SECOND = Target(CpuSet.parse("8-15"), 1, "1")
 
 
 def sandbox(name: str) -> Sandbox:

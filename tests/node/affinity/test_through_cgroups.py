@@ -21,8 +21,8 @@ from support.made_cgroups import LAYOUTS, Layout, add_container, add_pod
 
 UID = "1f1e2d3c-1111-2222-3333-444455556666"
 ONE, OTHER = "a" * 64, "b" * 64
-FIRST = Target(CpuSet.parse("0-7"))
-SECOND = Target(CpuSet.parse("8-15"), mems="1")
+FIRST = Target(CpuSet.parse("0-7"), 0)
+SECOND = Target(CpuSet.parse("8-15"), 1, "1")
 
 
 class Node:

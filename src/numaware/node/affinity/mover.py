@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from threading import Event
 from typing import Literal
 
 import msgspec
@@ -17,6 +19,7 @@ import structlog
 from numaware.affinity.plan import Answer, Member, Plan
 from numaware.affinity.traffic import Pair
 from numaware.machine.cpuset import CpuSet
+from numaware.node.affinity.migration import Migrated, migrate
 from numaware.node.affinity.placements import Placements, Target
 from numaware.node.affinity.pod_groups import PodGroup
 from numaware.node.affinity.runtime import FAILURES, Runtime
@@ -35,7 +38,10 @@ _PATIENCE = 10.0
 
 
 class Mover:
-    """Moves pods of one node while `run` runs. `cool_down` is in seconds."""
+    """Moves pods of one node while `run` runs. `cool_down` is in seconds, `migrate` in bytes a second, 0 for not at all.
+
+    `root` is where the node's / is.
+    """
 
     def __init__(
         self,
@@ -45,8 +51,11 @@ class Mover:
         *,
         cool_down: int,
         memory: MemoryRule,
+        migrate: int,
+        root: Path,
     ) -> None:
         self.moves: tuple[Move, ...] = ()
+        self.migrated: dict[str, Migrated] = {}
         self.counts = dict.fromkeys(("moved", "failed"), 0)
         self._runtime = runtime
         self._placements = placements
@@ -54,6 +63,10 @@ class Mover:
         self._cool_down = cool_down
         self._memory = memory
         self._moved_at: dict[str, float] = {}
+        self._migrate = migrate
+        self._root = root
+        self._following: asyncio.Queue[str] = asyncio.Queue()
+        self._processes: dict[str, tuple[int, ...]] = {}
 
     @property
     def runtime(self) -> str:
@@ -67,7 +80,12 @@ class Mover:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._runtime.run()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._runtime.run())
+                group.create_task(self._let_pages_follow())
+        except* Exception as errors:  # noqa: BLE001 - one of the two is as good as the other
+            raise errors.exceptions[0] from None
 
     def resting(self) -> dict[str, int]:
         """Pod uid -> seconds until it may be moved again."""
@@ -76,8 +94,10 @@ class Mover:
         self._moved_at = {uid: at for uid, at in self._moved_at.items() if left[uid] > 0}
         return {uid: seconds for uid, seconds in left.items() if seconds > 0}
 
-    async def act(self, wanted: Plan, members: Mapping[str, Member], pods: Iterable[PodGroup]) -> None:
+    async def act(self, wanted: Plan, members: Mapping[str, Member], pods: Sequence[PodGroup]) -> None:
         """One period: those who may not be moved any more get back what they had, the others go where they should be."""
+        self._processes = {pod.uid: pod.processes for pod in pods}
+        self.migrated = {uid: done for uid, done in self.migrated.items() if uid in self._processes}
         contested = await self._runtime.follow(pods)
         if not self._runtime.ready.is_set():
             return
@@ -92,7 +112,7 @@ class Mover:
         barred = {uid for uid, member in members.items() if member.barred is not None}
         await self.give_back(barred & self.targets.keys())
         targets = {
-            answer.uid: self._target(answer.cpus, str(answer.target))
+            answer.uid: self._target(answer.cpus, answer.target)
             for answer in wanted.moves
             if answer.target is not None and answer.uid not in contested
         }
@@ -100,14 +120,43 @@ class Mover:
             moved = await self._place(targets)
             self._placements.leave(targets.keys() - moved)
             self._note(wanted.moves, moved, targets.keys(), members)
+            if self._migrate:
+                for uid in sorted(moved):
+                    self._following.put_nowait(uid)
 
-    def _target(self, cpus: CpuSet, node: str) -> Target:
-        match self._memory:
-            case "only":
-                return Target(cpus, mems=node)
-            case "prefer":
-                return Target(cpus, preferred=node)
-        return Target(cpus)
+    def _target(self, cpus: CpuSet, node: int) -> Target:
+        preferred = "" if self._memory == "leave" else str(node)
+        # Confined to it, memory would follow at once with control groups version 2; it follows at our pace first.
+        mems = str(node) if self._memory == "only" and not self._migrate else ""
+        return Target(cpus, node, mems, preferred)
+
+    async def _let_pages_follow(self) -> None:
+        """One pod after the other."""
+        stop = Event()
+        try:
+            while True:
+                uid = await self._following.get()
+                target = self.targets.get(uid)
+                if target is None:
+                    continue
+                try:
+                    done = await asyncio.to_thread(
+                        migrate,
+                        self._root,
+                        self._processes.get(uid, ()),
+                        target.node,
+                        self._migrate,
+                        stop,
+                    )
+                except OSError as error:
+                    self._troubles.raised("runtime", "migration", str(error))
+                    continue
+                self.migrated[uid] = done
+                log.info("its pages have followed", pod=uid, numa=done.node, moved=done.moved, left=done.left)
+                if self._memory == "only" and self.targets.get(uid) == target:
+                    await self._place({uid: msgspec.structs.replace(target, mems=str(target.node))})
+        finally:
+            stop.set()
 
     async def _place(self, targets: dict[str, Target]) -> set[str]:
         """Who is there now. Who may be elsewhere is not; what he had is kept, and given back in the end."""

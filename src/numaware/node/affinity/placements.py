@@ -30,9 +30,10 @@ UNSET = "\n"
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where a pod shall be. Memory nodes: `mems` and no others, or `preferred` for the new pages of new containers."""
+    """On which NUMA node a pod shall be. Memory: from `mems` only, and new containers have it from `preferred` at first."""
 
     cpus: CpuSet
+    node: int
     mems: str = ""
     preferred: str = ""
 

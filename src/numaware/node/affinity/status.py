@@ -12,6 +12,7 @@ from numaware.affinity.plan import Rules as PlanRules
 from numaware.affinity.traffic import Pair
 from numaware.errors import InputError
 from numaware.machine.cpuset import CpuSet
+from numaware.node.affinity.migration import Migrated
 
 FOLDER = Path("/run/numaware")
 FILE = FOLDER / "affinity.json"
@@ -57,8 +58,9 @@ class AffinityStatus(msgspec.Struct, frozen=True, rename="camel"):
     talk: tuple[Talk, ...]
     rules: PlanRules
     moves: tuple[Move, ...] = ()
-    # Pod -> CPUs: where it was put, and what it has for itself.
+    # Pod -> CPUs: where it was put, and what it has for itself; what became of its pages, if they were to follow.
     targets: dict[str, CpuSet] = {}
+    migrated: dict[str, Migrated] = {}
     exclusive: dict[str, CpuSet] = {}
     processes: dict[str, tuple[int, ...]] = {}
     troubles: tuple[str, ...] = ()

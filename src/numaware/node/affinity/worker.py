@@ -36,12 +36,13 @@ _MOST_TALK_SHOWN = 50
 
 
 class AffinityOptions(msgspec.Struct, frozen=True):
-    """What a user says of run-time affinity. `cool_down` is in seconds."""
+    """What a user says of run-time affinity. `cool_down` is in seconds, `migrate` in bytes a second, 0 for not at all."""
 
     mode: Mode = "observe"
     period: float = 5.0
     cool_down: int = 300
     memory: MemoryRule = "leave"
+    migrate: int = 0
     chosen: Chosen = Chosen()
     rules: Rules = Rules()
     smoothing: Smoothing = Smoothing()
@@ -87,6 +88,8 @@ class AffinityWorker:
             self._troubles,
             cool_down=options.cool_down,
             memory=options.memory,
+            migrate=options.migrate,
+            root=Path(root),
         )
 
     async def run(self) -> None:
@@ -159,6 +162,7 @@ class AffinityWorker:
             rules=self._options.rules,
             moves=self._mover.moves if self._mover else (),
             targets={uid: target.cpus for uid, target in sorted(targets.items())},
+            migrated=dict(sorted(self._mover.migrated.items())) if self._mover else {},
             exclusive=exclusive_of(look),
             processes={pod.uid: pod.processes for pod in look.pods},
             troubles=tuple(
@@ -196,5 +200,9 @@ class AffinityWorker:
         counts = self._mover.counts if self._mover else {"moved": 0, "failed": 0}
         moves = [((result,), count) for result, count in sorted(counts.items())]
         yield counter("numa_affinity_moves", "Pods that were moved, or could not be.", ["result"], moves)
+        migrated = self._mover.migrated.values() if self._mover else ()
+        text = "The longest time that one step of bringing pages to another NUMA node took, of pods that run."
+        longest = max((done.stall_microseconds for done in migrated), default=0)
+        yield gauge("numa_affinity_migration_stall_seconds", text, [], [((), longest / 1e6)])
         text = "CPU time spent on counting what pods say to each other."
         yield counter("numa_affinity_collector_cpu_seconds", text, [], [((), self._observer.cpu_seconds)])

@@ -24,4 +24,5 @@ LABELS: Mapping[str, str] = {
     "affinity-mode-cgroup": "直接在内核的控制组中执行",
     "affinity-stale": "{seconds} 秒前写入：agent 可能已停止",
     "affinity-measured": "{pod}：已移到 NUMA {target}，预计 {predicted}[[，现有 {measured} 留在其中]]",
+    "affinity-migrated": "{pod}：{seconds} 秒内将其 {moved} 内存迁至 NUMA {target}，{left} 无法迁移；单步最长 {stall} 微秒",
 }

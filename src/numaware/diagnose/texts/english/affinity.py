@@ -24,4 +24,5 @@ LABELS: Mapping[str, str] = {
     "affinity-mode-cgroup": "acts in the kernel's control groups",
     "affinity-stale": "written {seconds} s ago: the agent may have stopped",
     "affinity-measured": "{pod}: moved to NUMA {target}, {predicted} predicted[[, {measured} stays there now]]",
+    "affinity-migrated": "{pod}: {moved} of its memory brought to NUMA {target} in {seconds} s, {left} could not be; no step took longer than {stall} µs",
 }
