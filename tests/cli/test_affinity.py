@@ -11,8 +11,10 @@ import pytest
 from numaware.affinity.plan import Member, Rules, Zone
 from numaware.cli import main
 from numaware.machine.cpuset import CpuSet
+from numaware.node.affinity.intent import Intent
 from numaware.node.affinity.migration import Migrated
 from numaware.node.affinity.status import AffinityStatus, Move, Talk, encode
+from support.made_cgroups import add_container, add_pod
 
 GIB = 1 << 30
 STATUS = AffinityStatus(
@@ -92,29 +94,46 @@ def test_a_plan_that_would_save_too_little_moves_nobody(
     assert "no gain expected" in shown
 
 
-def test_verify_reads_the_kernel(capsys: pytest.CaptureFixture[str], file: Path, tmp_path: Path) -> None:
-    process = tmp_path / "proc/41/status"
-    process.parent.mkdir(parents=True)
-    process.write_text("Name:\tx\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\n")
-    arguments = ("verify", "--status", str(file), "--root", str(tmp_path))
+UID = "1f1e2d3c-1111-2222-3333-444455556666"
 
-    def status(**more: object) -> None:
-        file.write_bytes(encode(msgspec.structs.replace(STATUS, processes={"u1": (41, 42)}, **more)))
 
-    status(targets={"u1": CpuSet.parse("0-7")})
-    assert run(capsys, *arguments) == (0, "2 processes of 1 pods, all where they should be\n")
-    status(targets={"u1": CpuSet.parse("8-15")})
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """A pod with one process, on CPUs 0-3 and NUMA node 0."""
+    root = tmp_path / "node"
+    add_pod(root, "v2-cgroupfs", UID, "shop", "cache-0", {"anon": {0: 10}})
+    add_container(root, "v2-cgroupfs", UID, "a" * 64, "", "")
+    (root / "proc/42").mkdir(parents=True)
+    (root / "proc/42/status").write_text("Name:\tx\nCpus_allowed_list:\t0-3\nMems_allowed_list:\t0\n")
+    return root
+
+
+def test_verify_reads_every_process_and_tells_what_moves_have_come_to(
+    capsys: pytest.CaptureFixture[str], file: Path, node: Path
+) -> None:
+    arguments = ("verify", "--status", str(file), "--root", str(node))
+
+    def intend(*intents: Intent) -> None:
+        members = (Member(UID, "shop", "cache-0", 500),)
+        file.write_bytes(encode(msgspec.structs.replace(STATUS, members=members, intents={UID: intents})))
+
+    intend(Intent(CpuSet.parse("0-7"), CpuSet.parse("0")))
     code, shown = run(capsys, *arguments)
-    assert (code, "should be 8-15" in shown) == (1, True)
-    process.write_text("Name:\tpause\nCpus_allowed_list:\t0-3\n")
-    assert run(capsys, *arguments)[0] == 0
-    process.write_text("Name:\tx\nCpus_allowed_list:\t0-3\n")
-    status(exclusive={"u3": CpuSet.parse("3-4")})
+    assert code == 0
+    assert "1 processes of 1 pods, all where they should be\n" in shown
+    intend(Intent(CpuSet.parse("8-15")))
+    code, shown = run(capsys, *arguments)
+    assert (code, "process 42 may use CPUs 0-3, should be 8-15" in shown) == (1, True)
+    intend(Intent(CpuSet.parse("0-7"), CpuSet.parse("1")))
+    code, shown = run(capsys, *arguments, "--lang", "zh")
+    assert (code, "进程 42 可用 NUMA 0 的内存，应为 1" in shown) == (1, True)
     code, shown = run(capsys, *arguments, "--json")
-    assert code == 1
-    assert json.loads(shown)["problems"] == [
-        {"problem": "intruding", "pod": "shop/cache-0", "pid": 41, "allowed": "0-3"}
+    told = json.loads(shown)
+    assert (code, told["processes"], told["pods"]) == (1, 1, 1)
+    assert told["problems"] == [
+        {"problem": "memory", "pod": "shop/cache-0", "pid": 42, "allowed": "0", "wanted": "1"}
     ]
+    assert [move["name"] for move in told["moves"]] == ["cache-0"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b"\xff\xfe", b'{"version": 9'])
@@ -129,8 +148,8 @@ def test_what_no_agent_wrote_is_one_clear_error(
 
 
 def test_cpus_that_are_none_are_one_clear_error(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    status = msgspec.structs.replace(STATUS, targets={"u1": CpuSet((0, 1))}, processes={"u1": (1,)})
-    file.write_bytes(encode(status).replace(b'"targets":{"u1":"0-1"}', b'"targets":{"u1":"x-3"}'))
+    status = msgspec.structs.replace(STATUS, intents={"u1": (Intent(CpuSet((0, 1))),)})
+    file.write_bytes(encode(status).replace(b'"cpus":"0-1"', b'"cpus":"x-3"'))
     code, shown = run(capsys, "verify", "--status", str(file))
     assert (code, shown.count("\n")) == (2, 1)
     assert "not written by an agent" in shown

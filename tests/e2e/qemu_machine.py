@@ -27,7 +27,8 @@ from pathlib import Path
 from numaware.cli import main
 from numaware.node.agent import AgentOptions, run_agent
 from numaware.node.kubelet_files import KubeletFiles
-import numaware.cli.agent, numaware.cli.topology, numaware.serve.logs
+import array, mmap, signal, grpc._utilities
+import numaware.cli.affinity, numaware.cli.agent, numaware.cli.topology, numaware.serve.logs
 assert main(["topology", "show", "--json", "-o", "/dev/null"]) == 0
 numaware.serve.logs.set_up("text")
 async def once():
@@ -51,7 +52,7 @@ _INIT = """#!/bin/busybox sh
 /bin/busybox mount -t devtmpfs none /dev
 /bin/busybox mkdir -p /tmp
 /bin/busybox ifconfig lo up
-export PYTHONPATH={path} PYTHONHOME={home} HOME=/ PATH=/bin PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH={path} PYTHONHOME={home} HOME=/ PATH=/bin PYTHONDONTWRITEBYTECODE=1 PYTHON={python}
 run() {{ {python} -c 'import sys; from numaware.cli import main; sys.exit(main(sys.argv[1:]))' "$@"; }}
 {script}
 /bin/busybox echo GUEST-DONE
@@ -97,9 +98,14 @@ class Machine(NamedTuple):
         return made
 
 
-def boot(machine: Machine, script: str, folder: Path, seconds: float = 600) -> str:
-    """What the guest says on its console while it runs the script, in which `run ARGUMENTS` is `numaware ARGUMENTS`."""
-    image = _image(script, folder)
+def boot(
+    machine: Machine, script: str, folder: Path, seconds: float = 600, files: Sequence[Path] = ()
+) -> str:
+    """What the guest says on its console while it runs the script, in which `run ARGUMENTS` is `numaware ARGUMENTS`.
+
+    It has these files in its first folder, and the variable PYTHON is the path of this Python.
+    """
+    image = _image(script, folder, files)
     kernel = subprocess.run([ROOT / "scripts/kernel-image"], check=True, capture_output=True, text=True)
     console = folder / "console.log"
     console.touch()
@@ -130,7 +136,7 @@ def between(said: str, start: str, end: str) -> str:
     return said.partition(f"{start}\n")[2].partition(f"{end}\n")[0]
 
 
-def _image(script: str, folder: Path) -> Path:
+def _image(script: str, folder: Path, files: Sequence[Path]) -> Path:
     """The guest's first file system: what all guests have in common, and behind it the script."""
     root = folder / "guest"
     root.mkdir()
@@ -141,6 +147,8 @@ def _image(script: str, folder: Path) -> Path:
         _INIT.format(path=f"{ROOT / 'src'}:{paths}", home=sys.base_prefix, python=python, script=script)
     )
     init.chmod(0o755)
+    for file in files:
+        shutil.copy(file, root)
     image = folder / "guest.cpio"
     image.write_bytes(_packed(folder.parent) + _archive(root))
     return image

@@ -18,15 +18,19 @@ from numaware.cli.tables import table
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, label
 from numaware.errors import InputError
-from numaware.machine.cpuset import CpuSet
+from numaware.machine.sysfs.source import Source
+from numaware.machine.tree import FolderTree
 from numaware.machine.words import rounded
 from numaware.node.affinity import status as status_file
+from numaware.node.affinity.intent import Mismatch
+from numaware.node.affinity.intent import verify as verify_processes
+from numaware.node.affinity.pod_groups import read_pods
 from numaware.node.affinity.status import AffinityStatus
 
 app = App(name="affinity", help="See which pods of this node talk to each other, and sit together.")
 
 _STALE_SECONDS = 60
-_SANDBOX = "pause"
+_MOST_PODS = 2000
 _From = Annotated[Path, option("The file that the agent keeps.")]
 _Language = Annotated[Lang, option("The language of the answer.")]
 
@@ -131,58 +135,46 @@ def verify(
     lang: _Language = "en",
     as_json: AsJson = False,
 ) -> int:
-    """Read from the kernel which CPUs every process of every pod may use, and compare.
+    """Read from the kernel which CPUs and memory nodes every process of every pod may use, and compare.
 
-    Pods that were moved and pods with CPUs of their own must be on those;
-    all others must be off the CPUs that somebody has for himself.
+    Pods that were moved must be where they were put, containers with CPUs or
+    memory of their own on those; all others must be off the CPUs that somebody
+    has for himself. For each move: what the pod sent to other NUMA nodes before
+    it, what it should send after it, and what it does.
 
     Exit code: 0 all is as it should be, 1 something is not, 2 bad input.
 
     For example:
 
       numaware affinity verify
+      numaware affinity verify --root /host --json
     """
     seen = status_file.read(status)
-    found = list(_astray(seen, root))
-    processes = sum(len(pids) for pids in seen.processes.values())
+    source = Source(FolderTree(str(root), str(root)))
+    pods = read_pods(source, _MOST_PODS)
+    found = verify_processes(source, pods, seen.intents)
     if as_json:
-        problems = [{"problem": one.key.removeprefix("affinity-"), **one.facts} for one in found]
-        write_json({"processes": processes, "pods": len(seen.processes), "problems": problems})
-    elif found:
-        sys.stdout.writelines(f"{label(one, lang)}\n" for one in found)
-    else:
-        facts = {"processes": processes, "pods": len(seen.processes)}
+        write_json(
+            {
+                "processes": found.processes,
+                "pods": len(pods),
+                "problems": [_problem(one, seen) for one in found.mismatches],
+                "moves": [msgspec.to_builtins(move) for move in seen.moves],
+            }
+        )
+        return int(bool(found.mismatches))
+    for one in found.mismatches:
+        facts = {**_problem(one, seen), "problem": None}
+        sys.stdout.write(label(Message(f"affinity-{one.wrong}", facts), lang) + "\n")
+    if not found.mismatches:
+        facts = {"processes": found.processes, "pods": len(pods)}
         sys.stdout.write(label(Message("affinity-verified", facts), lang) + "\n")
-    return int(bool(found))
+    return int(bool(found.mismatches))
 
 
-def _astray(seen: AffinityStatus, root: Path) -> Iterator[Message]:
-    names = _names(seen)
-    owned = seen.exclusive
-    for uid, pids in sorted(seen.processes.items()):
-        wanted = owned.get(uid) or seen.targets.get(uid)
-        others = CpuSet.union(cpus for other, cpus in owned.items() if other != uid)
-        for pid in pids:
-            allowed = _allowed(root / "proc" / str(pid) / "status")
-            if allowed is None:
-                continue
-            facts = {"pod": names.get(uid, uid), "pid": pid, "allowed": str(allowed)}
-            if wanted and not allowed <= wanted:
-                yield Message("affinity-astray", {**facts, "wanted": str(wanted)})
-            elif allowed & others:
-                yield Message("affinity-intruding", facts)
-
-
-def _allowed(file: Path) -> CpuSet | None:
-    """None for a process that has ended meanwhile, and for the one that only keeps a pod's namespaces, which nobody moves."""
-    try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
-    told = {name: value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
-    if told.get("Name") == _SANDBOX or "Cpus_allowed_list" not in told:
-        return None
-    return CpuSet.parse(told["Cpus_allowed_list"])
+def _problem(one: Mismatch, seen: AffinityStatus) -> dict[str, object]:
+    facts = {"problem": one.wrong, "pod": _names(seen).get(one.uid, one.uid), "pid": one.pid}
+    return {**facts, "allowed": str(one.allowed), **({"wanted": str(one.wanted)} if one.wanted else {})}
 
 
 def _names(seen: AffinityStatus) -> dict[str, str]:

@@ -12,7 +12,7 @@ from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.source import Source
 from numaware.machine.tree import open_tree
-from numaware.node.affinity.look import Chosen, Look, exclusive_of, members_of, zones_of
+from numaware.node.affinity.look import Chosen, Look, members_of, zones_of
 from numaware.node.affinity.placements import Target
 from numaware.node.affinity.pod_groups import PodGroup, read_pods
 from numaware.node.affinity.pod_networks import networks_of
@@ -98,7 +98,6 @@ def test_exclusive_cpus_are_nobody_elses_and_who_holds_them_is_pinned() -> None:
     db, web = members_of(seen, {}, {}, Chosen())
     assert (db.barred, db.zones) == ("pinned", (0,))
     assert (web.barred, web.zones) == (None, ())
-    assert exclusive_of(seen) == {"u-db": CpuSet((1, 2))}
 
 
 def test_a_pod_needs_the_larger_of_what_it_asks_for_and_what_it_uses() -> None:

@@ -107,7 +107,7 @@ def test_pods_that_talk_are_moved_together_and_put_back_in_the_end(
     worker: AffinityWorker, tmp_path: Path
 ) -> None:
     runtime, seen = run(worker, tmp_path, lambda: counts(worker)["moved"] == 2, set())
-    assert seen.targets.keys() == {ONE, OTHER}
+    assert seen.intents.keys() == {ONE, OTHER}
     assert {move.uid for move in seen.moves} == {ONE, OTHER}
     assert counts(worker) == {"moved": 2, "failed": 0}
     last = {update.container_id: update.linux.resources.cpu.cpus for update in runtime.updates}
@@ -118,7 +118,7 @@ def test_a_pod_that_the_runtime_could_not_change_is_not_said_to_be_moved(
     worker: AffinityWorker, tmp_path: Path
 ) -> None:
     _, seen = run(worker, tmp_path, lambda: counts(worker)["failed"] > 0, {f"c-{ONE}"})
-    assert seen.targets.keys() == {OTHER}
+    assert seen.intents.keys() == {OTHER}
     assert {move.uid for move in seen.moves} == {OTHER}
     # It rests before it is tried again.
     assert counts(worker) == {"moved": 1, "failed": 1}
@@ -129,7 +129,7 @@ def test_an_answer_of_the_runtime_that_makes_no_sense_moves_nobody_and_ends_noth
     worker: AffinityWorker, tmp_path: Path
 ) -> None:
     _, seen = run(worker, tmp_path, lambda: counts(worker)["failed"] > 0, set(), b"\xff\xff")
-    assert not seen.targets
+    assert not seen.intents
     assert not seen.moves
     assert counts(worker) == {"moved": 0, "failed": 2}
 

@@ -64,12 +64,6 @@ def zones_of(look: Look) -> list[Zone]:
     ]
 
 
-def exclusive_of(look: Look) -> dict[str, CpuSet]:
-    """Pod uid -> the CPUs that it has for itself."""
-    owned = {(pod.namespace, pod.name): CpuSet.union(one.cpus for one in pod.containers) for pod in look.held}
-    return {pod.uid: cpus for pod in look.pods if (cpus := owned.get((pod.namespace, pod.name), CpuSet()))}
-
-
 def members_of(
     look: Look, targets: Mapping[str, Target], resting: Mapping[str, int], chosen: Chosen
 ) -> list[Member]:

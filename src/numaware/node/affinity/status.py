@@ -12,6 +12,7 @@ from numaware.affinity.plan import Rules as PlanRules
 from numaware.affinity.traffic import Pair
 from numaware.errors import InputError
 from numaware.machine.cpuset import CpuSet
+from numaware.node.affinity.intent import Intent
 from numaware.node.affinity.migration import Migrated
 
 FOLDER = Path("/run/numaware")
@@ -47,7 +48,7 @@ class Move(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AffinityStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """One moment of the node. `processes` are for who wants to verify."""
+    """One moment of the node. `intents` are for who wants to verify."""
 
     node: str
     mode: Mode
@@ -58,11 +59,9 @@ class AffinityStatus(msgspec.Struct, frozen=True, rename="camel"):
     talk: tuple[Talk, ...]
     rules: PlanRules
     moves: tuple[Move, ...] = ()
-    # Pod -> CPUs: where it was put, and what it has for itself; what became of its pages, if they were to follow.
-    targets: dict[str, CpuSet] = {}
+    # By pod: what became of its pages, if they were to follow, and what its processes should have.
     migrated: dict[str, Migrated] = {}
-    exclusive: dict[str, CpuSet] = {}
-    processes: dict[str, tuple[int, ...]] = {}
+    intents: dict[str, tuple[Intent, ...]] = {}
     troubles: tuple[str, ...] = ()
     version: int = VERSION
 

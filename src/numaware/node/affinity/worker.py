@@ -19,7 +19,8 @@ from numaware.affinity.plan import Member, Plan, Rules, Zone, plan
 from numaware.affinity.traffic import Pair, Smoothing
 from numaware.errors import InputError
 from numaware.node.affinity import status as status_file
-from numaware.node.affinity.look import Chosen, Look, exclusive_of, members_of, zones_of
+from numaware.node.affinity.intent import intents_of
+from numaware.node.affinity.look import Chosen, Look, members_of, zones_of
 from numaware.node.affinity.mover import MemoryRule, Mover
 from numaware.node.affinity.observer import Observer
 from numaware.node.affinity.placements import Placements
@@ -161,10 +162,8 @@ class AffinityWorker:
             talk=tuple(Talk(one, other, rate) for (one, other), rate in sorted(talk.items())),
             rules=self._options.rules,
             moves=self._mover.moves if self._mover else (),
-            targets={uid: target.cpus for uid, target in sorted(targets.items())},
             migrated=dict(sorted(self._mover.migrated.items())) if self._mover else {},
-            exclusive=exclusive_of(look),
-            processes={pod.uid: pod.processes for pod in look.pods},
+            intents=dict(sorted(intents_of(look, targets).items())),
             troubles=tuple(
                 f"{source}: {message}" for source, (_, message) in sorted(self._troubles.current.items())
             ),

@@ -19,6 +19,7 @@ LABELS: Mapping[str, str] = {
     "affinity-verified": "{processes} processes of {pods} pods, all where they should be",
     "affinity-astray": "{pod}: process {pid} may use CPUs {allowed}, should be {wanted}",
     "affinity-intruding": "{pod}: process {pid} may use CPUs {allowed}, which others have for themselves",
+    "affinity-memory": "{pod}: process {pid} may have memory from NUMA {allowed}, should be {wanted}",
     "affinity-mode-observe": "observes only: nothing is moved",
     "affinity-mode-nri": "acts through NRI[[ of {runtime}]]",
     "affinity-mode-cgroup": "acts in the kernel's control groups",
