@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web test bare lint bench kube-assets e2e extender-rounds fault-rounds docs clean
+.PHONY: up web test bare lint bench kube-assets e2e extender-rounds fault-rounds affinity-trials docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -59,6 +59,11 @@ extender-rounds: .venv/.dev kube-assets
 # Ten leaders killed in mid-work, and every watch cut ten times beside a foreign binder.
 fault-rounds: .venv/.dev kube-assets
 	NUMAWARE_ROUNDS=$(or $(ROUNDS),10) $(BIN)/pytest tests/e2e/test_scheduler_faults.py -m e2e -k "one_after_the_other or foreign"
+
+# Talking pods and their memory on a kernel with several NUMA nodes (in QEMU), and five hundred containers of a real containerd.
+affinity-trials: .venv/.dev
+	@scripts/system-packages e2e
+	$(BIN)/pytest tests/e2e -m long -s
 
 docs: .venv/.dev
 	$(BIN)/mkdocs serve

@@ -187,6 +187,8 @@ def _head(seen: AffinityStatus, lang: Lang) -> Iterator[str]:
     age = int(time.time()) - seen.at
     if age > _STALE_SECONDS:
         yield label(Message("affinity-stale", {"seconds": age}), lang)
+    if seen.nri is not None:
+        yield label(seen.nri.message, lang)
     yield from seen.troubles
 
 

@@ -10,8 +10,8 @@ from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.source import Source
 from numaware.machine.tree import FolderTree
-from numaware.node.affinity.intent import Intent, Mismatch, intents_of, verify
-from numaware.node.affinity.look import Look
+from numaware.node.affinity.intent import Intent, Mismatch, verify
+from numaware.node.affinity.look import Look, intents_of
 from numaware.node.affinity.placements import Target
 from numaware.node.affinity.pod_groups import PodGroup
 from numaware.node.podresources import ContainerHoldings, Memory, PodHoldings

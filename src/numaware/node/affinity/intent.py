@@ -1,7 +1,7 @@
 """What every process of every pod should be allowed, and what the kernel lets it have: the two are compared.
 
 Pods that were moved are meant to be where they were put, containers with CPUs or memory of their own on just those, and all
-others off the CPUs that somebody has for himself. Called by `numaware affinity verify`; `worker.py` writes the intents down.
+others off the CPUs that somebody has for himself. `look.py` says what is meant, and `numaware affinity verify` asks.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import msgspec
 
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.source import Source
-from numaware.node.affinity.look import Look
-from numaware.node.affinity.placements import Target
 from numaware.node.affinity.pod_groups import PodGroup
 
 # What only keeps a pod's namespaces; nobody moves it.
@@ -49,23 +47,6 @@ class Verified(msgspec.Struct, frozen=True):
 
     processes: int
     mismatches: tuple[Mismatch, ...]
-
-
-def intents_of(look: Look, targets: Mapping[str, Target]) -> dict[str, tuple[Intent, ...]]:
-    """Those of containers that hold something for themselves, and of pods that were moved."""
-    held = {(pod.namespace, pod.name): pod.containers for pod in look.held}
-    intents = {}
-    for pod in look.pods:
-        own = tuple(
-            Intent(one.cpus, CpuSet(node for part in one.memory for node in part.nodes), bool(one.cpus))
-            for one in held.get((pod.namespace, pod.name), ())
-        )
-        target = targets.get(pod.uid)
-        if any(one.cpus or one.mems for one in own):
-            intents[pod.uid] = own
-        elif target is not None:
-            intents[pod.uid] = (Intent(target.cpus, CpuSet.parse(target.mems)),)
-    return intents
 
 
 def verify(source: Source, pods: Iterable[PodGroup], intents: Intents) -> Verified:

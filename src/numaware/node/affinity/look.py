@@ -13,6 +13,7 @@ import msgspec
 from numaware.affinity.plan import Bar, Member, Zone
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine
+from numaware.node.affinity.intent import Intent
 from numaware.node.affinity.placements import Target
 from numaware.node.affinity.pod_groups import PodGroup
 from numaware.node.podresources import PodHoldings
@@ -62,6 +63,23 @@ def zones_of(look: Look) -> list[Zone]:
         )
         for numa in look.machine.numa
     ]
+
+
+def intents_of(look: Look, targets: Mapping[str, Target]) -> dict[str, tuple[Intent, ...]]:
+    """Those of containers that hold something for themselves, and of pods that were moved."""
+    held = {(pod.namespace, pod.name): pod.containers for pod in look.held}
+    intents = {}
+    for pod in look.pods:
+        own = tuple(
+            Intent(one.cpus, CpuSet(node for part in one.memory for node in part.nodes), bool(one.cpus))
+            for one in held.get((pod.namespace, pod.name), ())
+        )
+        target = targets.get(pod.uid)
+        if any(one.cpus or one.mems for one in own):
+            intents[pod.uid] = own
+        elif target is not None:
+            intents[pod.uid] = (Intent(target.cpus, CpuSet.parse(target.mems)),)
+    return intents
 
 
 def members_of(

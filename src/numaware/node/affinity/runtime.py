@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Protocol
 
+from numaware.diagnose.texts import label
 from numaware.node.affinity.pod_groups import PodGroup
 from numaware.node.nri.mux import WireError
 from numaware.node.nri.plugin import Changes, Plugin, Resident
+from numaware.node.nri.preflight import advise
 from numaware.node.nri.ttrpc import CallError
 from numaware.node.troubles import Troubles
 
@@ -43,8 +46,9 @@ class Runtime(Protocol):
 class ThroughNri:
     """The container runtime by its interface for plug-ins; connected again each time that it goes."""
 
-    def __init__(self, socket: str, resident: Resident, troubles: Troubles) -> None:
+    def __init__(self, socket: str, resident: Resident, troubles: Troubles, root: Path) -> None:
         self._socket = socket
+        self._root = root
         self._troubles = troubles
         self._plugin = Plugin(resident)
         self.ready = self._plugin.synchronized
@@ -58,6 +62,9 @@ class ThroughNri:
         while True:
             try:
                 await self._plugin.run(self._socket)
+            except FileNotFoundError:
+                advice = label(advise(self._root, self._socket).message, "en")
+                self._troubles.raised("runtime", "no-socket", f"{self._socket} is not there: {advice}")
             except FAILURES as error:
                 self._troubles.raised("runtime", type(error).__name__, f"{self._socket}: {error}")
             wait = _FIRST_RETRY if self._plugin.runtime else min(_LONGEST_RETRY, 2 * wait)

@@ -14,6 +14,7 @@ from numaware.errors import InputError
 from numaware.machine.cpuset import CpuSet
 from numaware.node.affinity.intent import Intent
 from numaware.node.affinity.migration import Migrated
+from numaware.node.nri.preflight import Advice
 
 FOLDER = Path("/run/numaware")
 FILE = FOLDER / "affinity.json"
@@ -62,6 +63,8 @@ class AffinityStatus(msgspec.Struct, frozen=True, rename="camel"):
     # By pod: what became of its pages, if they were to follow, and what its processes should have.
     migrated: dict[str, Migrated] = {}
     intents: dict[str, tuple[Intent, ...]] = {}
+    # Where no runtime listens for plug-ins.
+    nri: Advice | None = None
     troubles: tuple[str, ...] = ()
     version: int = VERSION
 

@@ -19,8 +19,7 @@ from numaware.affinity.plan import Member, Plan, Rules, Zone, plan
 from numaware.affinity.traffic import Pair, Smoothing
 from numaware.errors import InputError
 from numaware.node.affinity import status as status_file
-from numaware.node.affinity.intent import intents_of
-from numaware.node.affinity.look import Chosen, Look, members_of, zones_of
+from numaware.node.affinity.look import Chosen, Look, intents_of, members_of, zones_of
 from numaware.node.affinity.mover import MemoryRule, Mover
 from numaware.node.affinity.observer import Observer
 from numaware.node.affinity.placements import Placements
@@ -30,6 +29,7 @@ from numaware.node.affinity.through_cgroups import ThroughCgroups
 from numaware.node.atomic_files import replace_file
 from numaware.node.exporter.families import Family, counter, gauge
 from numaware.node.nri.plugin import CpusAndMems
+from numaware.node.nri.preflight import Advice, advise
 from numaware.node.podresources import PodResources, PodResourcesError
 from numaware.node.troubles import Troubles
 
@@ -65,23 +65,24 @@ class AffinityWorker:
         words: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._node = node
+        self._root = Path(root)
         self._troubles = troubles
         self._options = options
         self._observer = Observer(root, service, troubles, options.smoothing, options.most_pods, words)
-        self._mover = None if options.mode == "observe" else self._make_mover(root)
+        self._mover = None if options.mode == "observe" else self._make_mover()
         self._plan: Plan | None = None
         self._names: dict[str, tuple[str, str]] = {}
 
-    def _make_mover(self, root: str) -> Mover:
+    def _make_mover(self) -> Mover:
         options, machine = self._options, self._observer.machine
         mems = ",".join(str(numa.id) for numa in machine.numa if numa.memory_bytes)
         placements = Placements(
             options.folder / status_file.BEFORE.name, CpusAndMems(str(machine.online), mems)
         )
         runtime: Runtime = (
-            ThroughNri(options.nri, placements, self._troubles)
+            ThroughNri(options.nri, placements, self._troubles, self._root)
             if options.mode == "nri"
-            else ThroughCgroups(root, placements)
+            else ThroughCgroups(str(self._root), placements)
         )
         return Mover(
             runtime,
@@ -90,7 +91,7 @@ class AffinityWorker:
             cool_down=options.cool_down,
             memory=options.memory,
             migrate=options.migrate,
-            root=Path(root),
+            root=self._root,
         )
 
     async def run(self) -> None:
@@ -164,6 +165,7 @@ class AffinityWorker:
             moves=self._mover.moves if self._mover else (),
             migrated=dict(sorted(self._mover.migrated.items())) if self._mover else {},
             intents=dict(sorted(intents_of(look, targets).items())),
+            nri=self._advice(),
             troubles=tuple(
                 f"{source}: {message}" for source, (_, message) in sorted(self._troubles.current.items())
             ),
@@ -174,6 +176,13 @@ class AffinityWorker:
             replace_file(file, status_file.encode(status), 0o600)
         except OSError as error:
             self._troubles.raised("affinity", "unwritable", str(error))
+
+    def _advice(self) -> Advice | None:
+        """How to get a runtime that listens; somebody who moves pods without one needs none."""
+        socket = self._options.nri
+        if self._options.mode == "cgroup" or Path(socket).exists():
+            return None
+        return advise(self._root, socket)
 
     def families(self) -> Iterator[Family]:
         """For the exporter."""

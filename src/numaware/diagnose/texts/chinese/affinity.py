@@ -26,4 +26,9 @@ LABELS: Mapping[str, str] = {
     "affinity-stale": "{seconds} 秒前写入：agent 可能已停止",
     "affinity-measured": "{pod}：已移到 NUMA {target}，预计 {predicted}[[，现有 {measured} 留在其中]]",
     "affinity-migrated": "{pod}：{seconds} 秒内将其 {moved} 内存迁至 NUMA {target}，{left} 无法迁移；单步最长 {stall} 微秒",
+    "affinity-nri-switch-on": "{runtime} 未开放插件接口：在 {file} 的 [{section}] 节写入 {line} 并重启",
+    "affinity-nri-elsewhere": "{runtime} 在别处监听（{file}）：启动 agent 时加上 {line}",
+    "affinity-nri-restart": "{runtime} 的配置[[（{file}）]]已启用 NRI：请重启它，并确认 agent 能看到其套接字",
+    "affinity-nri-unreadable": "无法理解 {runtime} 的 {file}：{problem}",
+    "affinity-nri-without": "此处没有配置支持 NRI 的容器运行时：可改用 --affinity cgroup",
 }

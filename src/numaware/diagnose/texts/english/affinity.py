@@ -26,4 +26,9 @@ LABELS: Mapping[str, str] = {
     "affinity-stale": "written {seconds} s ago: the agent may have stopped",
     "affinity-measured": "{pod}: moved to NUMA {target}, {predicted} predicted[[, {measured} stays there now]]",
     "affinity-migrated": "{pod}: {moved} of its memory brought to NUMA {target} in {seconds} s, {left} could not be; no step took longer than {stall} µs",
+    "affinity-nri-switch-on": "{runtime} does not listen for plug-ins: write {line} into the section [{section}] of {file} and restart it",
+    "affinity-nri-elsewhere": "{runtime} listens elsewhere ({file}): start the agent with {line}",
+    "affinity-nri-restart": "NRI is on in the configuration of {runtime}[[ ({file})]]: restart it, and see that the agent sees its socket",
+    "affinity-nri-unreadable": "{file} of {runtime} cannot be understood: {problem}",
+    "affinity-nri-without": "no container runtime with NRI is configured here: --affinity cgroup does without",
 }
