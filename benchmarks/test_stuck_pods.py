@@ -3,7 +3,8 @@
 Twenty pods with a rule about other pods wait on 200 nodes, each of a kind of its own, while eight plain pods a second come and
 end after a while, so that nodes keep changing. Measured is how long the plain ones wait for their node, and what the scheduler
 spends: without the pods that wait, with them, and with a scheduler that tries them again whenever anything happens. Waiting
-is counted in real time, so rates compare within this run only.
+is counted in real time, and what else goes on, on a machine that is shared, only makes it longer: so with and without have their
+turns, one after the other, and of each the best counts. All turns are shown.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from e2e.program import eventually
 from e2e.trouble import clear, pod, said_of
 
 NODES, STUCK, A_SECOND, SECONDS, ENDS_AFTER = 200, 20, 8, 20, 16
+TURNS = 3
 # Less than this is luck on a machine that others use.
 FLOOR = 0.05
 
@@ -94,25 +96,28 @@ def _load(plane: ControlPlane, fakes: FakeNodes, scheduler: Daemon) -> Run:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, Run]:
+def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, list[Run]]:
     with ControlPlane(tmp_path_factory.mktemp("plane")) as plane:
+        turns = [(measured(plane, 0), measured(plane, STUCK)) for _ in range(TURNS)]
+        alone, beside = zip(*turns, strict=True)
         found = {
-            "nobody waits": measured(plane, 0),
-            f"{STUCK} wait": measured(plane, STUCK),
-            f"{STUCK} wait, tried whatever happens": measured(plane, STUCK, hints=False),
+            "nobody waits": [*alone],
+            f"{STUCK} wait": [*beside],
+            f"{STUCK} wait, tried whatever happens": [measured(plane, STUCK, hints=False)],
         }
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print(f"\n{NODES} nodes, {A_SECOND} plain pods a second for {SECONDS} s")
-        for name, one in found.items():
-            print(f"  {name:40} p50 {one.half:.3f} s  p90 {one.most:.3f} s  CPU {one.cpu:.1f} s")
+        for name, its in found.items():
+            for one in its:
+                print(f"  {name:40} p50 {one.half:.3f} s  p90 {one.most:.3f} s  CPU {one.cpu:.1f} s")
     return found
 
 
-def test_pods_that_wait_cost_the_others_at_most_as_much_again(runs: dict[str, Run]) -> None:
-    alone, beside, _ = runs.values()
-    assert beside.most <= 2 * max(alone.most, FLOOR)
+def test_pods_that_wait_cost_the_others_at_most_as_much_again(runs: dict[str, list[Run]]) -> None:
+    alone, beside, _ = (min(one.most for one in its) for its in runs.values())
+    assert beside <= 2 * max(alone, FLOOR)
 
 
-def test_hints_spare_work(runs: dict[str, Run]) -> None:
-    alone, beside, without = runs.values()
-    assert beside.cpu - alone.cpu < (without.cpu - alone.cpu) / 2
+def test_hints_spare_work(runs: dict[str, list[Run]]) -> None:
+    alone, beside, without = (min(one.cpu for one in its) for its in runs.values())
+    assert beside - alone < (without - alone) / 2

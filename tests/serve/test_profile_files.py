@@ -6,6 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from numaware.schedule.engine import Engine
+from numaware.schedule.profile import read
 from numaware.serve.profile_files import ProfileFiles
 from support.small_clusters import cluster_of, gpu_node
 from support.twin_nodes import pod
@@ -43,6 +44,22 @@ def test_a_profile_is_read_again_when_its_file_changes(file: Path) -> None:
     file.write_text(PACK)
     files.look()
     assert placed(engine) == ["n0", "n0"]
+
+
+def test_a_file_that_changed_while_the_program_was_starting_counts_and_one_that_did_not_is_not_told_of(
+    file: Path,
+) -> None:
+    """The profile is read with the options, long before the cluster is there and files are looked at."""
+    engine = Engine(cluster_of(gpu_node(), gpu_node()), read(file.read_bytes(), str(file)))
+    with capture_logs() as logged:
+        ProfileFiles(engine, {"": file}).look()
+    assert logged == []
+    file.write_text(SPREAD)
+    files = ProfileFiles(engine, {"": file})
+    with capture_logs() as logged:
+        files.look()
+    assert [line["event"] for line in logged] == ["the profile has changed"]
+    assert placed(engine) == ["n0", "n1"]
 
 
 @pytest.mark.parametrize("content", ["medium: 7\n", "{", "", None])

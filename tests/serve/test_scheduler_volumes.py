@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from numaware.kube.pods import LivePod
+from numaware.schedule.answer import Answer
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.storage import Storage
@@ -16,8 +18,9 @@ from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Bound, Scheduler
 from numaware.serve.storage_watch import StorageFeed
+from numaware.workload.pod import Pod
 from numaware.workload.scheduling import Scheduling
-from numaware.workload.storage import Claim, StorageClass, VolumePlan
+from numaware.workload.storage import Claim, StorageClass, Volume, VolumePlan
 from support.live_pods import complete, live, live_node
 from support.small_clusters import gpu_node
 from support.twin_nodes import pod
@@ -82,7 +85,7 @@ async def revise() -> None:
     scheduler.pod_changed(waits.uid, waits)
     await settle()
     now[0] = 60.0
-    scheduler.nodes_changed(StorageFeed(cache, storage).put(None, Claim("default", "c")))
+    scheduler.volumes_changed(StorageFeed(cache, storage).put(None, Claim("default", "c")))
     await settle()
     task.cancel()
     await asyncio.wait((task,))
@@ -94,6 +97,43 @@ async def revise() -> None:
 
 def test_what_a_pod_says_follows_its_claim() -> None:
     asyncio.run(revise())
+
+
+async def news(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, fakes, node = Storage(), Fakes(), gpu_node()
+    engine = Engine(Cluster((), storage=storage))
+    cache = ClusterCache(engine, lambda: 0.0)
+    cache.put_node(live_node("n0", node))
+    cache.put_report(complete("n0", node))
+    scheduler = Scheduler(cache, fakes, names=("numaware",), metrics=Metrics(), clock=lambda: 0.0)
+    task = asyncio.create_task(scheduler.run())
+    for waits in (pending("waits", "c"), live(pod("large", 500))):
+        cache.put_pod(waits)
+        scheduler.pod_changed(waits.uid, waits)
+    await settle()
+    asked: list[str] = []
+    ask = engine.ask
+
+    def counted(one: Pod, names: Sequence[str] | None = None) -> list[Answer]:
+        asked.append(one.uid)
+        return ask(one, names)
+
+    monkeypatch.setattr(engine, "ask", counted)
+    feed = StorageFeed(cache, storage)
+    scheduler.volumes_changed(feed.put(None, Volume("v", storage_class="fast")))
+    await settle()
+    assert asked == []
+    scheduler.volumes_changed(feed.put(None, Claim("default", "c", volume="v", bound=True)))
+    scheduler.volumes_changed(feed.put(None, Volume("v", storage_class="fast", claim=("default", "c"))))
+    await settle()
+    task.cancel()
+    await asyncio.wait((task,))
+    assert asked == ["waits"]
+    assert fakes.bound == ["waits"]
+
+
+def test_news_of_volumes_wakes_those_whose_volumes_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    asyncio.run(news(monkeypatch))
 
 
 async def story(*, succeed: bool) -> None:
@@ -126,8 +166,8 @@ async def story(*, succeed: bool) -> None:
         assert fakes.failures == ["slow could not be bound to n0, and is tried again: no"]
         assert scheduler.queue.waiting["slow"].state == "later"
         # What waits for the claim is tried again when the claim is another.
-        assert StorageFeed(cache, storage).put(CLAIM, replace(CLAIM, selected_node="n0")) == {"n0"}
-        assert StorageFeed(cache, storage).put(None, replace(CLAIM, name="other")) == ()
+        assert StorageFeed(cache, storage).put(CLAIM, replace(CLAIM, selected_node="n0")) == {"slow"}
+        assert StorageFeed(cache, storage).put(None, replace(CLAIM, name="other")) == set()
     task.cancel()
     await asyncio.wait((task,))
 

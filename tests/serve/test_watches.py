@@ -45,6 +45,8 @@ class Woken:
     def nodes_changed(self, names: Any) -> None:
         self.nodes.append(set(names))
 
+    def volumes_changed(self, uids: Any) -> None: ...
+
 
 def play(story: Callable[[FakeApiServer], Awaitable[None]]) -> None:
     async def run() -> None:

@@ -330,9 +330,14 @@ class Engine:
             )
         return pool
 
-    def set_profile(self, name: str, profile: Profile) -> None:
-        """Place the pods of a scheduler by another profile from now on; no name is for those that have none of their own."""
+    def set_profile(self, name: str, profile: Profile) -> bool:
+        """Place the pods of a scheduler by this profile from now on; no name is for those that have none of their own.
+
+        Whether it is another one than before.
+        """
         before = self._evaluators[name]
+        if before.profile == profile:
+            return False
         self._evaluators[name] = Evaluator(profile, cached=self.cached)
         if self._learns:
             self._expect(self._learned.renewed())
@@ -341,6 +346,7 @@ class Engine:
         self._pools.clear()
         self._trial = None
         self._generation += 1
+        return True
 
     # Acting
 

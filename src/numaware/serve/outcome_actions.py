@@ -68,6 +68,9 @@ class OutcomeActions:
     def nodes_changed(self, names: Collection[str]) -> None:
         """Of no concern here."""
 
+    def volumes_changed(self, uids: Collection[str]) -> None:
+        """Of no concern here."""
+
     def _report(self, pod: LivePod, storm: Storm) -> None:
         self._metrics.storms.inc()
         _log.warning("pods are refused again and again", owner=storm.owner, text=storm.text)

@@ -28,7 +28,8 @@ class ProfileFiles:
     def __init__(self, engine: Engine, files: Mapping[str, Path]) -> None:
         self._engine = engine
         self._files = dict(files)
-        self._seen = {name: _read(path) for name, path in self._files.items()}
+        # What the engine's profiles were read from is not known here, and may be gone: the files are looked at in any case.
+        self._seen: dict[str, bytes] = {}
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -40,16 +41,17 @@ class ProfileFiles:
         """Take in what has changed."""
         for name, path in self._files.items():
             content = _read(path)
-            if content == self._seen[name]:
+            if content == self._seen.get(name):
                 continue
             self._seen[name] = content
             about = {"file": str(path), "scheduler": name or "all others"}
             try:
-                self._engine.set_profile(name, profile.read(content, str(path)))
+                changed = self._engine.set_profile(name, profile.read(content, str(path)))
             except InputError as error:
                 _log.warning("the profile cannot be used, the one before stays", problem=str(error), **about)
             else:
-                _log.info("the profile has changed", **about)
+                if changed:
+                    _log.info("the profile has changed", **about)
 
 
 def _read(path: Path) -> bytes:

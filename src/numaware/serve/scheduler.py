@@ -144,6 +144,11 @@ class Scheduler:
             self._stuck.nodes_changed(names)
             self._news.set()
 
+    def volumes_changed(self, uids: Collection[str]) -> None:
+        """What is known of the volumes of these pods has changed: they are tried again if a node would take them now."""
+        self._stuck.volumes_changed(uids)
+        self._news.set()
+
     def _is_ours(self, pod: LivePod) -> bool:
         return pod.scheduler in self._names and not pod.node and not pod.finished and pod.deletion is None
 

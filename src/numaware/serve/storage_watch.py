@@ -22,7 +22,7 @@ from numaware.kube.resources import (
 )
 from numaware.schedule.storage import Storage, Stored
 from numaware.serve.cluster_cache import ClusterCache
-from numaware.workload.storage import Claim
+from numaware.workload.storage import Claim, ClaimKey, StorageCapacity, StorageClass, Volume
 
 
 class StorageKind(NamedTuple):
@@ -45,31 +45,54 @@ STORAGE_KINDS = (
 
 
 class StorageFeed:
-    """Puts news into the storage of a cluster that has one; returns the nodes that may be open by it to pods that wait."""
+    """Puts news into the storage of a cluster that has one; returns the pods that wait and may have another answer by it."""
 
     def __init__(self, cache: ClusterCache, storage: Storage) -> None:
         self._cache = cache
         self._storage = storage
 
     def put(self, old: Stored | None, new: Stored | None) -> Collection[str]:
-        """A claim, a volume or what provides them is new, other, or gone."""
+        """A claim, a volume or what provides them is new, other, or gone.
+
+        Volumes of others come and go all the time; who has nothing to do with them is not asked again.
+        """
         if new is not None:
             self._storage.put(new)
         elif old is not None:
             self._storage.drop(old)
-        return self._all_nodes() if self._storage.known and self._is_awaited(new) else ()
+        if not self._storage.known:
+            return ()
+        news = [one for one in (old, new) if one is not None]
+        return {
+            uid
+            for uid in self._cache.claimants
+            if (live := self._cache.pod(uid))
+            and any(
+                self._concerns((live.namespace, name), one)
+                for name in live.pod.scheduling.claims
+                for one in news
+            )
+        }
 
     def know(self) -> Collection[str]:
         """Everything there is has been listed."""
         self._storage.known = True
-        return self._all_nodes() if self._cache.claimants else ()
+        return set(self._cache.claimants)
 
-    def _is_awaited(self, new: Stored | None) -> bool:
-        waiting = self._cache.claimants
-        if not isinstance(new, Claim):
-            return bool(waiting)
-        pods = [pod for uid in waiting if (pod := self._cache.pod(uid))]
-        return any(pod.namespace == new.namespace and new.name in pod.pod.scheduling.claims for pod in pods)
-
-    def _all_nodes(self) -> Collection[str]:
-        return set(self._cache.engine.cluster.by_name)
+    def _concerns(self, key: ClaimKey, one: Stored) -> bool:
+        """Whether a pod with this claim may have another answer by what is said of `one`."""
+        claim = self._storage.claims.get(key)
+        match one:
+            case Claim():
+                return one.key == key
+            case _ if claim is None:
+                return False
+            case Volume() if claim.volume or one.claim:
+                return claim.volume == one.name or one.is_for(claim)
+            case Volume() | StorageCapacity():
+                return not claim.volume and one.storage_class == claim.storage_class
+            case StorageClass():
+                return not claim.volume and one.name == claim.storage_class
+            case _:
+                # How many volumes a node can have, or has.
+                return True

@@ -81,6 +81,8 @@ class StuckPods:
         self._described = engine.cluster.described
         # Whether pods were placed since then, or begin to leave: that helps only whom rules keep near to others, or apart.
         self._others = False
+        # Groups of which news of volumes has come since then: that may help them on any node.
+        self._volumes: set[Hashable] = set()
         # Groups without words, and those that have some, with the time of either; the oldest first.
         self._unsaid: dict[Hashable, float] = {}
         self._said: dict[Hashable, float] = {}
@@ -118,30 +120,37 @@ class StuckPods:
         """The scheduler itself has placed a pod, or one is being deleted; no node has more room by that."""
         self._others = True
 
+    def volumes_changed(self, uids: Iterable[str]) -> None:
+        """Something about the volumes of these pods is not as it was."""
+        self._volumes.update(one.group for uid in uids if (one := self._queue.waiting.get(uid)))
+
     def wake(self) -> None:
         """Have those tried again that what has changed since the last time can help."""
         self._let_go()
-        if not self._changed and not self._others:
+        if not self._changed and not self._others and not self._volumes:
             return
         cluster = self._engine.cluster
         changed = [name for name in sorted(self._changed) if name in cluster.by_name]
         described = cluster.described_since(self._described)
         named = changed if described is None else [name for name in described if name in cluster.by_name]
-        self._changed.clear()
-        self._others = False
         self._described = cluster.described
         self._queue.wake(lambda pod: self._helps(pod, changed, named), self._clock())
+        self._changed.clear()
+        self._volumes.clear()
+        self._others = False
 
     def _helps(self, pod: Pod, changed: list[str], described: list[str]) -> bool:
         """Whether a node would take the pod now, of those that could have come to."""
-        known = self._refusals.get(group_of(pod))
+        group = group_of(pod)
+        known = self._refusals.get(group)
         if known is None:
             return True
         if known.waits_for_itself:
             return False
         stamp = self._engine.rules_stamp(pod)
         # A volume that somebody lets go of may have kept the pod off nodes other than his; nobody does who comes.
-        if stamp != known.stamp or (changed and (pod.scheduling.claims or pod.scheduling.disks)):
+        let_go = bool(changed) and bool(pod.scheduling.claims or pod.scheduling.disks)
+        if stamp != known.stamp or let_go or group in self._volumes:
             names = None
         elif "node" in known.cures:
             names = changed

@@ -71,6 +71,9 @@ class Listener(Protocol):
     def nodes_changed(self, names: Collection[str]) -> None:
         """Something about these nodes is not as it was."""
 
+    def volumes_changed(self, uids: Collection[str]) -> None:
+        """Something about the volumes of these pods, which wait, is not as it was."""
+
 
 class ClusterWatch:
     """Feeds `cluster_cache` from an API server and tells the listeners, while `run` runs.
@@ -206,10 +209,10 @@ class ClusterWatch:
     async def _know_storage(self, feed: StorageFeed) -> None:
         for each in STORAGE_KINDS:
             await self.reflectors[each.name].synced.wait()
-        self._tell_nodes(feed.know())
+        self._tell_volumes(feed.know())
 
     def _stored(self, feed: StorageFeed, change: Change[Stored]) -> None:
-        self._tell_nodes(feed.put(change.old, change.new))
+        self._tell_volumes(feed.put(change.old, change.new))
 
     def _namespace(self, change: Change[Namespace]) -> None:
         labels = change.new.labels if change.new is not None else None
@@ -283,6 +286,11 @@ class ClusterWatch:
         if names:
             for listener in self._listeners:
                 listener.nodes_changed(names)
+
+    def _tell_volumes(self, uids: Collection[str]) -> None:
+        if uids:
+            for listener in self._listeners:
+                listener.volumes_changed(uids)
 
 
 def _tell_missing(missing: bool) -> None:

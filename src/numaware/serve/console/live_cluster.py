@@ -163,6 +163,9 @@ class LiveCluster:
     def nodes_changed(self, names: Collection[str]) -> None:
         """Their twins tell."""
 
+    def volumes_changed(self, uids: Collection[str]) -> None:
+        """The engine tells when it is asked."""
+
     def pod_changed(self, uid: str, pod: LivePod | None) -> None:
         """A pod is new, other, or gone."""
         if pod is None or pod.finished:
