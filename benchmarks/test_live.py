@@ -22,7 +22,7 @@ from e2e.control_plane import ControlPlane
 # Nodes, pods that all find a place on them, and how often each contender has its turn.
 SIZES = ((100, 900, 12), (1_000, 3_000, 3))
 NODES = tuple(nodes for nodes, _, _ in SIZES)
-BARE, NUMAWARE, KUBE, EXTENDED = (one.name for one in CONTENDERS)
+BARE, NUMAWARE, KUBE, PLUGIN, EXTENDED = (one.name for one in CONTENDERS)
 Runs = dict[tuple[str, int], Run]
 
 
@@ -36,9 +36,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
             with cluster(plane, nodes) as kubelets:
                 if not found:
                     run(plane, CONTENDERS[0], kubelets, pods)
-                rounds = [[run(plane, one, kubelets, pods) for one in CONTENDERS] for _ in range(turns)]
-            for one, its in zip(CONTENDERS, zip(*rounds, strict=True), strict=True):
-                found[one.name, nodes] = max(its, key=lambda run: run.rate)._replace(
+                done: dict[str, list[Run]] = {one.name: [] for one in CONTENDERS}
+                for turn in range(turns):
+                    for one in CONTENDERS:
+                        if turn < one.most_turns:
+                            done[one.name].append(run(plane, one, kubelets, pods))
+            for name, its in done.items():
+                found[name, nodes] = max(its, key=lambda run: run.rate)._replace(
                     left=max(run.left for run in its), refused=max(run.refused for run in its)
                 )
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
@@ -85,7 +89,8 @@ def _show(found: Runs, machine: str) -> None:
 
 @pytest.mark.parametrize("nodes", NODES)
 def test_twice_as_fast_as_kube_scheduler_or_near_what_the_server_can_take(runs: Runs, nodes: int) -> None:
-    ours, theirs, ceiling = (runs[name, nodes].rate for name in (NUMAWARE, KUBE, BARE))
+    ours, ceiling = runs[NUMAWARE, nodes].rate, runs[BARE, nodes].rate
+    theirs = max(runs[name, nodes].rate for name in (KUBE, PLUGIN))
     assert ours >= 2 * theirs or ours >= 0.8 * ceiling
 
 

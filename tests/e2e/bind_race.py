@@ -7,11 +7,13 @@ have said is asked of them afterwards, with the pods in the order in which they 
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +21,7 @@ import msgspec
 import yaml
 
 from e2e import load
-from e2e.control_plane import ControlPlane
+from e2e.control_plane import ROOT, ControlPlane
 from e2e.fake_kubelet import FakeKubelet
 from e2e.fake_nodes import FakeNodes
 from e2e.ours import TOKEN, Daemon
@@ -144,6 +146,29 @@ def kube_scheduler(plane: ControlPlane, _: int) -> Started:
     return [plane.start_scheduler()]
 
 
+def with_topology_plugin(plane: ControlPlane, _: int) -> Started:
+    """kube-scheduler with NodeResourceTopologyMatch and the cache that its authors advise for bursts.
+
+    Without that cache it asks the API server for the topology of every node it looks at, for every pod.
+    """
+    plugin = "NodeResourceTopologyMatch"
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": {"multiPoint": {"enabled": [{"name": plugin}]}},
+        "pluginConfig": [{"name": plugin, "args": {"cacheResyncPeriodSeconds": 5}}],
+    }
+    return [plane.start_scheduler({"profiles": [profile]}, program=_scheduler_plugins())]
+
+
+@cache
+def _scheduler_plugins() -> Path:
+    """The program, built now if it was not before."""
+    script = ROOT / "scripts/scheduler-plugins/build"
+    done = subprocess.run([script], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0, f"{script} failed; its message is above"
+    return Path(done.stdout.splitlines()[-1])
+
+
 def extended(plane: ControlPlane, nodes: int) -> Started:
     """kube-scheduler, which asks the extender about every node and has it bind."""
     extender = Daemon(plane, "extender")
@@ -166,6 +191,8 @@ class Contender(NamedTuple):
     start: Callable[[ControlPlane, int], Started]
     scheduler: str
     leaves_out: str
+    # How often it has its turn at most: one that is never at rest takes minutes for each.
+    most_turns: int = 100
 
 
 CONTENDERS = (
@@ -174,9 +201,16 @@ CONTENDERS = (
         "numaware scheduler",
         numaware,
         "numaware",
-        "preemption, volumes that are not bound yet, resource claims",
+        "preemption, resource claims",
     ),
     Contender("kube-scheduler", kube_scheduler, "default-scheduler", "NUMA nodes; of many nodes, most"),
+    Contender(
+        "kube-scheduler + NodeResourceTopologyMatch",
+        with_topology_plugin,
+        "default-scheduler",
+        "NUMA nodes but for single-numa-node; tries pods again and again while no agent tells of those it has placed",
+        most_turns=1,
+    ),
     Contender(
         "kube-scheduler + extender", extended, "default-scheduler", "nothing; two more calls for each pod"
     ),

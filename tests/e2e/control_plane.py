@@ -271,8 +271,13 @@ class ControlPlane:
             health = self._health[part]
             eventually(lambda: health.get("/healthz"), f"{part} is healthy", seconds, program)
 
-    def start_scheduler(self, config: Mapping[str, Any] | None = None, name: str = "scheduler") -> Program:
-        """The real kube-scheduler; another one beside it needs another name."""
+    def start_scheduler(
+        self,
+        config: Mapping[str, Any] | None = None,
+        name: str = "scheduler",
+        program: Path = Path("kube-scheduler"),
+    ) -> Program:
+        """The real kube-scheduler; another one beside it needs another name, one with more plugins is another program."""
         path = self.folder / f"{name}.yaml"
         whole = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -286,11 +291,13 @@ class ControlPlane:
             },
         }
         path.write_text(yaml.safe_dump(whole), encoding="utf-8")
-        return self.start_scheduler_from(path, name)
+        return self.start_scheduler_from(path, name, program)
 
-    def start_scheduler_from(self, path: Path, name: str = "scheduler") -> Program:
+    def start_scheduler_from(
+        self, path: Path, name: str = "scheduler", program: Path = Path("kube-scheduler")
+    ) -> Program:
         """The real kube-scheduler with a file as it stands."""
-        return self._serve(name, "kube-scheduler", f"--config={path}", *self._gates)
+        return self._serve(name, program, f"--config={path}", *self._gates)
 
     def start_controllers(self) -> Program:
         """The real kube-controller-manager with the controllers that pods come from."""
@@ -375,7 +382,7 @@ class ControlPlane:
         )
         self.wait_ready("apiserver")
 
-    def _serve(self, name: str, program: str, *flags: str) -> Program:
+    def _serve(self, name: str, program: str | Path, *flags: str) -> Program:
         """A component that tells its health on a port of its own."""
         port = free_port()
         self._health[name] = Api(f"https://127.0.0.1:{port}", self.ca, self._tokens["admin"])

@@ -52,7 +52,9 @@ def test_a_large_pod_of_high_priority_gets_the_room_that_small_ones_leave_though
 
     told = re.compile(r"would fit on node (\S+) if (.+) made room; numaware .*keeps what they leave")
     found = eventually(
-        lambda: told.search(said_of(scene.api.get(f"{PODS}/large"))), "the large pod says who is in its way", 60
+        lambda: told.search(said_of(scene.api.get(f"{PODS}/large"))),
+        "the large pod says who is in its way",
+        60,
     )
     node, in_the_way = found[1], found[2].split(", ")
     (other,) = {*_NODES} - {node}
