@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web test bare lint bench kube-assets e2e extender-rounds fault-rounds affinity-trials docs clean
+.PHONY: up web test bare lint bench kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -47,10 +47,21 @@ bench: .venv/.dev kube-assets
 kube-assets:
 	@scripts/kube-assets/build
 
+# What kubelets of our own recorder said (tests/recorders), recorded anew; needs Go, and minutes on the first run.
+recordings: .venv/.dev
+	@tests/recorders/pod_level/record
+
 # What a user installs, tried as a user would, and everything that needs real components.
 e2e: .venv/.dev kube-assets
 	@scripts/system-packages e2e
 	$(BIN)/pytest tests/e2e -m e2e
+
+# Kubelets of other releases beside the twin, and a cluster of three of them; their programs are built on the first run.
+e2e-versions: .venv/.dev kube-assets
+	@scripts/kube-assets/build v1.34 v1.36 v1.37
+	for minor in v1.36 v1.37; do NUMAWARE_KUBELET=$$minor NUMAWARE_RESTARTS=34 $(BIN)/pytest tests/e2e/test_kubelet_twin.py \
+	  tests/e2e/test_restart_safe.py -m e2e -k "restart or published" || exit 1; done
+	$(BIN)/pytest tests/e2e/test_mixed_releases.py -m versions
 
 # Ten times 460 pods at once through kube-scheduler and the extender, configured as our own command prints it.
 extender-rounds: .venv/.dev kube-assets

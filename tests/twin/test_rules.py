@@ -35,6 +35,7 @@ from numaware.twin.rules import NEWEST_MINOR, RULES, Rules, modelled_as, rules_f
         ("files_newest_first", "v1.35.8", "v1.36.0"),
         ("held_first", "v1.36.4", "v1.37.0-rc.1"),
         ("even_within_reach", "v1.36.4", "v1.37.0"),
+        ("memory_asked_for", "v1.36.4", "v1.37.0"),
         ("resize_apart", "v1.36.4", "v1.37.0"),
         ("wrapped_files", "v1.36.4", "v1.37.0"),
     ],

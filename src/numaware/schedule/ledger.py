@@ -17,7 +17,7 @@ from numaware.machine.words import printable
 from numaware.twin.account import ContainerPlacement, container_placement, held_by
 from numaware.twin.memory.static import Block
 from numaware.twin.node import Node, Verdict
-from numaware.workload.demand import Amounts, demand
+from numaware.workload.demand import Amounts
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import PLACEMENT_OBSERVED, PLACEMENT_PREDICTED
 
@@ -100,7 +100,7 @@ def zones_of(node: Node, pod: Pod) -> tuple[ZonePart, ...]:
 
 def _staying(node: Node, pod: Pod) -> list[str]:
     """The containers that somebody who looks later still finds."""
-    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
+    wanted = node.kubelet.demand(pod)
     return [part.name for part in wanted.containers if not part.ends]
 
 

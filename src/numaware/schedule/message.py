@@ -22,7 +22,6 @@ from numaware.schedule.held_room import Hold
 from numaware.schedule.partial_node import class_of
 from numaware.twin.account import account, fewest_nodes, free_in_all, resources
 from numaware.twin.node import Merge, Node, Verdict
-from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
 
 # Kinds of nodes, and sets of NUMA nodes of each, that are searched for the nearest miss.
@@ -99,7 +98,7 @@ def _misses(engine: Engine, pod: Pod) -> Iterator[_Miss]:
 
 def _miss(member: Member, pod: Pod, verdict: Verdict, merges: list[Merge]) -> _Miss:
     node = Node(member.node.kubelet, verdict.held)
-    requested = requested_by(demand(pod, sidecars=node.kubelet.rules.sidecars), verdict.container)
+    requested = requested_by(node.kubelet.demand(pod), verdict.container)
     wanted = {name: requested[name] for name in resources(node) if requested.get(name)}
     # Devices of which nobody says where they are come with every NUMA node.
     inventories = node.kubelet.devices.inventories

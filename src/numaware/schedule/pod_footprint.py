@@ -10,7 +10,7 @@ from numaware.schedule.shares import wanted_share
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.node import Node
 from numaware.twin.topology.merge import narrower
-from numaware.workload.demand import ContainerDemand, demand
+from numaware.workload.demand import ContainerDemand
 from numaware.workload.pod import Pod
 
 
@@ -57,9 +57,9 @@ class PodFootprint(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 def footprint(node: Node, pod: Pod) -> PodFootprint | None:
     """What the pod takes; None if even its GPUs are uncertain."""
     kubelet = node.kubelet
-    wanted = demand(pod, sidecars=kubelet.rules.sidecars)
+    wanted = kubelet.demand(pod)
     parts = wanted.containers
-    if kubelet.by_pod and len(parts) > 1 and not pod.init_containers:
+    if kubelet.by_pod and (wanted.own or (len(parts) > 1 and not pod.init_containers)):
         # All containers go where the pod as a whole has enough.
         parts = (ContainerDemand("", False, wanted.cpus, wanted.memory, wanted.devices),)
     owners = [part for part in parts if _owns(kubelet, part)]
@@ -90,7 +90,10 @@ def footprint(node: Node, pod: Pod) -> PodFootprint | None:
         share=share,
         together=together,
         lowest=lowest,
-        certain=(lowest or not owners) and len(wanted.containers) == 1 and _only_counts(kubelet),
+        certain=(lowest or not owners)
+        and len(wanted.containers) == 1
+        and not wanted.own
+        and _only_counts(kubelet),
         requested_milli=requests.get("cpu", 0),
         requested_memory=requests.get("memory", 0),
         others=tuple(_cpus_and_bytes(kubelet, part) for part in owners[1:]) if lowest else (),

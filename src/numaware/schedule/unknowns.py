@@ -14,7 +14,7 @@ from numaware.schedule.shares import wanted_share
 from numaware.twin.account import free_cpus, free_devices
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hint
-from numaware.workload.demand import Demand, demand
+from numaware.workload.demand import Demand
 from numaware.workload.pod import Pod
 from numaware.workload.requirements import is_extended
 
@@ -30,7 +30,7 @@ class Judge:
         self.merges = [merge for merge in merges if _is_constrained(merge)]
         self.policy = node.kubelet.config.topology_policy
         self.static = node.kubelet.cpus is not None
-        self.demand: Demand = demand(pod, sidecars=node.kubelet.rules.sidecars)
+        self.demand: Demand = node.kubelet.demand(pod)
         self.cpus = [part.cpus for part in self.demand.containers if part.cpus] if self.static else []
         self.memory = dict(self.demand.memory) if node.kubelet.memory else {}
         self.zones = len(counts.zones)

@@ -23,7 +23,7 @@ from numaware.twin.files import devices_by_node
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.memory.static import Block
 from numaware.twin.node import Node, NodeState
-from numaware.workload.demand import demand, is_memory
+from numaware.workload.demand import is_memory
 from numaware.workload.pod import Pod
 
 _UINT64 = (1 << 64) - 1
@@ -310,7 +310,7 @@ def fewest_nodes(node: Node, resource: str, count: int) -> int:
 
 def fewest_nodes_for(node: Node, pod: Pod) -> int:
     """How many NUMA nodes a pod needs on this machine, as its kubelet believes, if nothing else ran there."""
-    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
+    wanted = node.kubelet.demand(pod)
     amounts = (("cpu", wanted.cpus), *wanted.memory, *wanted.devices)
     return max([fewest_nodes(node, name, count) for name, count in amounts])
 

@@ -44,6 +44,16 @@ def smt_alignment(problem: str) -> AdmissionError:
     return AdmissionError("SMTAlignmentError", f"SMT Alignment Error: {problem}", "cpu")
 
 
-def topology_affinity() -> AdmissionError:
-    """The Topology Manager's one message for every cause."""
-    return AdmissionError("TopologyAffinityError", "Resources cannot be allocated with Topology locality")
+def topology_affinity(*, own: bool = False, by_pod: bool = False) -> AdmissionError:
+    """The Topology Manager's one message for every cause; it has others for pods whose `own` resources are handed out."""
+    message = "Resources cannot be allocated with Topology locality"
+    if own:
+        # KUBELET: it says "Pod Scope" of either scope (PodLevelTopologyAffinityError).
+        where = "under pod-scope topology manager" if by_pod else "with a container-level topology manager"
+        message = f"Pod Scope pod with pod-level resources failed admission {where}"
+    return AdmissionError("TopologyAffinityError", message)
+
+
+def empty_shared_pool(problem: str, resource: str) -> AdmissionError:
+    """A refusal of a pod whose exclusive containers leave nothing of the pod's own resources to the others."""
+    return AdmissionError("EmptyPodSharedPoolError", f"pod rejected, {problem}", resource)

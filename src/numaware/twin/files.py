@@ -5,7 +5,7 @@ The formats and checksums live in `state/`; here the managers' masks become thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 from numaware.machine.cpuset import CpuSet, iter_bits, list_form
@@ -59,19 +59,21 @@ def devices_by_node(kubelet: Kubelet, resource: str, devices: int) -> dict[int, 
 
 def _cpu(kubelet: Kubelet, state: NodeState) -> str:
     wrapped = kubelet.rules.wrapped_files
+    pods = {uid: list_form(cpus) for uid, cpus in state.cpu.pods.items()} if kubelet.pod_level else None
     if kubelet.cpus is None:
-        return cpu_file.encode("none", "", {}, wrapped=wrapped)
+        return cpu_file.encode("none", "", {}, pods=pods, wrapped=wrapped)
     owned = {
         uid: {container: list_form(cpus) for container, cpus in containers.items()}
         for uid, containers in state.cpu.owned.items()
     }
-    return cpu_file.encode("static", list_form(state.cpu.shared), owned, wrapped=wrapped)
+    return cpu_file.encode("static", list_form(state.cpu.shared), owned, pods=pods, wrapped=wrapped)
 
 
 def _memory(kubelet: Kubelet, state: MemoryState) -> str:
     manager, wrapped = kubelet.memory, kubelet.rules.wrapped_files
     if manager is None:
-        return memory_file.encode("None", {}, {}, wrapped=wrapped)
+        none: dict[str, list[memory_file.MemoryBlock]] | None = {} if kubelet.pod_level else None
+        return memory_file.encode("None", {}, {}, pods=none, wrapped=wrapped)
     ids = manager.layout.node_ids
     nodes = {}
     for position, node in enumerate(state.nodes):
@@ -86,14 +88,16 @@ def _memory(kubelet: Kubelet, state: MemoryState) -> str:
                     node.free[index],
                 )
         nodes[manager.layout.ids[position]] = memory_file.NodeEntry(node.assignments, tables, ids(node.cells))
+
+    def listed(blocks: tuple[Block, ...]) -> list[memory_file.MemoryBlock]:
+        return [memory_file.MemoryBlock(ids(block.nodes), block.kind, block.size) for block in blocks]
+
     entries = {
-        uid: {
-            container: [memory_file.MemoryBlock(ids(block.nodes), block.kind, block.size) for block in blocks]
-            for container, blocks in containers.items()
-        }
+        uid: {container: listed(blocks) for container, blocks in containers.items()}
         for uid, containers in state.blocks.items()
     }
-    return memory_file.encode("Static", nodes, entries, wrapped=wrapped)
+    pods = {uid: listed(blocks) for uid, blocks in state.pods.items()} if kubelet.pod_level else None
+    return memory_file.encode("Static", nodes, entries, pods=pods, wrapped=wrapped)
 
 
 def _device(kubelet: Kubelet, state: NodeState) -> str:
@@ -127,14 +131,14 @@ def load_state(kubelet: Kubelet, files: Mapping[str, bytes]) -> NodeState:
 def _taken_back(
     manager: Literal["CPU", "memory"],
     name: str,
-    read: Callable[[bytes, Rules], Stored],
+    read: Callable[[bytes, Rules, bool], Stored],
     data: bytes,
-    rules: Rules,
+    kubelet: Kubelet,
     policy: str,
 ) -> Stored:
     """The content of a manager's file, or the kubelet's refusal of one that is corrupt or of another policy."""
     try:
-        checkpoint = read(data, rules)
+        checkpoint = read(data, kubelet.rules, kubelet.pod_level)
     except RefusedCheckpointError as error:
         raise StartError(manager.lower(), restore_error(manager, str(error.problem), name)) from None
     if checkpoint.policy != policy:
@@ -149,7 +153,7 @@ def _load_cpu(kubelet: Kubelet, data: bytes | None) -> CpuState:
     if data is None:
         return fresh
     rules = kubelet.rules
-    checkpoint = _taken_back("CPU", cpu_file.FILE, read_cpu, data, rules, kubelet.config.cpu_policy)
+    checkpoint = _taken_back("CPU", cpu_file.FILE, read_cpu, data, kubelet, kubelet.config.cpu_policy)
     bad_list = cpu_file.unreadable_list(
         checkpoint, "default CPU set" if rules.wrapped_files else "default cpu set"
     )
@@ -162,7 +166,8 @@ def _load_cpu(kubelet: Kubelet, data: bytes | None) -> CpuState:
             uid: {container: CpuSet.parse(cpus).mask for container, cpus in containers.items()}
             for uid, containers in checkpoint.entries.items()
         }
-        return manager.restore(CpuState(CpuSet.parse(checkpoint.default_cpus).mask, owned))
+        pods = {uid: CpuSet.parse(cpus).mask for uid, cpus in checkpoint.pods.items() if kubelet.pod_level}
+        return manager.restore(CpuState(CpuSet.parse(checkpoint.default_cpus).mask, owned, pods=pods))
     except ValueError as error:
         raise StartError("cpu", restore_error("CPU", str(error), cpu_file.FILE)) from None
 
@@ -173,7 +178,7 @@ def _load_memory(kubelet: Kubelet, data: bytes | None) -> MemoryState:
     if data is None or not kubelet.rules.memory_manager:
         return fresh
     checkpoint = _taken_back(
-        "memory", memory_file.FILE, read_memory, data, kubelet.rules, kubelet.config.memory_policy
+        "memory", memory_file.FILE, read_memory, data, kubelet, kubelet.config.memory_policy
     )
     if manager is None:
         return fresh
@@ -183,10 +188,12 @@ def _load_memory(kubelet: Kubelet, data: bytes | None) -> MemoryState:
                 "memory", "[memorymanager] machine state can not be empty when it has memory assignments"
             )
         return fresh
-    return manager.restore(_memory_state(manager, checkpoint))
+    return manager.restore(_memory_state(manager, checkpoint, own=kubelet.pod_level))
 
 
-def _memory_state(manager: StaticMemory, checkpoint: memory_file.MemoryCheckpoint) -> MemoryState:
+def _memory_state(
+    manager: StaticMemory, checkpoint: memory_file.MemoryCheckpoint, *, own: bool
+) -> MemoryState:
     """The file's tables as masks; a table that could not be of this machine is what the kubelet calls different."""
     position = {node: index for index, node in enumerate(manager.layout.ids)}
     different = StartError(
@@ -216,16 +223,21 @@ def _memory_state(manager: StaticMemory, checkpoint: memory_file.MemoryCheckpoin
                 entry.number_of_assignments, mask_of(position[cell] for cell in entry.cells), tuple(free)
             )
         )
-    blocks: dict[str, dict[str, tuple[Block, ...]]] = {}
-    for uid, containers in checkpoint.entries.items():
-        for container, held in containers.items():
-            for block in held:
-                _check_block(manager, uid, container, block, position)
-            blocks.setdefault(uid, {})[container] = tuple(
-                Block(mask_of(position[node] for node in block.numa_affinity), block.type, block.size)
-                for block in held
-            )
-    return MemoryState(tuple(nodes), blocks)
+
+    def read(uid: str, container: str, held: Sequence[memory_file.MemoryBlock]) -> tuple[Block, ...]:
+        for block in held:
+            _check_block(manager, uid, container, block, position)
+        return tuple(
+            Block(mask_of(position[node] for node in block.numa_affinity), block.type, block.size)
+            for block in held
+        )
+
+    pods = {uid: read(uid, "", held) for uid, held in checkpoint.pods.items() if own}
+    blocks = {
+        uid: {container: read(uid, container, held) for container, held in containers.items()}
+        for uid, containers in checkpoint.entries.items()
+    }
+    return MemoryState(tuple(nodes), blocks, pods=pods)
 
 
 def _check_block(

@@ -14,6 +14,7 @@ from numaware.twin.config import KubeletConfig
 from numaware.twin.cpu.static import StaticCpus
 from numaware.twin.device.manager import DeviceManager
 from numaware.twin.errors import StartError
+from numaware.twin.gates import enabled
 from numaware.twin.gotext import map_text, quoted
 from numaware.twin.hardware import Hardware, checked, layout
 from numaware.twin.memory.static import StaticMemory
@@ -23,6 +24,8 @@ from numaware.twin.rules import rules_for
 from numaware.twin.topology.mask_overflow import LARGEST_ID
 from numaware.twin.topology.merge import Closest, narrower
 from numaware.twin.topology.policies import Policy
+from numaware.workload.demand import Demand, demand
+from numaware.workload.pod import Pod
 
 MOST_NODES = 20
 _NUMBERS = count()
@@ -43,11 +46,20 @@ class Kubelet:
         # Whether a NUMA node has no place in the kubelet's masks.
         self.overflows = self.layout.ids[-1] > LARGEST_ID
         self.reservation = node_reservation(config, hardware.numa)
+        # Whether the managers hand out what pods have as a whole; without it they pass over such pods.
+        gates, minor = config.feature_gates, self.rules.minor
+        self.pod_level = enabled("PodLevelResourceManagers", minor, gates) and enabled(
+            "PodLevelResources", minor, gates
+        )
         self.policy = self._topology_policy()
         self.by_pod = config.topology_scope == "pod"
         self.cpus = self._cpu_manager()
         self.memory = self._memory_manager()
         self.devices = DeviceManager(self.layout, hardware.resources, self.rules)
+
+    def demand(self, pod: Pod) -> Demand:
+        """What the pod wants of this kubelet's managers."""
+        return demand(pod, sidecars=self.rules.sidecars, pod_level=self.pod_level)
 
     def _check_reserved_cpus(self) -> None:
         text = self.config.reserved_cpus

@@ -14,16 +14,18 @@ import msgspec
 from msgspec.structs import replace
 
 from numaware.twin.config import KubeletConfig
+from numaware.twin.cpu.pod_sets import allocate_pod as allocate_cpus
 from numaware.twin.cpu.static import CpuState
 from numaware.twin.device.manager import DeviceState
 from numaware.twin.errors import AdmissionError, topology_affinity
 from numaware.twin.hardware import Hardware
 from numaware.twin.kubelet import Kubelet, start
+from numaware.twin.memory.pod_blocks import allocate_pod as allocate_memory
 from numaware.twin.memory.static import MemoryState
 from numaware.twin.topology.hints import NO_HINT, Answer, Hint
 from numaware.twin.topology.mask_overflow import check_masks
 from numaware.twin.topology.policies import Policy
-from numaware.workload.demand import ContainerDemand, Demand, demand
+from numaware.workload.demand import ContainerDemand, Demand
 from numaware.workload.pod import Pod
 
 _NO_CPUS = CpuState(0, {})
@@ -121,11 +123,11 @@ class Node:
         kubelet = self.kubelet
         if kubelet.policy is None:
             return ""
-        wanted = demand(pod, sidecars=kubelet.rules.sidecars)
+        wanted = kubelet.demand(pod)
         for part in (wanted,) if kubelet.by_pod else wanted.containers:
             hints = kubelet.devices.hints(self.state.device, pod.uid, part)
             if kubelet.policy.admitted(list(hints.values())) is None:
-                return topology_affinity().message
+                return topology_affinity(own=wanted.own, by_pod=kubelet.by_pod).message
         return ""
 
     def take(self, pod: Pod, hints: Sequence[Hint]) -> Node:
@@ -143,11 +145,12 @@ class Node:
         kubelet, state, uid = self.kubelet, self.state, pod.uid
         cpus, memories, devices = kubelet.cpus, kubelet.memory, kubelet.devices
         cpu, memory, device, pods = state.cpu, state.memory, state.device, state.pods
-        wanted = demand(pod, sidecars=kubelet.rules.sidecars)
+        wanted = kubelet.demand(pod)
         if kubelet.overflows:
             check_masks(kubelet, wanted)
         pending = cpus is not None and kubelet.rules.keeps_pending
         policy, by_pod = kubelet.policy, kubelet.by_pod
+        unasked = wanted.own and not kubelet.rules.memory_asked_for
         hints: list[Hint] = []
         hint, container = NO_HINT, ""
         try:
@@ -159,10 +162,18 @@ class Node:
                         container = "" if by_pod else each.name
                         if pending and cpus:
                             cpu = cpus.asked(cpu, uid, pods)
-                        hint = _merged(
-                            kubelet, policy, (device, cpu, memory), uid, wanted if by_pod else each, watch
-                        )
+                        asking = wanted if by_pod else each
+                        agreed = _merged(kubelet, policy, (device, cpu, memory), uid, asking, watch)
+                        if agreed is None:
+                            raise topology_affinity(own=wanted.own, by_pod=by_pod)
+                        hint = agreed
                     hints.append(hint)
+                if wanted.own and by_pod and policy is not None:
+                    # All at once. KUBELET: devices come only when the containers start (GetDeviceRunContainerOptions).
+                    init = len(pod.init_containers)
+                    cpu = allocate_cpus(cpus, cpu, uid, wanted, init, hint) if cpus else cpu
+                    memory = allocate_memory(memories, memory, uid, wanted, hint) if memories else memory
+                    break
                 container = each.name
                 # What an earlier manager gave stays given when a later one refuses.
                 device = devices.allocate(device, uid, each, hint)
@@ -170,7 +181,7 @@ class Node:
                     if pending:
                         cpu = cpus.asked(cpu, uid, pods)
                     cpu = cpus.allocate(cpu, uid, each, hint)
-                if memories and each.memory:
+                if memories and (each.memory or unasked):
                     earlier = wanted.containers[: min(index, len(pod.init_containers))]
                     memory = memories.allocate(memory, uid, each, earlier, hint)
         except AdmissionError as error:
@@ -211,9 +222,7 @@ class Node:
             return self
         ended = tuple(
             wanted.name
-            for wanted in demand(pod, sidecars=self.kubelet.rules.sidecars).containers[
-                : len(pod.init_containers)
-            ]
+            for wanted in self.kubelet.demand(pod).containers[: len(pod.init_containers)]
             if wanted.ends
         )
         finished = ended if pod.containers else ended[:-1]
@@ -255,8 +264,8 @@ def _merged(
     uid: str,
     wanted: ContainerDemand | Demand,
     watch: Callable[[Merge], None] | None,
-) -> Hint:
-    """The hint on which the managers agree for a container, or for a pod as a whole; raises if the policy refuses it."""
+) -> Hint | None:
+    """The hint on which the managers agree for a container, or for a pod as a whole; None if the policy refuses it."""
     device, cpu, memory = state
     # In the order in which the kubelet asks them.
     answers = (
@@ -271,6 +280,4 @@ def _merged(
         best = policy.merged(lists)
         passed = best if policy.admits(best) else None
         watch(Merge(None if isinstance(wanted, Demand) else wanted.name, *answers, best, passed is not None))
-    if passed is None:
-        raise topology_affinity()
     return passed

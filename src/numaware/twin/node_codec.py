@@ -149,6 +149,7 @@ class EncodedState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     file: Owned | None = None
     device_reuse: tuple[str, dict[str, int]] | None = None
     memory_haunted: bool = False
+    memory_pods: dict[str, tuple[Block, ...]] = {}
 
     @classmethod
     def of(cls, state: NodeState) -> EncodedState:
@@ -167,11 +168,12 @@ class EncodedState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
             None if list(device.file.items()) == list(device.owned.items()) else device.file,
             (device_uid, dict(devices)) if device_uid else None,
             memory.haunted,
+            memory.pods,
         )
 
     def state(self, pods: dict[str, Pod]) -> NodeState:
         """The state of a node with these pods on it."""
-        memory, device = MemoryState(self.memory, self.blocks), self.devices
+        memory, device = MemoryState(self.memory, self.blocks, pods=self.memory_pods), self.devices
         if self.memory_reuse is not None:
             uid, again = self.memory_reuse
             memory = MemoryState(
@@ -179,6 +181,7 @@ class EncodedState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
                 self.blocks,
                 (uid, {(nodes, kind): size for nodes, kind, size in again}),
                 self.memory_haunted,
+                self.memory_pods,
             )
         held = DeviceState(device, device if self.file is None else self.file, taken_of(device))
         if self.device_reuse is not None:
@@ -203,6 +206,8 @@ class EncodedState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
         for containers in self.cpu.owned.values():
             for mask in containers.values():
                 taken |= mask
+        for mask in self.cpu.pods.values():
+            taken |= mask
         every = shared | taken | self.cpu.reuse[1]
         if kubelet.cpus is None and every:
             raise ValueError("CPUs are handed out although there is no CPU manager")
@@ -223,7 +228,7 @@ class EncodedState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
             if not 0 <= part.assignments < _INT64 or not 0 < part.cells <= full:
                 raise ValueError("a NUMA node's memory belongs to no group")
         again = tuple(Block(*block) for block in self.memory_reuse[1]) if self.memory_reuse else ()
-        for containers in (*self.blocks.values(), {"": again}):
+        for containers in (*self.blocks.values(), self.memory_pods, {"": again}):
             for blocks in containers.values():
                 for block in blocks:
                     if block.kind not in kinds:

@@ -116,6 +116,9 @@ RULES: dict[str, Rule] = {
     "even_within_reach": Rule(
         (37, 0), "distributed CPUs never ask a NUMA node for more than it has; with align-by-socket one socket wins"
     ),
+    "memory_asked_for": Rule(
+        (37, 0), "a container that may have no memory of its own is not in the memory file (PodLevelResourceManagers)"
+    ),
     "resize_apart": Rule(
         (37, 0), "a resize asks for no CPUs or memory anew: of the managers only that of devices gives hints"
     ),
@@ -153,6 +156,7 @@ class Rules(msgspec.Struct, frozen=True):
     files_newest_first: bool
     held_first: bool
     even_within_reach: bool
+    memory_asked_for: bool
     resize_apart: bool
     wrapped_files: bool
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from numaware.machine.quantity import Quantity
-from numaware.workload.pod import Container, Pod, Qos, Shape, amount, milli, units
+from numaware.workload.pod import Container, Pod, Qos, Resources, Shape, amount, milli, units
 from numaware.workload.qos import peak, qos_class
 
 # (resource, amount) pairs, ascending by resource.
@@ -28,23 +28,35 @@ class ContainerDemand(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What a pod wants: container by container, and at its peak as one."""
+    """What a pod wants: container by container, and at its peak as one.
+
+    `own` where the pod has resources of its own that the managers hand out (the gate PodLevelResourceManagers): what it
+    wants as one is then those, whatever its containers ask for.
+    """
 
     qos: Qos
     containers: tuple[ContainerDemand, ...]
     cpus: int
     memory: Amounts
     devices: Amounts
+    own: bool = False
 
 
-def demand(pod: Pod, *, sidecars: bool = True) -> Demand:
-    """The demands of a pod; without `sidecars` (kubelets before v1.29) every init container is an ordinary one."""
-    return _demand(pod.shape, sidecars)
+def demand(pod: Pod, *, sidecars: bool = True, pod_level: bool = False) -> Demand:
+    """The demands of a pod; without `sidecars` (kubelets before v1.29) every init container is an ordinary one.
+
+    `pod_level` where the gate PodLevelResourceManagers is open; `Kubelet.demand` knows both.
+    """
+    return _demand(pod.shape, sidecars, pod_level)
 
 
 def exclusive_cpus(container: Container) -> int:
     """Whole CPUs requested; a fraction gets none of its own. 1000m is 1."""
     request = amount(container.requests, "cpu")
+    return _whole_cpus(request)
+
+
+def _whole_cpus(request: int) -> int:
     return milli(request) // 1000 if milli(request) % 1000 == 0 else 0
 
 
@@ -59,38 +71,57 @@ def quantity_text(resource: str, nano: int) -> str:
 
 
 @lru_cache(maxsize=8192)
-def _demand(shape: Shape, sidecars: bool) -> Demand:
+def _demand(shape: Shape, sidecars: bool, pod_level: bool) -> Demand:
     containers, init_containers, recorded, requests, limits = shape
     pod = Pod("", "", "", containers, init_containers, recorded, (), requests, limits)
     qos = qos_class(pod)
-    # KUBELET: the CPU and Memory Managers pass over pods that have resources of their own (pod-level resources).
-    pinned = qos == "Guaranteed" and not pod.pod_level
+    # KUBELET: the CPU and Memory Managers pass over pods that have resources of their own (pod-level resources), unless
+    # their gate is open; of such a pod's containers only those get something that would be Guaranteed by themselves.
+    own = pod_level and pod.pod_level and qos == "Guaranteed"
+    pinned = qos == "Guaranteed" and (own or not pod.pod_level)
     last_init = len(pod.init_containers)
     demands = tuple(
         ContainerDemand(
             name=container.name,
             ends=index < last_init and not (sidecars and container.restartable),
-            cpus=exclusive_cpus(container) if pinned else 0,
-            memory=_memory(container) if pinned else (),
+            cpus=exclusive_cpus(container) if pinned and (not own or _is_guaranteed(container)) else 0,
+            memory=_memory(container.requests) if pinned and (not own or _is_guaranteed(container)) else (),
             devices=tuple((name, units(nano)) for name, nano in container.limits),
         )
         for index, container in enumerate(pod.in_order)
     )
     # KUBELET: for a pod as a whole only kinds of memory count that an app container asks for; what init containers alone
     # want is first looked at when it is allocated (getPodRequestedResources).
-    kinds = sorted({name for container in pod.containers for name, _ in _memory(container)}) if pinned else []
+    kinds = sorted({name for container in pod.containers for name, _ in _memory(container.requests)})
+    whole = tuple((kind, _peak_of(pod, kind, limits=False, sidecars=sidecars)) for kind in kinds)
+    if own:
+        whole = tuple((kind, size) for kind, size in _memory(pod.pod_requests) if size)
     resources = sorted({name for container in pod.in_order for name, _ in container.limits})
     return Demand(
         qos=qos,
         containers=demands,
-        cpus=peak(pod, exclusive_cpus, sidecars=sidecars) if pinned else 0,
-        memory=tuple((kind, _peak_of(pod, kind, limits=False, sidecars=sidecars)) for kind in kinds),
+        cpus=_cpus_in_all(pod, own=own, sidecars=sidecars) if pinned else 0,
+        memory=whole if pinned else (),
         devices=tuple((name, _peak_of(pod, name, limits=True, sidecars=sidecars)) for name in resources),
+        own=own,
     )
 
 
-def _memory(container: Container) -> Amounts:
-    return tuple((name, units(nano)) for name, nano in container.requests if is_memory(name))
+def _cpus_in_all(pod: Pod, *, own: bool, sidecars: bool) -> int:
+    if own:
+        return _whole_cpus(amount(pod.pod_requests, "cpu"))
+    return peak(pod, exclusive_cpus, sidecars=sidecars)
+
+
+def _is_guaranteed(container: Container) -> bool:
+    """Whether the container alone would make a Guaranteed pod."""
+    return all(
+        amount(container.requests, name) == amount(container.limits, name) > 0 for name in ("cpu", "memory")
+    )
+
+
+def _memory(requests: Resources) -> Amounts:
+    return tuple((name, units(nano)) for name, nano in requests if is_memory(name))
 
 
 def _peak_of(pod: Pod, name: str, *, limits: bool, sidecars: bool) -> int:

@@ -25,7 +25,7 @@ from numaware.twin.account import (
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.twin.topology.hints import Hints
 from numaware.twin.topology.policies import accepted_masks
-from numaware.workload.demand import ContainerDemand, Demand, demand, is_memory
+from numaware.workload.demand import ContainerDemand, Demand, is_memory
 from numaware.workload.pod import Pod
 
 _MOST_HOLDERS = 6
@@ -42,7 +42,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 def causes(node: Node, pod: Pod, verdict: Verdict, merges: list[Merge]) -> tuple[Cause, ...]:
     """Why `node` refused; `merges` is the evidence the twin gave with its verdict."""
-    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
+    wanted = node.kubelet.demand(pod)
     # What earlier containers of the pod got is part of what stood in the way of a later one.
     refusal = _Refusal(Node(node.kubelet, verdict.held), pod.uid, requested_by(wanted, verdict.container))
     match verdict.reason:

@@ -71,7 +71,7 @@ def _not_pinned(node: Node, pod: Pod) -> Iterator[Message]:
     if not kubelet.cpus and not kubelet.memory:
         return
     what = "cpu" if kubelet.cpus else "memory"
-    if pod.pod_level:
+    if pod.pod_level and not kubelet.pod_level:
         yield Message("caveat-pod-level", {"what": what})
         return
     qos = qos_class(pod)
@@ -80,7 +80,7 @@ def _not_pinned(node: Node, pod: Pod) -> Iterator[Message]:
         return
     if kubelet.cpus:
         for container in pod.in_order:
-            if not exclusive_cpus(container):
+            if not pod.pod_level and not exclusive_cpus(container):
                 cpu = str(Quantity(amount(container.requests, "cpu")))
                 yield Message("caveat-fraction", {"container": container.name, "cpu": cpu})
 

@@ -12,7 +12,7 @@ from numaware.diagnose.explain.change import Change, admits, tries
 from numaware.diagnose.finding import Message
 from numaware.machine.quantity import Quantity
 from numaware.twin.node import Node, Verdict
-from numaware.workload.demand import ContainerDemand, demand, is_memory, quantity_text
+from numaware.workload.demand import ContainerDemand, is_memory, quantity_text
 from numaware.workload.pod import NANO, Container, Pod, Resources, amount
 
 _MEBI = 1 << 20
@@ -29,7 +29,7 @@ class _Knob(NamedTuple):
 
 def request_changes(node: Node, pod: Pod, verdict: Verdict) -> Iterator[Change]:
     """Other requests that would be admitted, each change alone; two or more together only if none alone is."""
-    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars).containers
+    wanted = node.kubelet.demand(pod).containers
     knobs = [knob for index, container in enumerate(wanted) for knob in _knobs(node, index, container)]
     # In container scope the refusal was about one container; less for another could help, but not as plainly.
     refused = [knob for knob in knobs if verdict.container in ("", wanted[knob.place].name)]

@@ -29,7 +29,6 @@ from numaware.machine.node_topology import (
 )
 from numaware.twin.account import account, free_cpus, held_by, resources
 from numaware.twin.node import Node
-from numaware.workload.demand import demand
 from numaware.workload.pod import Pod
 
 FREE_CPUS = "numaware.io/free-cpus"
@@ -85,7 +84,7 @@ def object_head(resource: Resource, name: str, owner: OwnerReference | None) -> 
 def _is_exclusive(node: Node, pod: Pod) -> bool:
     """Whether the kubelet shows something of a NUMA node that the pod has for itself: not in init containers that end."""
     kubelet = node.kubelet
-    parts = demand(pod, sidecars=kubelet.rules.sidecars).containers
+    parts = kubelet.demand(pod).containers
     held = held_by(node.state, pod.uid, [part.name for part in parts if not part.ends])
     inventories = kubelet.devices.inventories
     placed = any(mask & inventories[resource].placed for resource, mask in held.devices.items())

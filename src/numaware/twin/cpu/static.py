@@ -16,6 +16,7 @@ from numaware.machine.cpuset import list_form
 from numaware.twin.cpu.distributed import AccountingError, take_distributed
 from numaware.twin.cpu.legacy import take_by_socket, take_legacy
 from numaware.twin.cpu.packed import NotEnoughCpusError, take
+from numaware.twin.empty_pools import lacking_cpus
 from numaware.twin.errors import KubeletPanic, StartError, smt_alignment, unexpected
 from numaware.twin.hardware import Layout, mask_order, sums
 from numaware.twin.options import CpuOptions
@@ -30,13 +31,15 @@ _MOST_PICKS = 1 << 14
 class CpuState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The shared pool, who owns which CPUs, and what the pod last served may use again.
 
-    `pending` is the pod last asked about, where the release keeps its CPUs until the next one (`Rules.keeps_pending`).
+    `pending` is the pod last asked about, where the release keeps its CPUs until the next one (`Rules.keeps_pending`);
+    `pods` holds the CPUs of pods that were given them as a whole (`pod_sets.py`).
     """
 
     shared: int
     owned: dict[str, dict[str, int]]
     reuse: tuple[str, int] = ("", 0)
     pending: str = ""
+    pods: dict[str, int] = {}
 
     def reusable(self, uid: str) -> int:
         return self.reuse[1] if self.reuse[0] == uid else 0
@@ -108,6 +111,8 @@ class StaticCpus:
         """For a container, or for a pod as a whole."""
         if not wanted.cpus:
             return {}
+        if isinstance(wanted, Demand) and wanted.own and lacking_cpus(wanted):
+            return {"cpu": IMPOSSIBLE}
         held, mine = 0, state.owned.get(uid)
         if mine:
             for container in wanted.containers if isinstance(wanted, Demand) else (wanted,):
@@ -174,16 +179,20 @@ class StaticCpus:
         # KUBELET: until v1.36 this looks at the free pool before it looks at what the container already has, so a running pod
         # can be refused after a kubelet restart (Allocate, full-pcpus-only).
         if self.options.full_pcpus_only and not (cpus is not None and self.rules.held_first):
-            self._check_whole_cores(state, count)
+            self.check_whole_cores(state, count)
         if cpus is None:
-            cpus = self._pick(shared & ~self.reserved | reusable, count, hint)
+            cpus = self.pick(shared & ~self.reserved | reusable, count, hint)
             shared &= ~cpus
             owned = {**owned, uid: {**mine, wanted.name: cpus} if mine else {wanted.name: cpus}}
         return CpuState(
-            shared, owned, (uid, reusable | cpus if wanted.ends else reusable & ~cpus), state.pending
+            shared,
+            owned,
+            (uid, reusable | cpus if wanted.ends else reusable & ~cpus),
+            state.pending,
+            state.pods,
         )
 
-    def _check_whole_cores(self, state: CpuState, count: int) -> None:
+    def check_whole_cores(self, state: CpuState, count: int) -> None:
         per_core = self.layout.cpus_per_core
         not_multiple = f"requested {count} cpus not multiple cpus per core = {per_core}"
         if count % per_core:
@@ -200,7 +209,7 @@ class StaticCpus:
                 f"requested CPUs = {count}, CPUs per core = {per_core}"
             )
 
-    def _pick(self, candidates: int, count: int, hint: Hint) -> int:
+    def pick(self, candidates: int, count: int, hint: Hint) -> int:
         picked = 0
         try:
             if hint.mask is not None:
@@ -263,19 +272,24 @@ class StaticCpus:
         """The pod is gone: its CPUs go back to the shared pool."""
         if uid not in state.owned or (uid == state.pending and self.rules.keeps_pending):
             return state
-        shared = state.shared
-        for cpus in state.owned[uid].values():
-            shared |= cpus
+        shared, pods = state.shared, state.pods
+        if uid in pods:
+            # KUBELET: only what the pod had last: after a restart it may have had more (`pod_sets.py`).
+            shared |= pods[uid]
+            pods = {other: cpus for other, cpus in pods.items() if other != uid}
+        else:
+            for cpus in state.owned[uid].values():
+                shared |= cpus
         owned = dict(state.owned)
         del owned[uid]
-        return CpuState(shared, owned, state.reuse, state.pending)
+        return CpuState(shared, owned, state.reuse, state.pending, pods)
 
     def asked(self, state: CpuState, uid: str, active: Container[str]) -> CpuState:
         """The pod is asked about: whoever is neither it nor on the node loses what it still held.
 
         KUBELET: from v1.22.1 to v1.31 the pod last asked about counts as active, even refused or gone (setPodPendingAdmission).
         """
-        state = CpuState(state.shared, state.owned, state.reuse, uid)
+        state = CpuState(state.shared, state.owned, state.reuse, uid, state.pods)
         for other in state.owned:
             if other != uid and other not in active:
                 state = self.release(state, other)
@@ -284,7 +298,7 @@ class StaticCpus:
     def restore(self, state: CpuState) -> CpuState:
         """What a restarted kubelet makes of the state file, or its refusal to start."""
         shared, owned = state.shared, state.owned
-        fresh = CpuState(shared, owned)
+        fresh = CpuState(shared, owned, pods=state.pods)
         if not shared:
             if any(owned.values()):
                 # KUBELET: with strict-cpu-reservation a machine that is fully handed out ends here.
@@ -312,6 +326,8 @@ class StaticCpus:
                         f'default cpuset "{list_form(shared)}"',
                     )
                 known |= cpus
+        for cpus in state.pods.values():
+            known |= cpus
         if known != self.pool:
             raise StartError(
                 "cpu",

@@ -12,10 +12,11 @@ from functools import partial
 import msgspec
 
 from numaware.machine.cpuset import iter_bits
+from numaware.twin.empty_pools import lacking_memory
 from numaware.twin.errors import AdmissionError, KubeletPanic, StartError, unexpected
 from numaware.twin.hardware import Layout, NumaHardware, mask_order, positions, sums
 from numaware.twin.rules import Rules
-from numaware.twin.topology.hints import Answer, Hint, Hints, of_size
+from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size
 from numaware.twin.topology.merge import narrower
 from numaware.workload.demand import Amounts, ContainerDemand, Demand
 
@@ -46,13 +47,15 @@ class NodeMemory(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class MemoryState(msgspec.Struct, frozen=True, gc=False):
     """Per node what is left, per container what it was charged, and what the pod last served may use again.
 
-    `haunted` where the kubelet still remembers what an earlier pod might have used again (until `Rules.reuse_per_pod`).
+    `haunted` where the kubelet still remembers what an earlier pod might have used again (until `Rules.reuse_per_pod`);
+    `pods` holds what pods were charged as a whole (`pod_blocks.py`).
     """
 
     nodes: tuple[NodeMemory, ...]
     blocks: dict[str, dict[str, tuple[Block, ...]]]
     reuse: tuple[str, Mapping[tuple[int, str], int]] = ("", _NOTHING)
     haunted: bool = False
+    pods: dict[str, tuple[Block, ...]] = {}
 
     def reusable(self, uid: str) -> Mapping[tuple[int, str], int]:
         return self.reuse[1] if self.reuse[0] == uid else _NOTHING
@@ -112,6 +115,8 @@ class StaticMemory:
         """For a container, or for a pod as a whole."""
         if not wanted.memory:
             return {}
+        if isinstance(wanted, Demand) and wanted.own and lacking_memory(wanted)[0]:
+            return {kind: IMPOSSIBLE for kind, _ in wanted.memory}
         mine = state.blocks.get(uid)
         if mine:
             for container in wanted.containers if isinstance(wanted, Demand) else (wanted,):
@@ -204,17 +209,19 @@ class StaticMemory:
         earlier: tuple[ContainerDemand, ...],
         hint: Hint,
     ) -> MemoryState:
-        """Charge one container; `earlier` are the init containers before it, whose memory it may take over."""
-        if not wanted.memory:
-            return state
+        """Charge one container; `earlier` are the init containers before it, whose memory it may take over.
+
+        KUBELET: v1.36 charges a container that may have no memory of its own nothing, and writes that down
+        (`Rules.memory_asked_for`); it may still find no NUMA nodes for it.
+        """
         nodes, held, reusable = state.nodes, state.blocks, state.reusable(uid)
         known = held.get(uid)
         blocks = known.get(wanted.name) if known else None
         if blocks is None:
-            chosen = self._choose(state, uid, wanted.memory, hint)
+            chosen = self.choose(state, uid, wanted.memory, hint)
             mine = self._mine(wanted.name, chosen, wanted.memory)
             blocks = mine[wanted.name]
-            nodes = self._charge(nodes, blocks, reusable)
+            nodes = self.charge(nodes, blocks, reusable)
             if known:
                 mine = {**known, **mine}
                 if self.rules.memory_reuse:
@@ -226,7 +233,7 @@ class StaticMemory:
             )
         if reusable or wanted.ends:
             reusable = _reusable_after(reusable, blocks, ends=wanted.ends)
-        return MemoryState(nodes, held, (uid, reusable))
+        return MemoryState(nodes, held, (uid, reusable), pods=state.pods)
 
     def _reused_before_23(
         self, state: MemoryState, uid: str, wanted: ContainerDemand, blocks: tuple[Block, ...]
@@ -256,12 +263,12 @@ class StaticMemory:
             mine = self._charged[key] = {name: tuple([Block(nodes, kind, size) for kind, size in wanted])}
         return mine
 
-    def _choose(self, state: MemoryState, uid: str, wanted: Amounts, hint: Hint) -> int:
+    def choose(self, state: MemoryState, uid: str, wanted: Amounts, hint: Hint) -> int:
         nodes, preferred = hint
         if nodes is not None and not nodes & (nodes - 1) and self._fits(state, nodes, wanted):
             return nodes
         if nodes is None:
-            default = _best(self._hints(state, uid, wanted))
+            default = _best(self._hints(state, uid, wanted)) if wanted else None
             if default is None:
                 raise _refused(
                     "failed to get the default NUMA affinity, no NUMA nodes with enough memory is available"
@@ -300,7 +307,7 @@ class StaticMemory:
             enough = enough and held[self._index[kind]] >= size
         return enough
 
-    def _charge(
+    def charge(
         self,
         before: tuple[NodeMemory, ...],
         blocks: tuple[Block, ...],
@@ -330,15 +337,21 @@ class StaticMemory:
         mine = state.blocks.get(uid)
         if mine is None:
             return state
-        nodes, left = state.nodes, dict(mine)
+        nodes, left, pods = state.nodes, dict(mine), state.pods
         for name in sorted(mine) if containers is None else containers:
-            nodes = self._given_back(nodes, left.pop(name, ()))
+            blocks = left.pop(name, ())
+            if uid not in pods:
+                nodes = self._given_back(nodes, blocks)
         held = dict(state.blocks)
         if left:
             held[uid] = left
         else:
             del held[uid]
-        return MemoryState(nodes, held, state.reuse, state.haunted)
+            if uid in pods:
+                # What a pod has as a whole it keeps until its last container is gone.
+                nodes = self._given_back(nodes, pods[uid])
+                pods = {other: blocks for other, blocks in pods.items() if other != uid}
+        return MemoryState(nodes, held, state.reuse, state.haunted, pods)
 
     def _given_back(
         self, before: tuple[NodeMemory, ...], blocks: tuple[Block, ...]
@@ -362,9 +375,12 @@ class StaticMemory:
     def restore(self, state: MemoryState) -> MemoryState:
         """What a restarted kubelet makes of the state file, or its refusal to start."""
         expected = self.initial().nodes
-        for _, containers in sorted(state.blocks.items()):
+        for uid, containers in sorted(state.blocks.items()):
+            if uid in state.pods:
+                expected = self.charge(expected, state.pods[uid])
+                continue
             for _, blocks in sorted(containers.items()):
-                expected = self._charge(expected, blocks)
+                expected = self.charge(expected, blocks)
         if not self._same(state.nodes, expected):
             raise StartError(
                 "memory", "[memorymanager] the expected machine state is different from the real one"
@@ -372,7 +388,7 @@ class StaticMemory:
         if self.rules.memory_groups:
             for totals, node in zip(self.totals, state.nodes, strict=True):
                 self._crash_on_missing(tuple(totals.items()), node.cells)
-        return MemoryState(state.nodes, state.blocks)
+        return MemoryState(state.nodes, state.blocks, pods=state.pods)
 
     def _same(self, real: tuple[NodeMemory, ...], expected: tuple[NodeMemory, ...]) -> bool:
         if not self.rules.memory_groups:

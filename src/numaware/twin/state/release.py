@@ -19,7 +19,7 @@ from numaware.twin.state.errors import CORRUPT, RefusedCheckpointError, UnlikeEr
 Stored = TypeVar("Stored", cpu.CpuCheckpoint, memory.MemoryCheckpoint)
 
 
-def read_cpu(data: bytes, rules: Rules, *, pod_level: bool = False) -> cpu.CpuCheckpoint:
+def read_cpu(data: bytes, rules: Rules, pod_level: bool = False) -> cpu.CpuCheckpoint:
     """The content of a CPU file; `pod_level` where the gate PodLevelResourceManagers is open.
 
     `RefusedCheckpointError` where a kubelet of that release would not take it, `InputError` where it is no such file.
@@ -49,7 +49,7 @@ def read_cpu(data: bytes, rules: Rules, *, pod_level: bool = False) -> cpu.CpuCh
     return checkpoint
 
 
-def read_memory(data: bytes, rules: Rules, *, pod_level: bool = False) -> memory.MemoryCheckpoint:
+def read_memory(data: bytes, rules: Rules, pod_level: bool = False) -> memory.MemoryCheckpoint:
     """The content of a memory file, as `read_cpu` of the other."""
     fields = document.read(data, memory.FILE).fields
     if rules.wrapped_files and (inner := _unwrapped(fields, memory.FILE, "v3", "memory", memory.parse_as)):

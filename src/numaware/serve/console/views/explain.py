@@ -29,7 +29,7 @@ from numaware.serve.console.views.whatif import reasons_in_words, reasons_of
 from numaware.twin.account import account, free_cpus, free_devices, held_by
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hints
-from numaware.workload.demand import Demand, demand
+from numaware.workload.demand import Demand
 from numaware.workload.pod import NANO, Pod
 
 State = Literal["preferred", "possible", "impossible"]
@@ -157,7 +157,7 @@ def explained(
     why = reasons_in_words(reasons_of(judged, lang), lang)
     if judged.reasons and explanation.admitted:
         document |= {"admitted": False, "reason": UNSCHEDULABLE, "message": why}
-    wanted = demand(pod, sidecars=node.kubelet.rules.sidecars)
+    wanted = node.kubelet.demand(pod)
     merges = explanation.merges
     refusing = next((place for place, merge in enumerate(merges) if not merge.admitted), len(merges) - 1)
     config = node.kubelet.config

@@ -30,7 +30,7 @@ from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
 from numaware.schedule.tried_changes import tried_changes
 from numaware.twin.account import account, free_in_all, is_aligned, resources
 from numaware.twin.node import Node
-from numaware.workload.demand import Amounts, demand
+from numaware.workload.demand import Amounts
 from numaware.workload.pod import Pod
 
 Verdict = Literal["aligned", "split", "refused", "full", "never"]
@@ -185,7 +185,7 @@ def _lacking(requests: Amounts, left: Mapping[str, int], code: Code) -> Iterator
 
 def _scattered(node: Node, pod: Pod, container: str) -> Iterator[Reason]:
     """Where each resource could be had in one piece, or how much is missing for that."""
-    wanted = requested_by(demand(pod, sidecars=node.kubelet.rules.sidecars), container)
+    wanted = requested_by(node.kubelet.demand(pod), container)
     for name, amount in wanted.items():
         here = account(node, name) if amount else ()
         if not here:
@@ -199,7 +199,7 @@ def _scattered(node: Node, pod: Pod, container: str) -> Iterator[Reason]:
 
 def _enough_in_all(node: Node, pod: Pod) -> bool:
     """Whether the whole node has free all that the pod wants for itself: then only its borders are in the way."""
-    wanted = requested_by(demand(pod, sidecars=node.kubelet.rules.sidecars), "")
+    wanted = requested_by(node.kubelet.demand(pod), "")
     looked_after = resources(node)
     return all(free_in_all(node, name) >= amount for name, amount in wanted.items() if name in looked_after)
 
