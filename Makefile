@@ -61,7 +61,7 @@ e2e-versions: .venv/.dev kube-assets
 	@scripts/kube-assets/build v1.34 v1.36 v1.37
 	for minor in v1.36 v1.37; do NUMAWARE_KUBELET=$$minor NUMAWARE_RESTARTS=34 $(BIN)/pytest tests/e2e/test_kubelet_twin.py \
 	  tests/e2e/test_restart_safe.py -m e2e -k "restart or published" || exit 1; done
-	$(BIN)/pytest tests/e2e/test_mixed_releases.py -m versions
+	$(BIN)/pytest tests/e2e/test_mixed_releases.py -m long
 
 # Ten times 460 pods at once through kube-scheduler and the extender, configured as our own command prints it.
 extender-rounds: .venv/.dev kube-assets

@@ -43,6 +43,7 @@ def test_all_groups_that_the_readme_names_are_here() -> None:
     named = {"cpu", "memory", "device", "topology", "pods", "seed-boxes", "edge", "shapes"} | {
         "legacy-v1.20",
         "legacy-v1.27",
+        "pod-level-v1.36",
         "pod-level-v1.37",
         *(f"versions-v1.{minor}" for minor in range(22, 38) if minor not in (27, 35)),
     }

@@ -88,10 +88,13 @@ _USERS = {
 }
 
 
-def assets() -> Path:
-    """The folder with the Kubernetes programs; built now if `make kube-assets` has not been called yet."""
+def assets(release: str = "") -> Path:
+    """The folder with the Kubernetes programs; built now if `make kube-assets` has not been called yet.
+
+    Of another `release`, such as v1.36, there is only what `make e2e-versions` needs.
+    """
     script = ROOT / "scripts/kube-assets/build"
-    done = subprocess.run([script], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([script, *filter(None, (release,))], stdout=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 0, "scripts/kube-assets/build failed; its message is above"
     return Path(done.stdout.splitlines()[-1])
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from e2e.control_plane import assets
 from e2e.program import eventually
-from e2e.real_kubelet import RealKubelet
+from e2e.real_kubelet import RELEASE, RealKubelet
 from numaware.machine.cpuset import CpuSet, list_form
 from numaware.node.podresources import ContainerHoldings, PodHoldings, PodResources
 from numaware.twin import kubelet_config
@@ -21,7 +22,8 @@ from numaware.twin.node import Merge, Node, Verdict
 from numaware.workload import manifest
 from numaware.workload.pod import Pod
 
-VERSION = "v1.35.8"
+# What the kubelet of these tests is, in the folder that it lies in.
+VERSION = f"v{assets(RELEASE).name.rpartition('-v')[2]}" if RELEASE else "v1.35.8"
 Amounts = Mapping[str, str]
 
 

@@ -43,13 +43,15 @@ COVERED = (
     "proc/meminfo",
     "proc/cpuinfo",
 )
+# Another release than that of `make e2e`, such as v1.36 (`make e2e-versions`).
+RELEASE = os.environ.get("NUMAWARE_KUBELET", "")
 Devices = Mapping[str, Mapping[str, tuple[int, ...]]]
 
 
 class RealKubelet:
     """One kubelet in a folder; `config` is laid over settings that every such kubelet needs.
 
-    With an `address` the API server reaches it: through loopback it would not, which is its rule for all nodes.
+    `release` is that of the program. With an `address` the API server reaches it: through loopback it would not, which is its rule for all nodes.
     """
 
     def __init__(
@@ -62,11 +64,13 @@ class RealKubelet:
         name: str = "node-1",
         kubeconfig: Path | None = None,
         address: str = "",
+        release: str = RELEASE,
     ) -> None:
         assert os.geteuid() == 0, "a kubelet with mounts of its own needs root"
         self.folder = folder
         self.name = name
         self.address = address
+        self._binary = assets(release) / "kubelet"
         self.made = made_sysfs.write(folder / "machine", machine)
         self.root = folder / "kubelet"
         self.sysctls = {name: Path(f"/proc/sys/{name}").read_text(encoding="utf-8") for name in SYSCTLS}
@@ -207,7 +211,7 @@ class RealKubelet:
             shlex.join(
                 [
                     "exec",
-                    str(assets() / "kubelet"),
+                    str(self._binary),
                     f"--config={self.config_file}",
                     f"--root-dir={self.root}",
                     f"--cert-dir={self.folder / 'pki'}",

@@ -157,7 +157,8 @@ def test_the_kubelets_of_these_tests_leave_the_machine_alone(p100: SideBySide) -
         assert Path(f"/proc/sys/{sysctl}").read_text() == before
 
 
-# Random sequences. NUMAWARE_SEQUENCES asks for more of them than `make e2e` has time for.
+# Random sequences. NUMAWARE_SEQUENCES asks for more of them than `make e2e` has time for, NUMAWARE_RESTARTS for kubelets that
+# play three with a restart each.
 SEQUENCES = int(os.environ.get("NUMAWARE_SEQUENCES", "240"))
 PER_KUBELET = 12
 # No more than four NUMA nodes: the kubelet tries every combination of hints, and with six of them a pod that asks for five
@@ -377,7 +378,7 @@ def play(chance: random.Random, case: Case, folder: Path, sequences: int) -> str
     return f"{admitted} admitted, {refused} refused"
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(int(os.environ.get("NUMAWARE_RESTARTS", "6"))))
 def test_random_pods_keep_what_they_have_when_the_kubelet_restarts(number: int, tmp_path: Path) -> None:
     """Without devices: those of a plugin that has not come back yet are no device manager's to judge."""
     chance = random.Random(1000 + number)  # noqa: S311 - the same pods in every run

@@ -15,7 +15,7 @@ import msgspec
 from numaware.twin.state import document
 from numaware.twin.state.checksum import Stamp, first_match, fnv1a
 from numaware.twin.state.errors import checked
-from numaware.twin.state.golang import NIL, Unsigned, dump_list, dump_map, json_text, wrap
+from numaware.twin.state.golang import Unsigned, dump_list, dump_map, json_text, wrap
 
 FILE = "memory_manager_state"
 
@@ -73,7 +73,7 @@ def encode(
     `pods` where its gate PodLevelResourceManagers is open; `wrapped` since 1.37.
     """
     blocks = {
-        uid: {name: sorted(held, key=_block_order) if held else None for name, held in containers.items()}
+        uid: {name: sorted(held, key=_block_order) for name, held in containers.items()}
         for uid, containers in entries.items()
     }
     nodes = {str(number): node for number, node in machine_state.items()}
@@ -107,7 +107,7 @@ class _PodBlocks(msgspec.Struct):
 class _File(msgspec.Struct, rename="camel"):
     policy_name: str
     machine_state: Mapping[str, NodeEntry]
-    entries: Mapping[str, Mapping[str, Sequence[MemoryBlock] | None]] | msgspec.UnsetType
+    entries: Entries | msgspec.UnsetType
     pod_entries: Mapping[str, _PodBlocks] | msgspec.UnsetType
     checksum: int | msgspec.UnsetType = msgspec.UNSET
     data: str | msgspec.UnsetType = msgspec.UNSET
@@ -119,7 +119,7 @@ class _Content(msgspec.Struct):
 
     policyname: str = ""
     machinestate: dict[int, NodeEntry] = {}
-    entries: dict[str, dict[str, tuple[MemoryBlock, ...] | None]] = {}
+    entries: dict[str, dict[str, tuple[MemoryBlock, ...]]] = {}
     podentries: dict[str, _PodBlocks] = {}
     checksum: Unsigned | None = None
 
@@ -133,11 +133,7 @@ def parse_as(
     content can be. A checksum need not be there for those in `optional`.
     """
     content = msgspec.convert(fields, _Content, strict=False)
-    policy, state = content.policyname, content.machinestate
-    entries = {
-        uid: {name: held or () for name, held in containers.items()}
-        for uid, containers in content.entries.items()
-    }
+    policy, state, entries = content.policyname, content.machinestate, content.entries
     pods = {uid: pod.blocks for uid, pod in content.podentries.items()}
     listed = _dump_entries(entries)
     dumps = {} if pods and not forms else {"v1": _dump(policy, state, listed)}
@@ -179,7 +175,7 @@ def _dump_table(table: MemoryTable) -> str:
     )
 
 
-def _dump_entries(entries: Mapping[str, Mapping[str, Sequence[MemoryBlock] | None]]) -> str:
+def _dump_entries(entries: Entries) -> str:
     pods = {
         uid: dump_map({name: _dump_blocks(held) for name, held in containers.items()})
         for uid, containers in entries.items()
@@ -187,10 +183,7 @@ def _dump_entries(entries: Mapping[str, Mapping[str, Sequence[MemoryBlock] | Non
     return f"Entries:(state.ContainerMemoryAssignments){dump_map(pods)}"
 
 
-def _dump_blocks(blocks: Sequence[MemoryBlock] | None) -> str:
-    """KUBELET: a container without blocks has none that was ever made (v1.36, `Rules.memory_asked_for`)."""
-    if not blocks:
-        return NIL
+def _dump_blocks(blocks: Sequence[MemoryBlock]) -> str:
     return dump_list(
         f"{{NUMAAffinity:([]int){dump_list(map(str, block.numa_affinity))}"
         f" Type:(v1.ResourceName){block.type} Size:(uint64){block.size}}}"
