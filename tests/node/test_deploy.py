@@ -6,8 +6,10 @@ import inspect
 from pathlib import Path
 from typing import Any, get_args
 
+import pytest
 import yaml
 
+from numaware.cli.agent import agent
 from numaware.cli.device_plugin import device_plugin
 from numaware.kube.kubelet_policies import Order, Phase
 from numaware.kube.pods import KAI_OBSERVED
@@ -86,15 +88,40 @@ def test_the_device_plugin_has_no_rights_and_its_configuration_is_one_that_it_ta
     assert read(data[name].encode(), name).flags.plugin.pass_device_specs
 
 
-def test_the_patch_that_allows_kubelet_changes_is_for_the_agents_and_makes_them_what_they_need() -> None:
-    patch = yaml.safe_load((DEPLOY / "agent/kubelet-changes.yaml").read_text(encoding="utf-8"))
-    (changed,) = patch["spec"]["template"]["spec"]["containers"]
+def patched(file: str) -> tuple[Any, Any]:
+    """The pod and the container as a patch for the agents changes them; it fits them."""
+    patch = yaml.safe_load((DEPLOY / "agent" / file).read_text(encoding="utf-8"))["spec"]["template"]["spec"]
+    (changed,) = patch["containers"]
     (container,) = pod()["spec"]["containers"]
     assert changed["name"] == container["name"]
     assert set(container["args"]) <= set(changed["args"])
+    assert {mount["name"] for mount in changed["volumeMounts"]} == {one["name"] for one in patch["volumes"]}
+    return patch, changed
+
+
+def test_the_patch_that_allows_kubelet_changes_is_for_the_agents_and_makes_them_what_they_need() -> None:
+    _, changed = patched("kubelet-changes.yaml")
     assert "--allow-kubelet-changes" in changed["args"]
-    volumes = {volume["name"] for volume in patch["spec"]["template"]["spec"]["volumes"]}
-    assert {mount["name"] for mount in changed["volumeMounts"]} == volumes
+
+
+@pytest.mark.parametrize(
+    ("file", "mode", "needed"),
+    [("affinity.yaml", "nri", "/var/run/nri"), ("affinity-cgroup.yaml", "cgroup", "/host/sys/fs/cgroup")],
+)
+def test_the_patches_that_let_agents_move_pods_give_them_what_that_needs(
+    file: str, mode: str, needed: str
+) -> None:
+    patch, changed = patched(file)
+    assert f"--affinity={mode}" in changed["args"]
+    assert patch["hostPID"]
+    security = changed["securityContext"]
+    assert {"SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "SYS_NICE"} == set(security["capabilities"]["add"])
+    # The API server refuses it otherwise.
+    assert security["allowPrivilegeEscalation"]
+    options = inspect.signature(agent).parameters
+    writable = {mount["mountPath"] for mount in changed["volumeMounts"] if not mount.get("readOnly")}
+    assert writable == {needed, str(options["affinity_folder"].default)}
+    assert options["nri_socket"].default.startswith("/var/run/nri/")
 
 
 def test_the_schema_of_kubelet_policies_has_only_settings_that_can_be_set() -> None:

@@ -111,6 +111,8 @@ def test_of_two_runtimes_the_one_that_runs_is_meant(tmp_path: Path) -> None:
 
 
 def test_where_no_runtime_has_nri_the_other_way_is_named(tmp_path: Path) -> None:
+    assert advise(tmp_path, SOCKET).code == "unreadable"
+    (tmp_path / "etc").mkdir()
     assert "--affinity cgroup" in label(advise(tmp_path, SOCKET).message, "en")
 
 

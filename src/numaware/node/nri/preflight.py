@@ -56,6 +56,8 @@ def advise(root: Path, socket: str) -> Advice:
         return _of_crio(root, socket)
     if containerd or (root / _CONTAINERD[1]).exists():
         return _of_containerd(root, containerd or _CONTAINERD[0], socket)
+    if not (root / "etc").is_dir():
+        return Advice("unreadable", "the container runtime", "/etc", problem=f"it is not below {root}")
     return Advice("without")
 
 
