@@ -25,11 +25,14 @@ _TRACE = """
 import asyncio, sys, urllib.request
 from pathlib import Path
 from numaware.cli import main
+from numaware.diagnose.texts import label
 from numaware.node.agent import AgentOptions, run_agent
 from numaware.node.kubelet_files import KubeletFiles
 import array, mmap, signal, grpc._utilities
 import numaware.cli.affinity, numaware.cli.agent, numaware.cli.topology, numaware.serve.logs
 assert main(["topology", "show", "--json", "-o", "/dev/null"]) == 0
+assert main(["affinity", "show", "--status", "/nonexistent"]) == 2
+label("affinity-nothing")
 numaware.serve.logs.set_up("text")
 async def once():
     options = AgentOptions("guest", KubeletFiles(), listen="127.0.0.1:0")
@@ -103,10 +106,11 @@ def boot(
 ) -> str:
     """What the guest says on its console while it runs the script, in which `run ARGUMENTS` is `numaware ARGUMENTS`.
 
-    It has these files in its first folder, and the variable PYTHON is the path of this Python.
+    It has these files in its first folder, with the modules that count connections, and the variable PYTHON is the path of this Python.
     """
-    image = _image(script, folder, files)
-    kernel = subprocess.run([ROOT / "scripts/kernel-image"], check=True, capture_output=True, text=True)
+    done = subprocess.run([ROOT / "scripts/kernel-image"], check=True, capture_output=True, text=True)
+    kernel = Path(done.stdout.strip())
+    image = _image(script, folder, [*files, *kernel.parent.glob("*_diag.ko")])
     console = folder / "console.log"
     console.touch()
     command: Sequence[str | Path] = [
@@ -115,7 +119,7 @@ def boot(
         *("-machine", "q35"),
         # With less the threads of a core are not seen as such.
         *("-cpu", "Skylake-Server,vendor=GenuineIntel"),
-        *("-kernel", kernel.stdout.strip(), "-initrd", image),
+        *("-kernel", kernel, "-initrd", image),
         *("-append", "console=ttyS0 quiet panic=-1 rdinit=/init random.trust_cpu=on"),
         *("-display", "none", "-nodefaults", "-no-reboot", "-serial", f"file:{console}"),
         *machine.arguments(),

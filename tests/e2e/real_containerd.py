@@ -103,7 +103,7 @@ class RealContainerd:
         self._socket = folder / "containerd.sock"
         self._numbers = itertools.count(1)
         self._switch = f"numaware-{os.getpid()}"
-        self._sandboxes: list[str] = []
+        self._sandboxes: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -165,7 +165,12 @@ class RealContainerd:
         config = wire.SandboxConfig(metadata=metadata, hostname=name, log_directory=str(self.folder))
         config.linux.cgroup_parent = f"/kubepods/burstable/pod{uid}"
         sandbox: str = self._call("RunPodSandbox", wire.RunPodSandboxRequest(config=config), wire.Id).id
-        self._sandboxes.append(sandbox)
+        self._sandboxes[sandbox] = config
+        return sandbox, self.add_container(sandbox, *command, cpus=cpus)
+
+    def add_container(self, sandbox: str, *command: str, cpus: str = "") -> str:
+        """One more in a pod; its id."""
+        config = self._sandboxes[sandbox]
         container = wire.ContainerConfig(
             metadata=wire.ContainerMetadata(name=f"c{next(self._numbers)}"),
             image=wire.ImageSpec(image=IMAGE),
@@ -175,7 +180,7 @@ class RealContainerd:
         request = wire.CreateContainerRequest(pod_sandbox_id=sandbox, config=container, sandbox_config=config)
         made: str = self._call("CreateContainer", request, wire.Id).id
         self._call("StartContainer", wire.Id(id=made), wire.Empty)
-        return sandbox, made
+        return made
 
     @property
     def last_address(self) -> str:
@@ -193,7 +198,7 @@ class RealContainerd:
 
     def remove_pod(self, sandbox: str) -> None:
         """Stop and remove a pod."""
-        self._sandboxes.remove(sandbox)
+        del self._sandboxes[sandbox]
         self._call("StopPodSandbox", wire.Id(id=sandbox), wire.Empty)
         self._call("RemovePodSandbox", wire.Id(id=sandbox), wire.Empty)
 

@@ -22,7 +22,11 @@ from e2e.program import Program, eventually
 from e2e.real_containerd import RealContainerd
 from numaware.machine import synthetic
 from numaware.node import podresources_pb2 as wire
+from numaware.node.nri import nri_pb2 as nri_wire
+from numaware.node.nri import ttrpc
+from numaware.node.nri import ttrpc_pb2 as ttrpc_wire
 from numaware.node.nri.plugin import Changes, CpusAndMems, Plugin, RunningContainer, Sandbox
+from numaware.node.nri.ttrpc import CallError
 from numaware.node.traffic.collector import Collector, PodNetwork
 from support import made_sysfs
 from support.fake_podresources import FakePodResources
@@ -66,8 +70,11 @@ def short_folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def agent(tmp_path: Path, short_folder: Path, containerd: RealContainerd) -> Iterator[Program]:
+def agent(
+    request: pytest.FixtureRequest, tmp_path: Path, short_folder: Path, containerd: RealContainerd
+) -> Iterator[Program]:
     """`numaware agent --affinity nri` on the node as it is, but for its two NUMA nodes; not started yet."""
+    mode = getattr(request, "param", "nri")
     root = tmp_path / "root"
     made_sysfs.write(root, synthetic.read("2s x 1n x 1c x 1t mem=1Gi"))
     (root / "sys/fs/cgroup").mkdir(parents=True)
@@ -78,7 +85,7 @@ def agent(tmp_path: Path, short_folder: Path, containerd: RealContainerd) -> Ite
     numaware = (
         f"{sys.executable} -m numaware agent --node here --root {root} --kubelet-root {short_folder} "
         "--no-publish --listen 127.0.0.1:0 "
-        f"--affinity nri --affinity-period 0.5 --nri-socket {containerd.nri} --affinity-folder {tmp_path}/state"
+        f"--affinity {mode} --affinity-period 0.5 --nri-socket {containerd.nri} --affinity-folder {tmp_path}/state"
     )
     with Kubelet(kubelet / "kubelet.sock"):
         program = Program(
@@ -170,11 +177,41 @@ def test_talking_pods_come_together_and_get_back_what_they_had(
         containerd.remove_pod(sandbox)
 
 
+@pytest.mark.parametrize(("containerd", "agent"), [("1.7", "cgroup")], indirect=True)
+def test_without_nri_they_come_together_in_control_groups_and_get_back_what_they_had(
+    tmp_path: Path, containerd: RealContainerd, agent: Program
+) -> None:
+    root = tmp_path / "root"
+    sandbox, server = add_pod(containerd, root, "server", "sh", "-c", LISTEN)
+    other, client = add_pod(containerd, root, "client", "sh", "-c", insisting(TALK, containerd.last_address))
+
+    def together() -> bool:
+        return containerd.allowed(server)[0] == containerd.allowed(client)[0] != "0-1"
+
+    agent.start()
+    eventually(together, "both are on one NUMA node", 90, alive=agent)
+    eventually(lambda: not affinity(tmp_path, "verify").returncode, "all processes are where they should be")
+    # A kubelet is answered at the next look.
+    containerd.update(server, "0-1")
+    eventually(together, "it is back on its NUMA node", alive=agent)
+    agent.kill()
+    assert together()
+    agent.start()
+    eventually(lambda: not together(), "the next agent has given back what they had", alive=agent)
+    eventually(together, "both were moved again", 90, alive=agent)
+    agent.stop()
+    assert containerd.allowed(server)[0] == containerd.allowed(client)[0] == "0-1"
+    for one in (sandbox, other):
+        containerd.remove_pod(one)
+
+
 class Guest:
     """Puts every container that is made onto the second CPU; what it does not know it leaves."""
 
     def __init__(self) -> None:
         self.broken = False
+        self.awake = threading.Event()
+        self.awake.set()
         self.known: set[str] = set()
 
     def synchronized(self, _: list[Sandbox], containers: list[RunningContainer]) -> Changes:
@@ -183,6 +220,7 @@ class Guest:
 
     def created(self, _: Sandbox, container: RunningContainer) -> CpusAndMems | None:
         self.known.add(container.id)
+        self.awake.wait(60)
         if self.broken:
             raise RuntimeError("broken on purpose")
         return CpusAndMems("1", "0")
@@ -195,7 +233,7 @@ class Guest:
 
 
 def test_the_wire_holds_with_a_real_runtime(containerd: RealContainerd) -> None:
-    """Adjust at creation, 500 updates at once, a handler that breaks, pods that go."""
+    """Adjust at creation, 500 updates at once, a handler that breaks or takes too long, frames at the limit, pods that go."""
 
     async def go() -> None:
         guest = Guest()
@@ -213,13 +251,43 @@ def test_the_wire_holds_with_a_real_runtime(containerd: RealContainerd) -> None:
         other, unharmed = await asyncio.to_thread(containerd.run_pod, "unharmed")
         assert containerd.allowed(unharmed)[0] == "0-1"
         assert {container, unharmed} <= guest.known
-        for one in (sandbox, other):
+        guest.broken = False
+        guest.awake.clear()
+        late, unwaited = await asyncio.to_thread(containerd.run_pod, "late")
+        guest.awake.set()
+        assert containerd.allowed(unwaited)[0] == "0-1"
+        # The runtime has not dropped it for that, nor for a call that is as long as allowed.
+        await plugin.update({"x" * _longest_name(): CpusAndMems("0")})
+        with pytest.raises(CallError, match="4194304 are allowed"):
+            await plugin.update({"x" * (_longest_name() + 1): CpusAndMems("0")})
+        assert await plugin.update({container: CpusAndMems("1")}) == ()
+        assert containerd.allowed(container)[0] == "1"
+        for one in (sandbox, other, late):
             await asyncio.to_thread(containerd.remove_pod, one)
         assert not {container, unharmed} & guest.known
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(go())
+
+
+def _longest_name() -> int:
+    """Of a container, so that the call that updates it is just as long as calls may be."""
+
+    def size(name: int) -> int:
+        update = nri_wire.ContainerUpdate(container_id="x" * name)
+        update.linux.resources.cpu.cpus = "0"
+        payload = nri_wire.UpdateContainersRequest(update=[update]).SerializeToString()
+        call = ttrpc_wire.Request(
+            service="nri.pkg.api.v1alpha1.Runtime",
+            method="UpdateContainers",
+            payload=payload,
+            timeout_nano=5_000_000_000,
+        )
+        return call.ByteSize()
+
+    roughly = ttrpc.LONGEST - 1000
+    return roughly + ttrpc.LONGEST - size(roughly)
 
 
 @pytest.fixture

@@ -17,6 +17,9 @@ SERVER, CLIENT = (f"{number}b6e4d3a-59c5-4f0e-9a34-0c3f6f1f2a77" for number in (
 MIB, MEGABYTES_A_SECOND = 256, 64
 GROUPS = "/sys/fs/cgroup/kubepods/burstable"
 SCRIPT = f"""
+for module in inet_diag tcp_diag; do /bin/busybox insmod /$module.ko; done
+# What brings pages after pods shall be the agent, not the kernel, which would do some of it in time.
+echo 0 >/proc/sys/kernel/numa_balancing
 mount -t cgroup2 none /sys/fs/cgroup
 for group in /sys/fs/cgroup /sys/fs/cgroup/kubepods {GROUPS}; do
   mkdir -p $group

@@ -14,12 +14,13 @@ from numaware.machine.words import printable
 
 # The kubelet's answers to the publisher and (scrape) to the exporter, its files, what they come to together, its
 # configuration, the API server, the pods and what is published there, and the machine; what pods say to each other, the plan
-# for that, and the container runtime that carries it out.
+# for that, the container runtime that carries it out, and pages that follow.
 Source = Literal[
     "affinity",
     "api",
     "configuration",
     "files",
+    "migration",
     "observation",
     "podresources",
     "pods",

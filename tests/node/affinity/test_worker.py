@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from numaware.affinity.plan import Rules
 from numaware.affinity.traffic import Smoothing
 from numaware.machine import synthetic
+from numaware.node.affinity import mover
+from numaware.node.affinity.migration import Migrated
 from numaware.node.affinity.status import AffinityStatus, read
 from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
 from numaware.node.nri import nri_pb2 as wire
@@ -155,6 +158,68 @@ def test_without_nri_they_are_moved_in_their_control_groups(tmp_path: Path, made
 
     asyncio.run(go())
     assert values("cpuset.cpus") == values("cpuset.mems") == {""}
+
+
+def test_memory_is_confined_only_after_pages_have_followed(
+    tmp_path: Path, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = {
+        uid: add_container(tmp_path / "root", "v2-cgroupfs", uid, uid[0] * 64, "", "") for uid in (ONE, OTHER)
+    }
+    followed: list[tuple[tuple[int, ...], int, int, set[str]]] = []
+
+    def migrate(_: Path, processes: tuple[int, ...], node: int, rate: int, __: threading.Event) -> Migrated:
+        mems = {(folder / "cpuset.mems").read_text().strip() for folder in folders.values()}
+        followed.append((processes, node, rate, mems))
+        return Migrated(node, 4096, 0, 1, 7)
+
+    monkeypatch.setattr(mover, "migrate", migrate)
+    worker = made(mode="cgroup", memory="only", migrate=64_000_000)
+
+    async def go() -> None:
+        running = asyncio.create_task(worker.run())
+        async with asyncio.timeout(20):
+            while {(folder / "cpuset.mems").read_text() for folder in folders.values()} != {"0"}:  # noqa: ASYNC110 - ends with what it waits for
+                await asyncio.sleep(0.01)
+            while len(read(tmp_path / "run/affinity.json").migrated) != 2:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(go())
+    assert [one[:3] for one in followed] == [((41, 42), 0, 64_000_000)] * 2
+    assert followed[0][3] == {""}
+    assert {(folder / "cpuset.mems").read_text().strip() for folder in folders.values()} == {""}
+    (longest,) = (one for one in worker.families() if one.name == "numa_affinity_migration_stall_seconds")
+    assert [value for _, value in longest.samples] == [7e-6]
+
+
+def test_pages_that_may_not_be_moved_are_told_and_the_pod_stays_where_it_is(
+    tmp_path: Path, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for uid in (ONE, OTHER):
+        add_container(tmp_path / "root", "v2-cgroupfs", uid, uid[0] * 64, "", "")
+
+    def refuse(*_: object) -> Migrated:
+        raise PermissionError("pages of process 41 cannot be moved: Operation not permitted")
+
+    monkeypatch.setattr(mover, "migrate", refuse)
+    worker = made(mode="cgroup", migrate=64_000_000)
+
+    async def go() -> AffinityStatus:
+        running = asyncio.create_task(worker.run())
+        file = tmp_path / "run/affinity.json"
+        async with asyncio.timeout(20):
+            while not file.exists() or not read(file).troubles:  # noqa: ASYNC110 - ends with what it waits for
+                await asyncio.sleep(0.01)
+        seen = read(file)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return seen
+
+    seen = asyncio.run(go())
+    assert "Operation not permitted" in seen.troubles[0]
+    assert seen.intents.keys() == {ONE, OTHER}
 
 
 def test_pods_on_which_somebody_insists_are_left_to_him_and_rest(tmp_path: Path, made: Made) -> None:

@@ -149,8 +149,9 @@ class Mover:
                         stop,
                     )
                 except OSError as error:
-                    self._troubles.raised("runtime", "migration", str(error))
+                    self._troubles.raised("migration", "refused", str(error))
                     continue
+                self._troubles.cleared("migration")
                 self.migrated[uid] = done
                 log.info("its pages have followed", pod=uid, numa=done.node, moved=done.moved, left=done.left)
                 if self._memory == "only" and self.targets.get(uid) == target:

@@ -1,0 +1,71 @@
+"""Five hundred containers of a real containerd: moved, forgotten by an agent that dies, and given back by the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from e2e.real_containerd import RealContainerd
+from numaware.machine.cpuset import CpuSet
+from numaware.node.affinity.placements import Placements, Target
+from numaware.node.nri.plugin import CpusAndMems, Plugin
+
+pytestmark = pytest.mark.long
+
+SUITE = "forky"
+PODS = 10
+CONTAINERS = int(os.environ.get("NUMAWARE_CONTAINERS", "500"))
+EVERYTHING = CpusAndMems("0-1", "0")
+
+
+@asynccontextmanager
+async def connected(placements: Placements, socket: Path) -> AsyncIterator[Plugin]:
+    """Until the block ends, as suddenly as a killed agent."""
+    plugin = Plugin(placements)
+    running = asyncio.create_task(plugin.run(str(socket)))
+    async with asyncio.timeout(60):
+        await plugin.synchronized.wait()
+    yield plugin
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+def allowed(pids: dict[str, int]) -> set[str]:
+    """All the answers there are."""
+    texts = (Path(f"/proc/{pid}/status").read_text() for pid in pids.values())
+    return {text.partition("Cpus_allowed_list:\t")[2].partition("\n")[0] for text in texts}
+
+
+def test_five_hundred_containers_are_moved_and_get_back_what_they_had(tmp_path: Path) -> None:
+    with RealContainerd(tmp_path / "containerd", SUITE) as containerd:
+        pids: dict[str, int] = {}
+        for number in range(PODS):
+            sandbox, first = containerd.run_pod(f"many-{number}")
+            more = [containerd.add_container(sandbox) for _ in range(CONTAINERS // PODS - 1)]
+            pids |= {one: containerd.pid(one) for one in (first, *more)}
+        assert len(pids) == CONTAINERS
+        assert allowed(pids) == {"0-1"}
+
+        async def go() -> None:
+            file = tmp_path / "before.json"
+            placements = Placements(file, EVERYTHING)
+            targets = {f"uid-many-{number}": Target(CpuSet.parse("1"), 0) for number in range(PODS)}
+            async with connected(placements, containerd.nri) as plugin:
+                changes = placements.place(targets)
+                assert changes.keys() == pids.keys()
+                assert await plugin.update(changes) == ()
+                assert allowed(pids) == {"1"}
+            # The next agent knows it from the file, and answers with it when the runtime tells what runs.
+            async with connected(Placements(file, EVERYTHING), containerd.nri):
+                assert allowed(pids) == {"0-1"}
+
+        asyncio.run(go())
+        sys.stdout.write(
+            f"\n{CONTAINERS} containers in {PODS} pods of {SUITE}'s containerd: moved and given back\n"
+        )
