@@ -12,6 +12,7 @@ from numaware.workload.scheduling import (
     HostPort,
     NodeTerm,
     Owner,
+    PodClaim,
     PodTerm,
     PreferredNodes,
     PreferredPods,
@@ -104,7 +105,7 @@ resourceClaims: [{name: gpu, resourceClaimName: g}]""")
         False,
     )
     assert found.gates == ("example.com/a", "b")
-    assert found.resource_claims == ("gpu",)
+    assert found.resource_claims == (PodClaim("gpu", "g"),)
 
 
 def test_classes_that_every_cluster_has_give_a_priority_and_others_leave_it_open() -> None:

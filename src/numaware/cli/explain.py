@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from msgspec.structs import replace
 
+from numaware.cli.dra_input import dra_known
 from numaware.cli.explain_view import lines, note, paragraph, phrase, separated
 from numaware.cli.file_input import read_file, source_of
 from numaware.cli.live_input import (
@@ -77,6 +78,13 @@ def explain_pods(
             show_default=False,
         ),
     ] = (),
+    dra: Annotated[
+        tuple[Path, ...],
+        repeatable(
+            "ResourceSlices, claims, templates and DeviceClasses (DRA), as kubectl prints them; repeatable.",
+            show_default=False,
+        ),
+    ] = (),
     resize: Annotated[
         bool, flag("FILE is how a pod that runs there is to become: would the kubelet resize it in place?")
     ] = False,
@@ -98,10 +106,15 @@ def explain_pods(
       kubelet-flags, kubelet-version    its flags, what kubelet --version says
       cpu_manager_state, memory_manager_state, kubelet_internal_checkpoint
       pods.json                         kubectl get pods -A -o json, for names
+      dra.yaml, dra.json                what --dra is given otherwise
 
     On the node itself, --node / finds all of them in their places. Without
     state files nothing runs there yet. In a short form, '2x16' is 2 NUMA
     nodes of 16 CPUs, '2s x 2n x 16c x 2t +gpu@0,2' a larger machine.
+
+    Devices that come by DRA have no say in the verdict, and nothing aligns
+    them: with --dra (or claims in FILE itself) the answer says so, and where
+    they are beside the CPUs.
 
     With --resize the pod runs on the node already (pods.json tells its uid)
     and FILE is how it is to become: accepted, Deferred until there is room,
@@ -123,12 +136,14 @@ def explain_pods(
         raise InputError("--state", f"is one node's, and {len(node)} nodes are given", hint=hint)
     options = Options(kubelet_config, kubelet_flags, kubelet_version, state, devices)
     source = source_of(file)
-    given = manifest.read(read_file(file, MAX_BYTES), source)
+    data = read_file(file, MAX_BYTES)
+    given = manifest.read(data, source)
     nodes = [load_node(text, options) for text in node]
     if resize:
         return _resizes(given.workloads, nodes, as_json=as_json)
+    known, about_slices = dra_known(data, source, dra, nodes)
     answers = [
-        (workload, [explain(loaded.name, loaded.node, workload.pod) for loaded in nodes])
+        (workload, [explain(loaded.name, loaded.node, workload.pod, dra=known) for loaded in nodes])
         for workload in given.workloads
     ]
     notes = [
@@ -140,6 +155,7 @@ def explain_pods(
         for loaded in nodes
         for note in loaded.notes
     ]
+    notes += about_slices
     if as_json:
         pods = [
             to_builtins(one, workload.spec_path, lang)

@@ -38,6 +38,8 @@ _LEGEND = (
 def lines(explanation: Explanation, room: int, lang: Lang = "en") -> Iterator[Line]:
     """The whole explanation, no line wider than `room`."""
     yield from _verdict(explanation, room, lang)
+    for part in explanation.dra:
+        yield from paragraph(say(part.text, lang), room, indent=2, hang=2, style="warning")
     yield from picture(
         explanation.node, explanation.after if explanation.admitted else explanation.node, room, lang
     )

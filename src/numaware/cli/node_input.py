@@ -60,6 +60,7 @@ _FLAG_NAMES = (
 )
 _VERSION_NAME = "kubelet-version"
 _POD_NAMES = ("pods.json", "pods.yaml")
+_DRA_NAMES = ("dra.yaml", "dra.json")
 # What `numactl --hardware` printed, where there is nothing better.
 _NUMACTL_NAMES = ("numactl", "numactl.txt", "numactl-H", "numactl-H.txt")
 _NUMACTL = re.compile(rb"(?m)^[># \t]{0,40}available: \d{1,9} nodes?\b")
@@ -83,6 +84,8 @@ class LoadedNode(msgspec.Struct, frozen=True):
     name: str
     node: Node
     notes: tuple[Sentence, ...]
+    # Files about its devices that come by DRA.
+    dra: tuple[Path, ...] = ()
 
 
 def load_node(text: str, options: Options) -> LoadedNode:
@@ -113,7 +116,8 @@ def load_node(text: str, options: Options) -> LoadedNode:
     pods = {uid: pod for uid, pod in known.items() if uid in state.pods} | {
         uid: pod for uid, pod in state.pods.items() if uid not in known
     }
-    return LoadedNode(name, Node(kubelet, replace(state, pods=pods)), (*assumed, *notes, *more))
+    twin = Node(kubelet, replace(state, pods=pods))
+    return LoadedNode(name, twin, (*assumed, *notes, *more), tuple(_present(folder, _DRA_NAMES)))
 
 
 def _name(text: str, path: Path | None) -> str:

@@ -74,6 +74,7 @@ Code = Literal[
     # Parts of a reason: what a pod waits for, and what of a node is not known.
     "volume-claims",
     "resource-claims",
+    "dra-resources",
     "setting",
     "core-siblings",
     "memory-groups",
@@ -110,6 +111,7 @@ FACTS: Mapping[Code, tuple[str, ...]] = {
     "allocations": ("claims",),
     "volume-claims": ("number", "names"),
     "resource-claims": ("number", "names"),
+    "dra-resources": ("names",),
     "setting": ("name",),
     "device-nodes": ("resource",),
     "devices-on-several": ("resource",),

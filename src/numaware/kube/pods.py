@@ -111,7 +111,12 @@ def decode(raw: bytes | Raw) -> LivePod:
             owner_references=[_Owner(owner.kind, owner.name, owner.controller) for owner in owners],
         ),
         spec=spec,
-        status=_Status(qos_class=status.qos_class, **_resize(spec, status)),
+        status=_Status(
+            qos_class=status.qos_class,
+            resource_claim_statuses=status.resource_claim_statuses,
+            extended_resource_claim_status=status.extended_resource_claim_status,
+            **_resize(spec, status),
+        ),
     )
     # Claims of ephemeral volumes are named after the pod; other pods of a template need not be told apart.
     own_name = metadata.name if any(volume.ephemeral is not UNSET for volume in spec.volumes) else ""
@@ -324,6 +329,8 @@ class _Status(Wire, omit_defaults=True):
     conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[_ContainerStatus, ...] | None = None
     init_container_statuses: tuple[_ContainerStatus, ...] | None = None
+    resource_claim_statuses: Raw | UnsetType = UNSET
+    extended_resource_claim_status: Raw | UnsetType = UNSET
     # Of the pod as a whole.
     resources: Raw | UnsetType = UNSET
     allocated_resources: Raw | UnsetType = UNSET

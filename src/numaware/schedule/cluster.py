@@ -25,6 +25,7 @@ from numaware.schedule.storage import Storage
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
 from numaware.workload.demand import Amounts
+from numaware.workload.dra.known import DraObjects
 from numaware.workload.pod import Pod
 
 # Changes remembered for readers that lag behind; one that lags further looks at every member.
@@ -96,6 +97,8 @@ class Cluster:
         self.storage = storage
         if storage is not None:
             storage.follow(self.where)
+        # Devices and claims of DRA, for whoever knows of them.
+        self.dra = DraObjects()
         # What only scores look at, for whoever knows it.
         self.images = NodeImages()
         self.selectors = ReplicaSelectors()

@@ -35,6 +35,7 @@ from numaware.schedule.learned_mix import LearnedMix
 from numaware.schedule.need import Need
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.outlook import outlook
+from numaware.schedule.parts_by_dra import parts_by_dra
 from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.schedule.pool import NODE_UNKNOWN, Pool
 from numaware.schedule.preferences import Preferences, best_supplied
@@ -121,14 +122,22 @@ class Engine:
     # The one question
 
     def ask(
-        self, pod: Pod, names: Sequence[str] | None = None, policies: TrialPolicies = AS_THEY_ARE
+        self,
+        pod: Pod,
+        names: Sequence[str] | None = None,
+        policies: TrialPolicies = AS_THEY_ARE,
+        *,
+        but_for_dra: bool = False,
     ) -> list[Answer]:
         """What each of these nodes, or every node in order of name, says to the pod as things stand.
 
-        Or what they would say if their kubelets had other policies.
+        Or what they would say if their kubelets had other policies; or, for whoever leaves devices of DRA to kube-scheduler,
+        what they say to all the rest of the pod.
         """
         self._renew_mix()
-        return self._ask(pod, kind_of(pod), names, policies)
+        if but_for_dra and pod.scheduling.resource_claims:
+            pod = replace(pod, scheduling=replace(pod.scheduling, resource_claims=()))
+        return self._ask_by_parts(pod, names, policies, but_for_dra=but_for_dra)
 
     def member(self, name: str, policies: TrialPolicies = AS_THEY_ARE) -> Member | None:
         """The node that `ask` asks; None if there is none, or its kubelet would not start with the policies."""
@@ -145,6 +154,21 @@ class Engine:
     def class_of(self, member: Member) -> tuple[int, int]:
         """Members of one class are in equal state, up to what no pod could notice."""
         return self._generation, self._evaluators[""].number_of(member)
+
+    def _ask_by_parts(
+        self, pod: Pod, names: Sequence[str] | None, policies: TrialPolicies, *, but_for_dra: bool
+    ) -> list[Answer]:
+        """The answers, where DRA may serve a resource of the pod on some of the nodes."""
+        if not self.cluster.dra.served(pod):
+            return self._ask(pod, kind_of(pod), names, policies)
+        asked = [member.name for member in self.cluster.members] if names is None else names
+        answers = [NODE_UNKNOWN] * len(asked)
+        for part in parts_by_dra(self.cluster, pod, asked):
+            told = self._ask(part.pod, kind_of(part.pod), [asked[place] for place in part.places], policies)
+            for place, answer in zip(part.places, told, strict=True):
+                waits = part.reason if answer.admitted and not but_for_dra else None
+                answers[place] = refused(waits) if waits else answer
+        return answers
 
     def _ask(
         self, pod: Pod, kind: Kind, names: Sequence[str] | None, policies: TrialPolicies = AS_THEY_ARE
@@ -261,7 +285,7 @@ class Engine:
             if best is not None and self.held.holds and self.held.reason(pod, best[0]):
                 pool = None
         if pool is None:
-            answers = self._ask(pod, kind, None)
+            answers = self._ask_by_parts(pod, None, AS_THEY_ARE, but_for_dra=False)
             best = self._best_of(answers, pod, kind, rules, spread)
         if best is None:
             counts = pool.answer_counts(pod, kind) if pool is not None else _counted(answers)
@@ -278,6 +302,7 @@ class Engine:
             and spread is None
             and not pod.scheduling.node.preferred
             and not self._one_by_one(pod, rules)
+            and not self.cluster.dra.served(pod)
         )
 
     def _best_of(

@@ -31,8 +31,10 @@ _TRIED = {
 
 def explained_by(engine: Engine, name: str, pod: Pod) -> Explanation:
     """What the node called `name` says to the pod, with the changes that would admit it there."""
-    explanation = explain(name, engine.cluster.by_name[name].node, pod, totals=False)
-    (answer,) = engine.ask(pod, [name])
+    node, dra = engine.cluster.by_name[name].node, engine.cluster.dra
+    explanation = explain(name, node, pod, totals=False, dra=dra)
+    # Of devices that come by DRA the explanation tells itself; whether they can be had is kube-scheduler's to say.
+    (answer,) = engine.ask(pod, [name], but_for_dra=True)
     kept = tried_changes(engine, explanation)
     if not answer.reasons or not explanation.admitted:
         return replace(explanation, changes=kept)
@@ -74,5 +76,5 @@ def _is_admitted(engine: Engine, name: str, pod: Pod, change: Change, policies: 
         }
         policies = replace(policies, **settings)
     with engine.cluster.without(pod.uid, *leaving):
-        (answer,) = engine.ask(change.pod, [name], policies)
+        (answer,) = engine.ask(change.pod, [name], policies, but_for_dra=True)
     return answer.admitted

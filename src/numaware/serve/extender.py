@@ -265,9 +265,12 @@ class Extender:
             self._cache.engine.learn(pod.pod)
 
     def _ask(self, pod: LivePod, names: list[str]) -> list[Answer]:
-        """What the nodes say to the pod without its claims, and on its own: whoever asks judges those and its group."""
-        own = msgspec.structs.replace(pod.pod.scheduling, claims=(), resource_claims=(), group="")
-        return self._cache.engine.ask(msgspec.structs.replace(pod.pod, scheduling=own), names)
+        """What the nodes say to the pod without its claims and what DRA serves, and on its own: whoever asks judges those and
+        its group.
+        """
+        own = msgspec.structs.replace(pod.pod.scheduling, claims=(), group="")
+        rest = msgspec.structs.replace(pod.pod, scheduling=own)
+        return self._cache.engine.ask(rest, names, but_for_dra=True)
 
     def _refusal(self, answer: Answer) -> str:
         """Why a node is not to be had, in words; empty if it takes the pod, or nobody can tell and that is let pass."""

@@ -42,8 +42,10 @@ from numaware.kube.topology import nrt, volcano
 from numaware.kube.topology.report import Report
 from numaware.schedule.storage import Stored
 from numaware.serve.cluster_cache import ClusterCache
+from numaware.serve.dra_watch import DRA_KINDS, DraFeed
 from numaware.serve.node_estimate import unread_text
 from numaware.serve.storage_watch import STORAGE_KINDS, StorageFeed
+from numaware.workload.dra.objects import DraObject
 
 _log = structlog.get_logger(__name__)
 
@@ -141,6 +143,11 @@ class ClusterWatch:
             reflect("services", SERVICES, replicas.decode_service, self._service)
             for kind, resource, decode in _CONTROLLERS:
                 reflect(kind, resource, decode, partial(self._controller, resource.kind))
+        feed = DraFeed(cache)
+        for one in DRA_KINDS:
+            # Said once, of the first of them.
+            more = {"on_missing": _tell_no_dra} if one is DRA_KINDS[0] else {}
+            reflect(one.name, one.resource, one.decode, partial(self._dra, feed), **more)
         storage = cache.engine.cluster.storage
         self._storage = None if storage is None else StorageFeed(cache, storage)
         if self._storage is not None:
@@ -213,6 +220,9 @@ class ClusterWatch:
 
     def _stored(self, feed: StorageFeed, change: Change[Stored]) -> None:
         self._tell_volumes(feed.put(change.old, change.new))
+
+    def _dra(self, feed: DraFeed, change: Change[DraObject]) -> None:
+        self._tell_nodes(feed.put(change.old, change.new))
 
     def _namespace(self, change: Change[Namespace]) -> None:
         labels = change.new.labels if change.new is not None else None
@@ -301,6 +311,14 @@ def _tell_missing(missing: bool) -> None:
         _log.info("NodeResourceTopology is defined by now")
 
 
+def _tell_no_dra(missing: bool) -> None:
+    """That is as it should be on a cluster without such drivers; whoever wonders where its devices are finds it here."""
+    if missing:
+        _log.info("this server has no resource.k8s.io/v1: nothing is known of devices that come by DRA")
+    else:
+        _log.info("resource.k8s.io/v1 is served by now")
+
+
 def _cause(kind: str, error: ApiError) -> str:
     """Why a kind cannot be read, in words that tell a person where to look."""
     if error.reason == "BadCertificate":
@@ -361,6 +379,14 @@ async def look(client: Client, cache: ClusterCache) -> list[str]:
             raise
     else:
         cache.know_namespaces()
+    try:
+        about_dra = DraFeed(cache)
+        for one in DRA_KINDS:
+            async for found in each(one.resource, one.decode):
+                about_dra.put(None, found)
+    except ApiError as error:
+        if error.status != 403:
+            raise
     storage = cache.engine.cluster.storage
     if storage is not None:
         feed = StorageFeed(cache, storage)

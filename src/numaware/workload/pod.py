@@ -7,6 +7,7 @@ pods with equal `shape` are treated alike by every manager.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -68,6 +69,25 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
     def shape(self) -> Shape:
         """All that the managers look at; pods of one shape get one answer on one node state."""
         return self.containers, self.init_containers, self.qos, self.pod_requests, self.pod_limits
+
+
+def without_resources(pod: Pod, names: Collection[str], *, limits_only: bool = False) -> Pod:
+    """The pod as if its containers did not ask for these resources; `limits_only` for who looks at limits alone."""
+
+    def left(resources: Resources) -> Resources:
+        return tuple((name, nano) for name, nano in resources if name not in names)
+
+    def without(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+        return tuple(
+            msgspec.structs.replace(
+                one, limits=left(one.limits), requests=one.requests if limits_only else left(one.requests)
+            )
+            for one in containers
+        )
+
+    return msgspec.structs.replace(
+        pod, containers=without(pod.containers), init_containers=without(pod.init_containers)
+    )
 
 
 def amount(resources: Resources, name: str) -> int:

@@ -12,7 +12,7 @@ from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.sentence import Sentence, sentence_of
 from numaware.workload.fields import Field
-from numaware.workload.pod import Container, Pod, Qos, Resources, amount
+from numaware.workload.pod import Container, Pod, Qos, Resources, amount, without_resources
 from numaware.workload.qos import peak
 from numaware.workload.requirements import (
     HUGEPAGES,
@@ -61,8 +61,10 @@ _MISPLACED_IN_SPEC = {
 
 def read_pod(source: PodSource, uid: str, status: Field) -> Pod:
     """The pod as scheduler and kubelet get it; worth using only if nothing in the reading is an error."""
-    pod = _resources_of(source, uid, status)
-    return msgspec.structs.replace(pod, scheduling=read_scheduling(source))
+    pod = msgspec.structs.replace(_resources_of(source, uid, status), scheduling=read_scheduling(source))
+    served = pod.scheduling.served
+    # KUBELET: a limit that the pod's status maps to a claim of DRA is passed over (allocateContainerResources, v1.35).
+    return without_resources(pod, served.resources, limits_only=True) if served else pod
 
 
 def _resources_of(source: PodSource, uid: str, status: Field) -> Pod:

@@ -198,8 +198,27 @@ class Owner(msgspec.Struct, frozen=True):
     controller: bool = False
 
 
+class PodClaim(msgspec.Struct, frozen=True):
+    """Devices that a pod claims (DRA): what it calls the claim, and the claim itself or the template it is made by.
+
+    `claim` is empty as long as nobody has made one.
+    """
+
+    name: str
+    claim: str = ""
+    template: str = ""
+
+
+class ServedResources(msgspec.Struct, frozen=True):
+    """Extended resources of a pod that kube-scheduler has had served by DRA, and the claim that it made for them."""
+
+    claim: str
+    resources: tuple[str, ...]
+
+
 class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
-    """The scheduling part of a pod. `claims` are volumes to be bound first, `resource_claims` devices of DRA.
+    """The scheduling part of a pod. `claims` are volumes to be bound first, `resource_claims` devices of DRA, `served` resources
+    that turned out to be such devices.
 
     Of the claims, `ephemeral` are made for this pod alone; `disks` are named by it directly. `group` is the group of pods that
     it is to be scheduled with.
@@ -221,7 +240,8 @@ class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
     preempts: bool = True
     scheduler: str = DEFAULT_SCHEDULER
     claims: tuple[str, ...] = ()
-    resource_claims: tuple[str, ...] = ()
+    resource_claims: tuple[PodClaim, ...] = ()
+    served: ServedResources | None = None
     owners: tuple[Owner, ...] = ()
     unread: str = ""
     images: tuple[str, ...] = ()

@@ -24,7 +24,9 @@ from numaware.workload.scheduling import (
     Labels,
     NodeRules,
     Owner,
+    PodClaim,
     Scheduling,
+    ServedResources,
     Toleration,
     decimal,
 )
@@ -111,7 +113,8 @@ def read_scheduling(source: PodSource) -> Scheduling:
         preempts=spec.get("preemptionPolicy").choice(_PREEMPTION, _PREEMPTION[0]) == _PREEMPTION[0],
         scheduler=spec.get("schedulerName").text() or DEFAULT_SCHEDULER,
         claims=claims,
-        resource_claims=_names(spec.get("resourceClaims")),
+        resource_claims=tuple(_resource_claims(source)),
+        served=_served(source),
         owners=owners,
         images=tuple(_images(spec)),
         ephemeral=ephemeral,
@@ -208,6 +211,32 @@ def _claims(source: PodSource) -> Iterator[str]:
             yield f"{claim.node.get('metadata', 'name').text or 'unnamed'}-{source.pod}"
 
 
+def _resource_claims(source: PodSource) -> Iterator[PodClaim]:
+    """Claims of devices; which one was made by a template is in the pod's status."""
+    listed = source.root.get("spec").get("resourceClaims")
+    made = {
+        told.get("name").node.text: told.get("resourceClaimName").node.text or ""
+        for told in _status(source).get("resourceClaimStatuses").items()
+    }
+    for name, entry in _named(listed).items():
+        template = entry.get("resourceClaimTemplateName").text()
+        yield PodClaim(name, entry.get("resourceClaimName").text() or made.get(name, ""), template)
+
+
+def _served(source: PodSource) -> ServedResources | None:
+    """Which extended resources a claim of kube-scheduler's stands for."""
+    told = _status(source).get("extendedResourceClaimStatus")
+    claim = told.get("resourceClaimName").node.text
+    mapped = {one.get("resourceName").node.text for one in told.get("requestMappings").items()}
+    names = tuple(sorted(name for name in mapped if name))
+    return ServedResources(claim, names) if claim and names else None
+
+
+def _status(source: PodSource) -> Field:
+    """What has become of the pod; nothing, for a template."""
+    return Field(Node(None, 0), "", source.root.reading) if source.templated else source.root.get("status")
+
+
 def _owners(source: PodSource) -> Iterator[Owner]:
     if source.templated:
         yield Owner(source.kind, source.owner, controller=True)
@@ -239,11 +268,15 @@ def _tolerations(tolerations: Field) -> Iterator[Toleration]:
 
 
 def _names(listed: Field) -> tuple[str, ...]:
-    """The names of a list of named things, none twice."""
-    names: dict[str, None] = {}
+    return tuple(_named(listed))
+
+
+def _named(listed: Field) -> dict[str, Field]:
+    """The entries of a list of named things by their names, none twice."""
+    named: dict[str, Field] = {}
     for item in listed.entries():
         name = item.get("name").required()
-        if name in names:
+        if name in named:
             item.error(f'Duplicate value: "{name}"')
-        names[name] = None
-    return tuple(names)
+        named[name] = item
+    return named

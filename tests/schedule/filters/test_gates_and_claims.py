@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numaware.diagnose.texts import say
 from numaware.schedule.filters import waiting_reason
-from numaware.workload.scheduling import Scheduling
+from numaware.workload.scheduling import PodClaim, Scheduling
 
 
 def test_a_pod_without_claims_can_be_judged() -> None:
@@ -25,7 +25,7 @@ def test_claims_are_named_and_a_long_list_is_cut() -> None:
 
 
 def test_claims_of_devices_and_groups_are_left_to_kube_scheduler() -> None:
-    assert told(Scheduling(claims=("data",), resource_claims=("gpu\x1b",))) == (
+    assert told(Scheduling(claims=("data",), resource_claims=(PodClaim("gpu\x1b"),))) == (
         "the pod has 1 resource claim (gpu\N{REPLACEMENT CHARACTER}) (DRA): "
         "numaware leaves the allocation of claims to kube-scheduler"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from numaware.diagnose.finding import Message
@@ -43,10 +43,11 @@ def _beyond_amounts(node: Node, pod: Pod) -> Iterator[Message]:
             yield Message("beyond-amount", {"asked": asked, "most": most, "resource": resource})
 
 
-def unoffered_devices(node: Node, pod: Pod) -> Iterator[Message]:
-    """Devices that the pod wants and no plugin of the node has: no scheduler sends the pod there."""
+def unoffered_devices(node: Node, pod: Pod, served: Collection[str] = ()) -> Iterator[Message]:
+    """Devices that the pod wants and neither a plugin of the node has nor DRA has `served`: no scheduler sends the pod there."""
     for resource, nano in sorted(requested_in_all(pod, sidecars=node.kubelet.rules.sidecars).items()):
-        if nano and is_extended(resource) and resource not in node.kubelet.devices.inventories:
+        known = {*node.kubelet.devices.inventories, *served}
+        if nano and is_extended(resource) and resource not in known:
             yield Message("beyond-device", {"resource": resource})
 
 

@@ -13,6 +13,8 @@ from numaware.diagnose.explain.causes import Cause, causes
 from numaware.diagnose.explain.caveats import caveats, unoffered_devices
 from numaware.diagnose.explain.change import Change, admits
 from numaware.diagnose.explain.counterfactual import changes
+from numaware.diagnose.explain.served_by_dra import NO_DRA, DraPart, dra_parts, served_here
+from numaware.diagnose.explain.served_by_dra import to_builtins as dra_to_builtins
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, Words, say
 from numaware.twin.account import ContainerPlacement, container_placement
@@ -20,6 +22,7 @@ from numaware.twin.errors import EndlessLoop, KubeletPanic
 from numaware.twin.node import Merge, Node, Verdict
 from numaware.twin.rules import modelled_as
 from numaware.twin.topology.hints import Hint
+from numaware.workload.dra.known import DraObjects
 from numaware.workload.pod import Pod
 
 # What the API server has as the reason of a pod that no kubelet is asked about.
@@ -45,13 +48,14 @@ class Explanation(msgspec.Struct, frozen=True):
     why: tuple[Cause, ...]
     changes: tuple[Change, ...]
     warnings: tuple[Message, ...]
+    dra: tuple[DraPart, ...] = ()
 
 
-def explain(name: str, node: Node, pod: Pod, *, totals: bool = True) -> Explanation:
+def explain(name: str, node: Node, pod: Pod, *, totals: bool = True, dra: DraObjects = NO_DRA) -> Explanation:
     """Ask the twin about a pod on the node called `name`: the answer and all that there is to say about it.
 
-    A device that no plugin of the node offers is a reason, too, unless somebody else looks after `totals`: an engine, or the
-    scheduler that bound the pod.
+    A device that no plugin of the node offers, and no class of `dra` serves, is a reason, too, unless somebody else looks after
+    `totals`: an engine, or the scheduler that bound the pod.
     """
     merges: list[Merge] = []
     crashed = None
@@ -62,7 +66,8 @@ def explain(name: str, node: Node, pod: Pod, *, totals: bool = True) -> Explanat
         verdict = Verdict(False, "KubeletPanic", str(crash), node, node.state, resource=dealt)
         crashed = Message("crash", {"panic": verdict.message})
     refused = not verdict.admitted
-    unoffered = tuple(unoffered_devices(node, pod)) if totals else ()
+    served = served_here(node, pod, dra)
+    unoffered = tuple(unoffered_devices(node, pod, served)) if totals else ()
     fresh = Node.fresh(node.kubelet.hardware, node.kubelet.config)
     return Explanation(
         name=name,
@@ -87,6 +92,7 @@ def explain(name: str, node: Node, pod: Pod, *, totals: bool = True) -> Explanat
         # No smaller request, other policy or leaving pod brings a device that is not there.
         changes=changes(node, pod, verdict) if refused and not unoffered else (),
         warnings=tuple(caveats(node, pod, merges, admitted=verdict.admitted and not unoffered)),
+        dra=tuple(dra_parts(name, node, node if unoffered else verdict.node, pod, dra)),
     )
 
 
@@ -133,6 +139,7 @@ def to_builtins(explanation: Explanation, spec_path: str = "spec", lang: Lang = 
             {"kind": change.kind, "text": say(change.text, lang), "patch": _nested(change, spec_path)}
             for change in explanation.changes
         ],
+        "dra": [dra_to_builtins(part, say(part.text, lang)) for part in explanation.dra],
         "warnings": [say(one, lang) for one in explanation.warnings],
     }
 

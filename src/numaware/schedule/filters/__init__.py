@@ -4,7 +4,7 @@ Every answer is None or a `Reason`. The order in which kube-scheduler asks, and 
 `static_reason`, ports (`beside_reason`), `capacity_reasons` (all of them), volumes (`volume_rules`), then other pods.
 """
 
-from numaware.schedule.filters.gates_and_claims import GATED, waiting_reason
+from numaware.schedule.filters.gates_and_claims import GATED, dra_reason, waiting_reason
 from numaware.schedule.filters.inter_pod import InterPodRules, beside_reason
 from numaware.schedule.filters.node_resources import capacity_reasons
 from numaware.schedule.filters.placed_pods import PlacedPods
@@ -21,6 +21,7 @@ __all__ = [
     "VolumeRules",
     "beside_reason",
     "capacity_reasons",
+    "dra_reason",
     "static_reason",
     "volcano_reason",
     "volume_rules",

@@ -23,10 +23,17 @@ def waiting_reason(scheduling: Scheduling, *, knows_volumes: bool = False) -> Re
     if scheduling.group:
         return Reason("pod-group", (printable(scheduling.group, 80),))
     if scheduling.resource_claims:
-        return Reason("allocations", (_claims("resource-claims", scheduling.resource_claims),))
+        names = tuple(claim.name for claim in scheduling.resource_claims)
+        return Reason("allocations", (_claims("resource-claims", names),))
     if scheduling.claims and not knows_volumes:
         return Reason("claims", (_claims("volume-claims", scheduling.claims),))
     return None
+
+
+def dra_reason(resources: tuple[str, ...]) -> Reason:
+    """What the pod waits for on a node where DRA serves these resources: a claim that kube-scheduler makes and allocates."""
+    names = tuple(printable(name, 80) for name in resources)
+    return Reason("allocations", (Reason("dra-resources", (names,)),))
 
 
 def _claims(code: Code, names: tuple[str, ...]) -> tuple[Reason, ...]:

@@ -82,6 +82,23 @@ LABELS: Mapping[str, str] = {
         "真实的 kubelet 要为容器 {container} 尝试 {count:thousands} 种提示组合，约需 {seconds:about}；减少 NUMA 节点"
         "（BIOS：NPS、SNC）或减少带拓扑的资源，可以避免变慢"
     ),
+    # what a pod has by DRA
+    "dra-aligned": (
+        "kubelet 不做对齐：由 DRA 提供。{what} 得到 {devices:placed}，Pod 的 CPU 和内存也在 {nodes:set}：只是碰巧，没有什么保证它们在一起"
+    ),
+    "dra-across": "kubelet 不做对齐：由 DRA 提供。{what} 得到 {devices:placed}，而 Pod 的 CPU 和内存在 {nodes:set}",
+    "dra-alone": "kubelet 不做对齐：由 DRA 提供。{what} 得到 {devices:placed}；Pod 没有其他属于某个 NUMA 节点的资源",
+    "dra-nowhere": "kubelet 不做对齐：由 DRA 提供。{what} 得到 {devices:placed}，驱动没有说明它在哪个 NUMA 节点上",
+    "dra-open": (
+        "kubelet 不做对齐：由 DRA 提供。kube-scheduler 还没有分配 {what}"
+        "[[；这里空闲的有：{offers:placed}]][[；无论选哪个，CPU 和内存都在 {nodes:set}]]"
+    ),
+    "dra-unseen": "kubelet 不做对齐：由 DRA 提供。{what} 只知道名字：没有给出声明，也没有给出它的模板",
+    "dra-elsewhere": "kubelet 不做对齐：由 DRA 提供。{what} 的设备在 {nodes:each} 上，所以 Pod 只能在那里运行",
+    "dra-cpus": (
+        "{what} 通过 DRA 给 Pod 分配 CPU[[（{devices:placed}）]]，而这个 kubelet 的 CPU 管理器（static）也分配 CPU："
+        "同一个节点上二者互斥"
+    ),
     "gap-no-limit": "没有设置 {resource} 限制",
     "gap-differs": "请求 {request} {resource}，限制却是 {limit}",
     "gaps": "{gaps:gaps}",
@@ -121,6 +138,13 @@ def _set(nodes: Sequence[int]) -> str:
 def _some(sets: Sequence[Sequence[int]]) -> str:
     shown = " 或 ".join(_set(nodes) for nodes in sets[:_MOST_SETS])
     return f"{shown} 等 {len(sets)} 种组合之一" if len(sets) > _MOST_SETS else shown or "没有 NUMA 节点"
+
+
+def _placed(devices: Sequence[Mapping[str, Any]]) -> str:
+    return "、".join(
+        (f"NUMA {one['numa']} 上" if "numa" in one else "") + f" {one['count']} 个 {one['driver']} 设备"
+        for one in devices
+    ).strip()
 
 
 def _each(names: Sequence[str]) -> str:
@@ -163,6 +187,7 @@ SPECS: Specs = {
     "amounts": lambda pairs: "、".join(_amount(pair) for pair in pairs),
     "set": _set,
     "some": _some,
+    "placed": _placed,
     "each": _each,
     "apart": Each("{resource:among}只能放在 {on:some}", "，"),
     "lacking": Each("NUMA {numa} 可独占 {free:quantity}[[（差 {short:quantity}）]]", "，"),

@@ -74,6 +74,7 @@ REASONS: Mapping[str, str] = {
     "claim-awaited": "等待临时卷控制器创建 PersistentVolumeClaim“{name}”",
     "volume-claims": "{number:volume_claims}（{names:list}）绑定",
     "resource-claims": "{number:resource_claims}（DRA：{names:list}）",
+    "dra-resources": "在这里由 DRA 提供的资源（{names:list}）",
     "setting": "{name}",
     "core-siblings": "哪些 CPU 同属一个物理核",
     "memory-groups": "内存管理器的节点分组",

@@ -102,6 +102,37 @@ LABELS: Mapping[str, str] = {
         "a real kubelet would try {count:thousands} combinations of hints for container {container}, about "
         "{seconds:about}; fewer NUMA nodes (BIOS: NPS, SNC) or fewer resources with topology keep it quick"
     ),
+    # what a pod has by DRA
+    "dra-aligned": (
+        "not aligned by the kubelet: served by DRA. {what} has {devices:placed}, where the pod's CPUs and memory are too "
+        "({nodes:set}): by luck, because nothing holds them together"
+    ),
+    "dra-across": (
+        "not aligned by the kubelet: served by DRA. {what} has {devices:placed}, and the pod's CPUs and memory are on "
+        "{nodes:set}"
+    ),
+    "dra-alone": (
+        "not aligned by the kubelet: served by DRA. {what} has {devices:placed}; nothing else of the pod belongs to a NUMA node"
+    ),
+    "dra-nowhere": (
+        "not aligned by the kubelet: served by DRA. {what} has {devices:placed}, and its driver does not say on which NUMA "
+        "node that is"
+    ),
+    "dra-open": (
+        "not aligned by the kubelet: served by DRA. kube-scheduler has not allocated {what} yet"
+        "[[; free here: {offers:placed}]][[; whatever it takes, CPUs and memory go to {nodes:set}]]"
+    ),
+    "dra-unseen": (
+        "not aligned by the kubelet: served by DRA. Of {what} nothing is known but its name: neither the claim nor its template "
+        "was shown"
+    ),
+    "dra-elsewhere": (
+        "not aligned by the kubelet: served by DRA. {what} has its devices on {nodes:each}, so the pod can run only there"
+    ),
+    "dra-cpus": (
+        "{what} gives the pod CPUs by DRA[[ ({devices:placed})]], and this kubelet's CPU Manager (static) hands out CPUs as "
+        "well: the two exclude each other on a node"
+    ),
     "gap-no-limit": "has no {resource} limit",
     "gap-differs": "requests {request} {resource} of a limit of {limit}",
     "gaps": "{gaps:gaps}",
@@ -116,6 +147,17 @@ def quantity(pair: tuple[str, int]) -> str:
     """A bare amount: `3`, `1.5 GiB`."""
     resource, number = pair
     return size(number) if is_memory(resource) else str(number)
+
+
+def _placed(devices: Sequence[Mapping[str, Any]]) -> str:
+    """Devices by driver and NUMA node: `2 devices of gpu.example.com on NUMA 0`."""
+    return _each(
+        [
+            f"{count(one['count'], 'device')} of {one['driver']}"
+            + (f" on NUMA {one['numa']}" if "numa" in one else "")
+            for one in devices
+        ]
+    )
 
 
 def _amount(pair: tuple[str, int]) -> str:
@@ -178,6 +220,7 @@ SPECS: Specs = {
     "amounts": lambda pairs: _each([_amount(pair) for pair in pairs]),
     "set": _set,
     "some": _some,
+    "placed": _placed,
     "each": _each,
     "apart": Each("{resource} only on {on:some}", " and "),
     # What is free where, and how much is missing there.

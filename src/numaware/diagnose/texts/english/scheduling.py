@@ -75,6 +75,7 @@ REASONS: Mapping[str, str] = {
     "claim-awaited": 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"',
     "volume-claims": "{number:volume_claims} ({names:list}) to be bound",
     "resource-claims": "{number:resource_claims} ({names:list}) (DRA)",
+    "dra-resources": "resources that DRA serves here ({names:list})",
     "setting": "{name}",
     "core-siblings": "which CPUs share a core",
     "memory-groups": "groups of the Memory Manager",
