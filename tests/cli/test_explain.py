@@ -43,6 +43,24 @@ class Answer(NamedTuple):
 Ask = Callable[..., Answer]
 
 
+DRA = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: s}
+spec:
+  driver: d.io
+  nodeName: gpu-07
+  pool: {name: gpu-07, generation: 1}
+  devices: [{name: d0, attributes: {resource.kubernetes.io/numaNode: {int: 1}}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: mine, namespace: ml}
+spec: {}
+status: {allocation: {devices: {results: [{request: r, driver: d.io, pool: gpu-07, device: d0}]}}}
+"""
+
+
 @pytest.fixture
 def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
     """Run `numaware explain` in a folder with a kubelet configuration and a pod of 3 CPUs."""
@@ -608,3 +626,38 @@ def test_the_text_of_numactl_is_enough_of_a_machine_and_what_is_assumed_is_said(
         assert main(arguments) == 0
         shown = " ".join(capsys.readouterr().out.split())
         assert "numactl tells no cores: each CPU is taken for a core of its own" in shown
+
+
+# Devices that come by DRA
+
+
+def claiming() -> dict[str, Any]:
+    document = pod(3)
+    document["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "mine"}]
+    return document
+
+
+def test_devices_of_dra_are_told_beside_the_verdict(ask: Ask) -> None:
+    Path("pod.yaml").write_text(yaml.safe_dump(claiming()))
+    Path("dra.yaml").write_text(DRA)
+    node = ("--node", "2x8", "--kubelet-config", "kubelet.yaml")
+    answer = ask("pod.yaml", *node, "--dra", "dra.yaml")
+    words = " ".join(answer.out.split())
+    assert answer.code == 0
+    assert (
+        "not aligned by the kubelet: served by DRA. gpu has 1 device of d.io on NUMA 1, and the pod's"
+        in words
+    )
+    assert "note: 2x8: the slices of gpu-07 are taken to be its own" in words
+    (part,) = ask("pod.yaml", *node, "--dra", "dra.yaml", "--json").pods[0]["dra"]
+    assert (part["claim"], part["state"], part["aligned"]) == ("gpu", "allocated", False)
+    # Without the objects it is said that they are missing, and a manifest may bring them itself.
+    assert ask("pod.yaml", *node, "--json").pods[0]["dra"][0]["state"] == "unseen"
+    Path("both.yaml").write_text(f"{yaml.safe_dump(claiming())}---\n{DRA}")
+    assert ask("both.yaml", *node, "--json").pods[0]["dra"] == [part]
+
+
+def test_a_file_without_objects_of_dra_is_bad_input(ask: Ask) -> None:
+    answer = ask("pod.yaml", "--node", "2x8", "--kubelet-config", "kubelet.yaml", "--dra", "pod.yaml")
+    assert (answer.code, answer.out) == (2, "")
+    assert "pod.yaml: holds no ResourceSlice" in answer.err

@@ -38,7 +38,13 @@ _STORAGE = (
     "csistoragecapacities",
     "volumeattachments",
 )
-_ALIKE = {(resource, verb) for resource in (*_REPLICAS[1:], *_STORAGE[1:]) for verb in ("list", "watch")}
+# Devices that come by DRA, for people.
+_DRA = ("resourceslices", "resourceclaims", "deviceclasses")
+_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+_SERVED = "example.com/served"
+_ALIKE = {
+    (resource, verb) for resource in (*_REPLICAS[1:], *_STORAGE[1:], *_DRA[:2]) for verb in ("list", "watch")
+}
 
 # Whether some of the work is done.
 Work = Callable[[Scene, Daemon], bool]
@@ -61,6 +67,21 @@ def has_node(name: str) -> Work:
 
 def has_event(kind: str, name: str, reason: str) -> Work:
     return lambda scene, _: bool(notes(scene.plane, kind, name, reason))
+
+
+def waits_for_dra(scene: Scene, _: Daemon) -> bool:
+    """A resource that a class serves is not missing, but kube-scheduler's to allocate."""
+    return "DRA serves here" in said_of(scene.api.get(f"{PODS}/served"))
+
+
+def hears_of_dra(_: Scene, daemon: Daemon) -> bool:
+    """A node that has none of the resource takes all the rest of the pod."""
+    limits = {"cpu": "1", "memory": "1Gi", _SERVED: "1"}
+    asked = pod("asked", "1", "somebody")
+    asked["metadata"] |= {"uid": "4-5-6", "namespace": "default"}
+    asked["spec"]["containers"][0]["resources"] = {"limits": limits, "requests": limits}
+    told = daemon.post("/extender/filter", {"Pod": asked, "NodeNames": ["n0"]})
+    return bool(told["NodeNames"] == ["n0"])
 
 
 def says_why(scene: Scene, _: Daemon) -> bool:
@@ -126,9 +147,18 @@ def use_scheduler(scene: Scene) -> Daemon:
     chooser["spec"]["affinity"] = {
         "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     }
-    stored = [mounts(pod(name, "1"), name) for name in ("bound", "found", "made")]
+    serve(scene)
+    served = pod("served", "1")
+    resources = served["spec"]["containers"][0]["resources"]
+    resources["limits"][_SERVED] = "1"
+    stored = [served, *[mounts(pod(name, "1"), name) for name in ("bound", "found", "made")]]
     scene.api.create_all(PODS, [pod("lost", "2"), pod("huge", "10"), chooser, *stored])
     return scene.start("scheduler", "--log", "text", name=f"rbac-{time.monotonic_ns()}")
+
+
+def serve(scene: Scene) -> None:
+    """A class by which DRA serves a resource."""
+    make(scene.api, _CLASSES, {"metadata": {"name": "served"}, "spec": {"extendedResourceName": _SERVED}})
 
 
 def store(scene: Scene) -> None:
@@ -173,6 +203,7 @@ SCHEDULER: dict[str, Work] = {
     **{f"list {kind}": has_node("bound") for kind in _STORAGE},
     "patch persistentvolumes": promises_volume,
     "patch persistentvolumeclaims": selects_node,
+    "list deviceclasses": waits_for_dra,
     "list nodes": has_node("lost"),
     "list pods": has_node("lost"),
     "list priorityclasses": has_node("lost"),
@@ -204,6 +235,7 @@ def tell_again(scene: Scene) -> None:
 
 def use_extender(scene: Scene) -> Daemon:
     """A bind whose answer is lost, and a loop of refusals that somebody else makes."""
+    serve(scene)
     daemon = scene.start("extender", name=f"rbac-{time.monotonic_ns()}")
     made = scene.api.create(PODS, pod("lost", "2", "somebody"))["metadata"]
     body = {"PodName": "lost", "PodNamespace": "default", "PodUID": made["uid"], "Node": "n0"}
@@ -221,6 +253,7 @@ def use_extender(scene: Scene) -> Daemon:
 
 
 EXTENDER: dict[str, Work] = {
+    "list deviceclasses": hears_of_dra,
     "list nodes": is_ready,
     "list pods": is_ready,
     "list noderesourcetopologies": is_ready,
@@ -320,11 +353,22 @@ def test_without_one_verb_people_see_less(scene: Scene, right: Right) -> None:
         if right.resource == "namespaces":
             assert "namespaces" in people_see(scene, 0, 1)
             assert "namespaces" not in whole
+        elif right.resource in _DRA:
+            scene.api.create(PODS, claiming("claiming"))
+            told = numaware(scene.plane, "explain", "pod", "claiming", user="numaware-viewer")
+            assert "this account may not list resourceslices" in " ".join(told.split())
         elif right.resource in _STORAGE:
             assert "claims and volumes could not be read" in people_see(scene, 0, 1)
             assert "claims and volumes" not in whole
         else:
             people_see(scene, 2, 2)
+
+
+def claiming(name: str) -> Object:
+    """A pod with a claim that nobody has made."""
+    body = pod(name, "1", "nobody")
+    body["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "none"}]
+    return body
 
 
 def people_see(scene: Scene, nodes: int, why: int) -> str:

@@ -17,12 +17,14 @@ from numaware.kube.client import Client
 from numaware.kube.config import connect
 from numaware.kube.resources import (
     DEFINITIONS,
+    DEVICE_CLASSES,
     NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
     NUMATOPOLOGIES,
     PODS,
     REPLICA_SETS,
+    RESOURCE_CLAIMS,
     SERVICES,
 )
 from numaware.schedule.cluster import Cluster
@@ -233,5 +235,42 @@ def test_a_scheduler_says_that_the_kind_is_missing_and_goes_on_when_it_is_there(
                 return told is not None and told.level == "complete"
 
             await until(known)
+
+    play(story)
+
+
+def test_classes_are_watched_and_a_server_without_them_is_said_to_be_so_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expression = {"cel": {"expression": "device.driver == 'd.io'"}}
+    spec = {"extendedResourceName": "d.io/gpu", "selectors": [expression]}
+    path = DEVICE_CLASSES.path()
+
+    async def story(server: FakeApiServer) -> None:
+        add_node(server, "n0", gpu_node())
+        server.put(DEVICE_CLASSES, "gpu", spec=spec)
+        woken = Woken()
+        async with watching(server, tmp_path, woken) as (live, cache):
+            await live.synced()
+            assert cache.engine.cluster.dra.serves("d.io/gpu") == ("gpu",)
+            # Slices and claims are for those who show them.
+            assert not [where for _, where, _ in server.calls if "resourceslices" in where]
+        server.missing.add(path)
+        async with watching(server, tmp_path) as (live, cache):
+            await live.synced()
+            assert cache.engine.cluster.dra.serves("d.io/gpu") == ()
+
+    play(story)
+    assert capsys.readouterr().err.count("nothing is known of devices that come by DRA") == 1
+
+
+def test_whoever_may_not_look_at_dra_is_told_so_by_the_pods_that_have_it(tmp_path: Path) -> None:
+    async def story(server: FakeApiServer) -> None:
+        add_node(server, "n0", gpu_node())
+        server.forbidden.add(RESOURCE_CLAIMS.path())
+        cache = new_truth()
+        async with Client(await connect(kubeconfig(server, tmp_path), None)) as client:
+            assert await look(client, cache) == []
+        assert cache.engine.cluster.dra.hidden
 
     play(story)

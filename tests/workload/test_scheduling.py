@@ -19,6 +19,7 @@ from numaware.workload.scheduling import (
     Requirement,
     Scheduling,
     Selector,
+    ServedResources,
     SpreadRule,
     Toleration,
 )
@@ -533,3 +534,25 @@ def test_a_list_that_aliases_repeat_without_end_is_bounded() -> None:
     )
     found = [problem for problem in scan(text.encode(), "f").problems if "Too many" in str(problem.text)]
     assert len(found) == 1
+
+
+def test_claims_of_devices_are_named_by_the_pod_and_told_by_its_status() -> None:
+    text = b"""apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: t}, {name: nic, resourceClaimName: mine}]
+  containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi, d.io/gpu: 1, e.io/x: 1}}}]
+status:
+  resourceClaimStatuses: [{name: gpu, resourceClaimName: a-gpu-x}]
+  extendedResourceClaimStatus:
+    resourceClaimName: made
+    requestMappings: [{containerName: c, resourceName: d.io/gpu, requestName: r}]
+"""
+    pod = read(text, "pod.yaml").workloads[0].pod
+    assert pod.scheduling.resource_claims == (PodClaim("gpu", "a-gpu-x", "t"), PodClaim("nic", "mine"))
+    assert pod.scheduling.served == ServedResources("made", ("d.io/gpu",))
+    # The kubelet's Device Manager passes over what a claim stands for; schedulers still see the request.
+    (container,) = pod.containers
+    assert [name for name, _ in container.limits] == ["cpu", "e.io/x", "memory"]
+    assert [name for name, _ in container.requests] == ["cpu", "d.io/gpu", "e.io/x", "memory"]

@@ -91,7 +91,7 @@ async def _serve(cluster: ClusterOptions, access: Access, options: ConsoleOption
         cache = ClusterCache(Engine(Cluster((), storage=Storage(known=False))), time.monotonic)
         parts = (Volcano(client), KubeletDistance(client), RuntimeAffinity(client))
         world = LiveCluster(cluster.context or "cluster", cache, time.monotonic, milliseconds(), parts)
-        watch = ClusterWatch(client, cache, (world,), time.monotonic)
+        watch = ClusterWatch(client, cache, (world,), time.monotonic, shows=True)
         history = History(options.record) if options.record else None
 
         async def serve() -> None:

@@ -41,8 +41,10 @@ Form = Literal["text", "json", "sarif", "github"]
 _ENDINGS = (".yaml", ".yml", ".json")
 _MOST_FILES = 10_000
 
-# What tells of a device plugin with NVIDIA's flags.
-_PLUGIN = re.compile(rb"passDeviceSpecs|migStrategy|compatWithCPUManager|k8s-device-plugin")
+# What tells of a device plugin with NVIDIA's flags, or of a driver that hands out CPUs.
+_BESIDE_CPUS = re.compile(
+    rb"passDeviceSpecs|migStrategy|compatWithCPUManager|k8s-device-plugin|dra\.cpu|dra-driver-cpu"
+)
 
 # What a file is called in messages, and its bytes.
 _Given = tuple[str, bytes]
@@ -94,6 +96,10 @@ def lint_files(
 
     Device plugins with NVIDIA's flags: does passDeviceSpecs fit the CPU manager
     of the kubelet configuration that is given with them?
+
+    Claims of devices (DRA): what keeps several devices on one NUMA node, which
+    pods lose the kubelet's alignment by them, and is there a driver of CPUs
+    beside the static CPU manager?
 
     With --against, each pod is tried on an empty node of every kind that the
     cluster has: what all of them refuse can never run there (never-fits).
@@ -178,8 +184,8 @@ def _with_configured_nodes(world: World, given: Sequence[_Given]) -> World:
 
 
 def _with_cpu_policies(world: World, given: Sequence[_Given]) -> World:
-    """Which CPU managers a device plugin that is given beside kubelet configurations will meet; asked only if there is one."""
-    if len(given) < 2 or not any(_PLUGIN.search(data) for _, data in given):
+    """Which CPU managers a device plugin or driver that is given beside kubelet configurations will meet; asked only if there is one."""
+    if len(given) < 2 or not any(_BESIDE_CPUS.search(data) for _, data in given):
         return world
     policies = set()
     for source, data in given:

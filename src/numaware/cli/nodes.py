@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -33,6 +34,9 @@ def nodes(
     Free to pin is what a new pod could own, by NUMA node. Not requested is
     what a scheduler that counts per node would still give away.
 
+    Devices that come by DRA are told below the table, where their drivers
+    say that they are: no kubelet aligns them.
+
     KNOWN is complete (numaware's agent tells everything), counts (another
     publisher counts per NUMA node; pods go there where every state that fits
     the counts would take them) or none (only totals are known).
@@ -56,6 +60,9 @@ def nodes(
         sys.stdout.writelines(
             table(phrase("nodes-heading", lang).split("|"), [_cells(row, lang) for row in rows])
         )
+        for row in rows:
+            if row.dra:
+                sys.stdout.write(f"{phrase('nodes-dra', lang, node=row.name, devices=_dra(row))}\n")
         for row in rows:
             if row.problem:
                 sys.stdout.write(f"{row.name}: {printable(row.problem, 300)}\n")
@@ -82,6 +89,23 @@ def _cells(row: NodeRow, lang: Lang) -> tuple[str, ...]:
         " | ".join(_devices(zone) for zone in row.zones) or "?",
         str(row.not_requested.get("cpu", 0) // 1000),
     )
+
+
+def _dra(row: NodeRow) -> list[dict[str, Any]]:
+    """How many devices of which driver are where, and how many of them no claim has."""
+    total = Counter((one.driver, -1 if one.numa_node is None else one.numa_node) for one in row.dra)
+    held = Counter(
+        (one.driver, -1 if one.numa_node is None else one.numa_node) for one in row.dra if one.claims
+    )
+    return [
+        {
+            "driver": printable(driver, 80),
+            "count": count,
+            "free": count - held[driver, numa],
+            **({"numa": numa} if numa >= 0 else {}),
+        }
+        for (driver, numa), count in sorted(total.items())
+    ]
 
 
 def _left(zone: ZoneRow, name: str) -> str:

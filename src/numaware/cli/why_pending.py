@@ -18,6 +18,8 @@ from numaware.diagnose.render.json import to_builtins
 from numaware.diagnose.texts import Lang, Words, finding_text, say
 from numaware.machine.drawing import terminal
 from numaware.machine.drawing.lines import Line
+from numaware.machine.words import printable
+from numaware.workload.dra.known import Ask
 from numaware.workload.scheduling import VOLCANO_POLICY
 
 if TYPE_CHECKING:
@@ -65,9 +67,10 @@ def why_pending(
 
     engine = cache.engine
     decision = engine.decide(live.pod)
+    by_dra = [_what(ask) for ask in engine.cluster.dra.asks_of(live.pod, engine.cluster.dra.served(live.pod))]
     groups = by_reasons(
         (member.name, answer.reasons)
-        for member, answer in zip(engine.cluster, engine.ask(live.pod), strict=True)
+        for member, answer in zip(engine.cluster, engine.ask(live.pod, but_for_dra=bool(by_dra)), strict=True)
     )
     message = (
         Message(
@@ -83,6 +86,7 @@ def why_pending(
         else refusal(decision, len(engine.cluster), nearest_miss(engine, live.pod))
     )
     of_volcano = _volcano(live, cluster)
+    about_dra = Message("pending-dra", {"what": by_dra, "count": len(groups.get((), ()))}) if by_dra else None
     if as_json:
         write_json(
             {
@@ -90,6 +94,7 @@ def why_pending(
                 "node": None,
                 "wouldGoTo": decision.node,
                 "message": say(message, lang),
+                "dra": say(about_dra, lang) if about_dra else None,
                 "said": live.scheduled.message if live.scheduled else "",
                 "findings": [to_builtins(one, lang) for one in of_volcano],
                 "nodes": [
@@ -99,8 +104,13 @@ def why_pending(
             }
         )
     else:
-        terminal.write(_page(live, message, groups, of_volcano, lang), sys.stdout)
-    return int(decision.node is None)
+        terminal.write(_page(live, message, about_dra, groups, of_volcano, lang), sys.stdout)
+    return int(() not in groups if about_dra else decision.node is None)
+
+
+def _what(ask: Ask) -> str:
+    """What the pod has by DRA, as it calls it."""
+    return printable(ask.name or ", ".join(ask.resources), 80)
 
 
 def _volcano(live: LivePod, cluster: ClusterOptions) -> list[Finding]:
@@ -120,12 +130,15 @@ def _volcano(live: LivePod, cluster: ClusterOptions) -> list[Finding]:
 def _page(
     live: LivePod,
     message: Words,
+    about_dra: Message | None,
     groups: dict[tuple[Reason, ...], list[str]],
     of_volcano: list[Finding],
     lang: Lang,
 ) -> list[Line]:
     room = terminal.reading_width(sys.stdout)
     page: list[Line] = [*paragraph(say(message, lang), room, style="bold")]
+    if about_dra is not None:
+        page += paragraph(say(about_dra, lang), room, style="warning")
     said = live.scheduled.message if live.scheduled is not None else ""
     if said and said != say(message):
         quote = said if lang == "en" else fit_error.read(said) or said

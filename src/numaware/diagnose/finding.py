@@ -67,6 +67,9 @@ CODES: dict[str, Severity] = {
     "memory-in-fractions-of-a-byte": "warning",
     "devices-without-topology": "warning",
     "pass-device-specs": "warning",
+    "claim-not-aligned": "warning",
+    "devices-served-by-dra": "warning",
+    "cpu-driver-beside-static": "error",
     "manifest-invalid": "error",
     "never-fits": "error",
     # a node that is not as it should be

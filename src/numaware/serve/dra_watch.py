@@ -23,10 +23,12 @@ class DraKind(NamedTuple):
     decode: Callable[[Any], DraObject]
 
 
-DRA_KINDS = (
+# Which resources are such devices: whoever judges nodes has to know that.
+CLASSES = DraKind("device classes", DEVICE_CLASSES, dra.decode_class)
+# Where devices are and who has them: only whoever shows that to people reads these.
+DEVICES = (
     DraKind("resource slices", RESOURCE_SLICES, dra.decode_slice),
     DraKind("resource claims", RESOURCE_CLAIMS, dra.decode_claim),
-    DraKind("device classes", DEVICE_CLASSES, dra.decode_class),
 )
 
 

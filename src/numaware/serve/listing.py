@@ -8,7 +8,7 @@ import msgspec
 
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
-from numaware.schedule.cluster import Member
+from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.ledger import Placement
 from numaware.schedule.partial_node import PartialNode, foreseen
 from numaware.serve.cluster_cache import ClusterCache
@@ -23,6 +23,16 @@ class ZoneRow(msgspec.Struct, frozen=True, rename="camel"):
     numa: int
     capacity: dict[str, int]
     free_to_pin: dict[str, int]
+
+
+class DraDevice(msgspec.Struct, frozen=True, rename="camel"):
+    """A device that a DRA driver reports of the node, and the claims that have it; `numa_node` is None where it does not say."""
+
+    driver: str
+    device: str
+    numa_node: int | None
+    pcie_roots: tuple[str, ...]
+    claims: tuple[str, ...]
 
 
 class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,6 +55,7 @@ class NodeRow(msgspec.Struct, frozen=True, rename="camel"):
     problem: str
     not_requested: dict[str, int]
     zones: tuple[ZoneRow, ...]
+    dra: tuple[DraDevice, ...] = ()
 
 
 class PodRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -91,7 +102,15 @@ def _node_row(cache: ClusterCache, member: Member) -> NodeRow:
         problem=known.problem if known else "",
         not_requested=member.not_requested,
         zones=() if known is None or known.level == "none" else zone_rows(member),
+        dra=tuple(dra_devices(cache.engine.cluster, member.name)),
     )
+
+
+def dra_devices(cluster: Cluster, name: str) -> Iterator[DraDevice]:
+    """What DRA drivers report of a node."""
+    for one in cluster.dra.devices_on(name):
+        claims = tuple(f"{namespace}/{claim}" for namespace, claim in one.claims)
+        yield DraDevice(one.driver, one.device.name, one.device.home, one.device.pcie_roots, claims)
 
 
 def zone_rows(member: Member) -> tuple[ZoneRow, ...]:

@@ -42,7 +42,7 @@ from numaware.kube.topology import nrt, volcano
 from numaware.kube.topology.report import Report
 from numaware.schedule.storage import Stored
 from numaware.serve.cluster_cache import ClusterCache
-from numaware.serve.dra_watch import DRA_KINDS, DraFeed
+from numaware.serve.dra_watch import CLASSES, DEVICES, DraFeed
 from numaware.serve.node_estimate import unread_text
 from numaware.serve.storage_watch import STORAGE_KINDS, StorageFeed
 from numaware.workload.dra.objects import DraObject
@@ -82,7 +82,8 @@ class ClusterWatch:
 
     `decides` is for listeners who decide which pod comes first and beside whom: only they need to hear of PriorityClasses,
     Namespaces, and of Services and controllers, whose replicas are spread. Nobody depends on the latter two: without
-    namespaces, only pods that select them by labels have no answer. Claims and volumes are watched for a cluster that has
+    namespaces, only pods that select them by labels have no answer. `shows` is for those who show people where devices of DRA
+    are. Claims and volumes are watched for a cluster that has
     `storage`; without them, only pods with claims have no answer.
     """
 
@@ -94,6 +95,7 @@ class ClusterWatch:
         clock: Callable[[], float],
         *,
         decides: bool = False,
+        shows: bool = False,
     ) -> None:
         self._cache = cache
         self._listeners = tuple(listeners)
@@ -144,9 +146,9 @@ class ClusterWatch:
             for kind, resource, decode in _CONTROLLERS:
                 reflect(kind, resource, decode, partial(self._controller, resource.kind))
         feed = DraFeed(cache)
-        for one in DRA_KINDS:
+        for one in (CLASSES, *DEVICES) if shows else (CLASSES,):
             # Said once, of the first of them.
-            more = {"on_missing": _tell_no_dra} if one is DRA_KINDS[0] else {}
+            more = {"on_missing": _tell_no_dra} if one is CLASSES else {}
             reflect(one.name, one.resource, one.decode, partial(self._dra, feed), **more)
         storage = cache.engine.cluster.storage
         self._storage = None if storage is None else StorageFeed(cache, storage)
@@ -381,12 +383,13 @@ async def look(client: Client, cache: ClusterCache) -> list[str]:
         cache.know_namespaces()
     try:
         about_dra = DraFeed(cache)
-        for one in DRA_KINDS:
+        for one in (CLASSES, *DEVICES):
             async for found in each(one.resource, one.decode):
                 about_dra.put(None, found)
     except ApiError as error:
         if error.status != 403:
             raise
+        cache.engine.cluster.dra.hidden = True
     storage = cache.engine.cluster.storage
     if storage is not None:
         feed = StorageFeed(cache, storage)

@@ -80,6 +80,15 @@ export interface DiffLine {
   text: string;
 }
 
+/** A device that a DRA driver reports of the node, and the claims that have it; `numa_node` is None where it does not say. */
+export interface DraDevice {
+  driver: string;
+  device: string;
+  numaNode: number | null;
+  pcieRoots: string[];
+  claims: string[];
+}
+
 /** Every answer to openFuyao's console. */
 export interface Envelope {
   code: number;
@@ -131,6 +140,7 @@ export interface Explanation {
   admittedWhenEmpty: boolean;
   changes: Remedy[];
   containers: (Record<string, unknown>)[];
+  dra: (Record<string, unknown>)[];
   message: string;
   node: string;
   pod: Record<string, string>;
@@ -258,7 +268,7 @@ export interface NodePage {
   continue: string;
 }
 
-/** All that is known of a node. `caches` are the bytes of each last-level cache, 0 if nobody told, by the number that cores have. `poolCpus` counts the CPUs that pods share, `linksKnown` tells whether more is known of devices than their NUMA nodes. `links` has a row for each of `devices` and says how close it is to each of them, in nvidia-smi's words: X is the device itself, the empty word not known. It is empty where there are too many devices for a table. */
+/** All that is known of a node. `caches` are the bytes of each last-level cache, 0 if nobody told, by the number that cores have. `poolCpus` counts the CPUs that pods share, `linksKnown` tells whether more is known of devices than their NUMA nodes. `links` has a row for each of `devices` and says how close it is to each of them, in nvidia-smi's words: X is the device itself, the empty word not known. It is empty where there are too many devices for a table. `dra` are devices that DRA drivers report of the node, which are none of its kubelet's. */
 export interface NodeView {
   summary: Summary;
   kubelet: Kubelet;
@@ -275,6 +285,7 @@ export interface NodeView {
   pods: PodOnNode[];
   largest: Largest[];
   events: Event[];
+  dra: DraDevice[];
   time: number;
 }
 

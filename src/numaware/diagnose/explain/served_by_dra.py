@@ -78,7 +78,7 @@ def _part(
             facts["nodes"] = list(own)
         if dra.is_of_cpus(ask) and node.kubelet.cpus:
             return DraPart(ask.name, ask.resources, "open", free, None, Message("dra-cpus", facts))
-        key = "dra-unseen" if unseen else "dra-open"
+        key = "dra-hidden" if dra.hidden else "dra-unseen" if unseen else "dra-open"
         return DraPart(
             ask.name, ask.resources, "unseen" if unseen else "open", free, None, Message(key, facts)
         )

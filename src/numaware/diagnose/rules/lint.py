@@ -16,6 +16,7 @@ import msgspec
 from numaware.diagnose.evidence.source_text import SourceText
 from numaware.diagnose.finding import Finding, Subject, finding, worst_first
 from numaware.diagnose.rules.config_check import ConfigCheck
+from numaware.diagnose.rules.device_claims import claim_findings, has_claims
 from numaware.diagnose.rules.device_plugin import plugin_findings
 from numaware.diagnose.rules.kubelet_config import kubelet_findings
 from numaware.diagnose.rules.manifests import pod_findings, problem_findings
@@ -105,12 +106,13 @@ def lint(data: bytes, source: str, world: World = FILE_ALONE) -> Linted:
     policies = world.cpu_policies | ({config.config.cpu_policy} if config else frozenset())
     plugins = plugin_findings(parsed, source_text, policies)
     findings += plugins or ()
+    findings += claim_findings(parsed, pods, source_text, policies)
     if not has_config and not has_pods:
         findings += islice(_misplaced(parsed, source_text), _MOST_MISPLACED)
     kind: Kind = "other"
     if has_config:
         kind = "manifest and kubelet configuration" if has_pods else "kubelet configuration"
-    elif has_pods:
+    elif has_pods or has_claims(parsed, source):
         kind = "manifest"
     elif plugins is not None:
         kind = "device plugin configuration"

@@ -54,9 +54,10 @@ class Ask(NamedTuple):
 
 
 class DraObjects:
-    """Objects by name, and what follows from them."""
+    """Objects by name, and what follows from them; `hidden` is whether there may be others that this account may not read."""
 
     def __init__(self, given: Iterable[DraObject] = ()) -> None:
+        self.hidden = False
         self.claims: dict[ClaimKey, DeviceClaim] = {}
         self.classes: dict[str, DeviceClass] = {}
         self._templates: dict[ClaimKey, ClaimTemplate] = {}

@@ -93,7 +93,10 @@ LABELS: Mapping[str, str] = {
         "kubelet 不做对齐：由 DRA 提供。kube-scheduler 还没有分配 {what}"
         "[[；这里空闲的有：{offers:placed}]][[；无论选哪个，CPU 和内存都在 {nodes:set}]]"
     ),
-    "dra-unseen": "kubelet 不做对齐：由 DRA 提供。{what} 只知道名字：没有给出声明，也没有给出它的模板",
+    "dra-unseen": "kubelet 不做对齐：由 DRA 提供。{what} 只知道名字：没有看到声明，也没有看到它的模板",
+    "dra-hidden": (
+        "kubelet 不做对齐：由 DRA 提供。{what} 的情况无法说明：这个账号不能列出 resourceslices、resourceclaims 和 deviceclasses"
+    ),
     "dra-elsewhere": "kubelet 不做对齐：由 DRA 提供。{what} 的设备在 {nodes:each} 上，所以 Pod 只能在那里运行",
     "dra-cpus": (
         "{what} 通过 DRA 给 Pod 分配 CPU[[（{devices:placed}）]]，而这个 kubelet 的 CPU 管理器（static）也分配 CPU："

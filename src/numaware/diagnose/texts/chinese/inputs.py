@@ -57,6 +57,11 @@ SENTENCES: Mapping[str, str] = {
     "holds more than {most} MiB of files": "包含的文件超过 {most} MiB",
     "holds more than {most} files": "包含的文件超过 {most} 个",
     # manifests
+    "holds no ResourceSlice, ResourceClaim, ResourceClaimTemplate or DeviceClass": (
+        "不含 ResourceSlice、ResourceClaim、ResourceClaimTemplate 或 DeviceClass"
+    ),
+    "cannot be read as a {kind}: {problem}": "不能读作 {kind}：{problem}",
+    "{name}: the slices of {node} are taken to be its own": "{name}：把 {node} 的 ResourceSlice 当作它自己的",
     "holds no pod and no pod template": "不含 Pod，也不含 Pod 模板",
     "found {kinds}": "找到的是 {kinds}",
     "and {count} more": "以及另外 {count} 个",

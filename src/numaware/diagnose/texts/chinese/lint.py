@@ -99,6 +99,32 @@ TEXTS: Mapping[str, Text] = {
         "deviceListStrategy 为 {strategies:and} 时，CDI 会把设备节点告诉运行时，所以无论策略如何，CPU 管理器的更新都会保留它们。",
         "flags:\n  plugin:\n    passDeviceSpecs: false",
     ),
+    "claim-not-aligned": text(
+        "没有什么保证 {who} 的设备在同一个 NUMA 节点上",
+        "它有请求 {requests:and}，每一个都可能由不同的 NUMA 节点提供。除非声明里写明，kube-scheduler 和 kubelet 都不对齐 DRA 的设备。",
+        "{yaml}",
+        "或者用 matchAttribute: resource.kubernetes.io/pcieRoot，把设备放在同一个 PCIe 根之下；驱动必须发布这个属性，没有它的设备不会被选中",
+    ),
+    "claim-not-aligned/one-request": text(
+        "{who} 请求多个设备，它们可能在多个 NUMA 节点上",
+        "除非声明里写明，kube-scheduler 和 kubelet 都不对齐 DRA 的设备。加上约束后，声明会等到一个 NUMA 节点有足够的设备为止；"
+        "Pod 需要的比一个节点拥有的还多时，就不要加。",
+        "{yaml}",
+    ),
+    "devices-served-by-dra": text(
+        "{who}：kubelet 不对齐 {names:and}：由 DRA 提供",
+        "kubelet 让这个 Pod 独占 CPU，而它的拓扑管理器得不到 DRA 设备的提示：无论策略如何，设备都可能在另外的 NUMA 节点上。",
+        "numaware explain FILE --node NODE --dra FILE   # 分配之后，说明它们在哪里",
+        "或者使用设备插件提供的设备，它会给出提示",
+        "或者 CPU 也由 DRA 分配（dra-driver-cpu，cpuManagerPolicy none），放在同一个声明里，并写 matchAttribute: "
+        "resource.kubernetes.io/numaNode",
+    ),
+    "cpu-driver-beside-static": text(
+        "{driver} 和 static CPU 管理器都在分配 CPU",
+        "驱动通过 DRA 给容器分配 CPU，而一起给出的 kubelet 配置里 cpuManagerPolicy 是 static。双方都不知道对方分配了什么：在同一个节点上二者互斥。",
+        "cpuManagerPolicy: none   # 重启前删除 /var/lib/kubelet/cpu_manager_state",
+        "或者不要把驱动放到使用 static 策略的节点上",
+    ),
     "memory-needs-two-nodes/refused": text(
         "{who}：容器 {container} 的内存放不进任何一个 NUMA 节点",
         "容器 {container} 请求 {asked}，而 {node} 的一个 NUMA 节点最多只能给 {most:size}；它的 CPU 可以放在 {cpuNodes:sets}。"

@@ -69,7 +69,9 @@ LABELS: Mapping[str, str] = {
     # a pod that waits
     "pending-placed": "{pod} 已在 {node} 上",
     "pending-taken": "{count:machines}可以接收 {pod}，最好的是 {node}。它在等待自己的调度器 {scheduler}。",
+    "pending-dra": "{what:and}由 DRA 提供，由 kube-scheduler 分配，kubelet 不做对齐；{count:machines}可以接收 Pod 的其余部分。",
     "pending-said": "它的调度器说：{message}",
+    "nodes-dra": "{node}，DRA 设备：{devices:of_dra}",
     "pending-see": "另见 numaware explain pod {pod} --on NODE",
     # lists of nodes and pods; headings, column by column
     "nodes-heading": "节点|策略|了解程度|POD|可独占的 CPU|可独占的设备|未被申请的 CPU",
@@ -126,5 +128,6 @@ SPECS: Specs = {
     "cpulist": lambda cpus: f"CPU {cpus}",
     "held": _held,
     "zones": Each("NUMA {numa}[[（CPU {cpus}）]]", "、"),
+    "of_dra": Each("[[NUMA {numa} 上 ]]{driver} 空闲 {free} / {count}", "，"),
     "machines": lambda number: f"{number} 个节点",
 }

@@ -126,6 +126,10 @@ LABELS: Mapping[str, str] = {
         "not aligned by the kubelet: served by DRA. Of {what} nothing is known but its name: neither the claim nor its template "
         "was shown"
     ),
+    "dra-hidden": (
+        "not aligned by the kubelet: served by DRA. Of {what} nothing can be said: this account may not list resourceslices, "
+        "resourceclaims and deviceclasses"
+    ),
     "dra-elsewhere": (
         "not aligned by the kubelet: served by DRA. {what} has its devices on {nodes:each}, so the pod can run only there"
     ),

@@ -112,6 +112,36 @@ TEXTS: Mapping[str, Text] = {
         "keeps them, whatever its policy.",
         "flags:\n  plugin:\n    passDeviceSpecs: false",
     ),
+    "claim-not-aligned": text(
+        "nothing keeps the devices of {who} on one NUMA node",
+        "It has the requests {requests:and}, and each may be served from another NUMA node. Neither kube-scheduler nor the kubelet "
+        "aligns devices of DRA unless the claim says so.",
+        "{yaml}",
+        "or with matchAttribute: resource.kubernetes.io/pcieRoot, for devices below one PCIe root; drivers have to publish the "
+        "attribute, and a device without it is not taken",
+    ),
+    "claim-not-aligned/one-request": text(
+        "{who} asks for several devices, which may lie on several NUMA nodes",
+        "Neither kube-scheduler nor the kubelet aligns devices of DRA unless the claim says so. With the constraint the claim waits "
+        "until one NUMA node has enough of them, so leave it out where a pod wants more than one node has.",
+        "{yaml}",
+    ),
+    "devices-served-by-dra": text(
+        "{who}: {names:and} is not aligned by the kubelet: served by DRA",
+        "The kubelet gives this pod CPUs of its own, and its Topology Manager has no hint for devices of DRA: they may lie on other "
+        "NUMA nodes than the CPUs, whatever the policy says.",
+        "numaware explain FILE --node NODE --dra FILE   # says where they are, once they are allocated",
+        "or take the devices from a device plugin, which gives hints",
+        "or have CPUs handed out by DRA, too (dra-driver-cpu, cpuManagerPolicy none), in one claim with matchAttribute: "
+        "resource.kubernetes.io/numaNode",
+    ),
+    "cpu-driver-beside-static": text(
+        "{driver} and the static CPU manager both hand out CPUs",
+        "The driver gives CPUs to containers by DRA, and the kubelet configuration given with it has cpuManagerPolicy static. Neither "
+        "knows what the other has given away: on one node they exclude each other.",
+        "cpuManagerPolicy: none   # and delete /var/lib/kubelet/cpu_manager_state before the restart",
+        "or keep the driver off nodes with the static policy",
+    ),
     "memory-needs-two-nodes/refused": text(
         "{who}: the memory of container {container} fits no single NUMA node",
         "Container {container} asks for {asked}, and one NUMA node of {node} can give at most {most:size}, while its CPUs "

@@ -71,8 +71,13 @@ LABELS: Mapping[str, str] = {
     "pending-taken": (
         "{pod} would be taken by {count:machines}; {node} is the best. It waits for its scheduler, {scheduler}."
     ),
+    "pending-dra": (
+        "{what:and}: served by DRA, which kube-scheduler allocates and no kubelet aligns; {count:machines} would take all the rest "
+        "of the pod."
+    ),
     "pending-said": "its scheduler said: {message}",
     "pending-see": "see also: numaware explain pod {pod} --on NODE",
+    "nodes-dra": "{node}, by DRA: {devices:of_dra}",
     # lists of nodes and pods; headings, column by column
     "nodes-heading": "NODE|POLICY|KNOWN|PODS|CPUS FREE TO PIN|DEVICES FREE TO PIN|CPUS NOT REQUESTED",
     "nodes-known-complete": "complete",
@@ -132,5 +137,6 @@ SPECS: Specs = {
     "cpulist": lambda cpus: f"{'CPU' if cpus.isdigit() else 'CPUs'} {cpus}",
     "held": _held,
     "zones": Each("NUMA {numa}[[ (CPUs {cpus})]]", " and "),
+    "of_dra": Each("{free} of {count} {driver} free[[ on NUMA {numa}]]", ", "),
     "machines": lambda number: count(number, "node"),
 }

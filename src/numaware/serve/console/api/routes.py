@@ -44,7 +44,7 @@ from numaware.serve.console.api.uploads import Uploads
 from numaware.serve.console.history.api import History, Kept, Refusals, not_kept
 from numaware.serve.console.turns import Slots, judge_in_turns
 from numaware.serve.console.views import node, pods
-from numaware.serve.console.views.explain import Explained, evidence_of, explained
+from numaware.serve.console.views.explain import Explained, evidence_of, explained, with_dra
 from numaware.serve.console.views.judging import Judgement
 from numaware.serve.console.views.node import NodeView
 from numaware.serve.console.views.pod_shape import Shape, pod_of, workload_of
@@ -192,7 +192,8 @@ class Console:
         evidence = await self._slots.run(evidence_of, member.name, asked_member.node, pod)
         # The engine is asked where nothing else changes the cluster meanwhile.
         tried = judge.tried(evidence, judged, policies)
-        return await self._slots.run(explained, tried, judged, path, lang)
+        told = with_dra(tried, snapshot.wall_model.world.cluster.dra)
+        return await self._slots.run(explained, told, judged, path, lang)
 
     async def _asked(self, question: Question, snapshot: SnapshotView) -> tuple[Pod, str]:
         """The pod in question, and where its spec stands in the manifest."""

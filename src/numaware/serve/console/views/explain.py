@@ -20,6 +20,7 @@ from numaware.diagnose.explain.change import Change
 from numaware.diagnose.explain.change import Kind as ChangeKind
 from numaware.diagnose.explain.explanation import UNSCHEDULABLE, explain, to_builtins
 from numaware.diagnose.explain.explanation import Explanation as Evidence
+from numaware.diagnose.explain.served_by_dra import dra_parts
 from numaware.diagnose.texts import Lang
 from numaware.machine.cpuset import iter_bits, list_form
 from numaware.machine.quantity import Quantity
@@ -30,6 +31,7 @@ from numaware.twin.account import account, free_cpus, free_devices, held_by
 from numaware.twin.node import Merge, Node
 from numaware.twin.topology.hints import Hints
 from numaware.workload.demand import Demand
+from numaware.workload.dra.known import DraObjects
 from numaware.workload.pod import NANO, Pod
 
 State = Literal["preferred", "possible", "impossible"]
@@ -112,6 +114,7 @@ class Explanation(TypedDict):
     containers: list[dict[str, Any]]
     why: list[Cause]
     changes: list[Remedy]
+    dra: list[dict[str, Any]]
     warnings: list[str]
 
 
@@ -146,6 +149,12 @@ def evidence_of(name: str, node: Node, pod: Pod) -> Evidence:
     """What the node's kubelet says; a pod that is on the node already is asked about as if it came anew."""
     node = node.release(pod.uid) if pod.uid in node.state.pods else node
     return explain(name, node, pod, totals=False)
+
+
+def with_dra(evidence: Evidence, dra: DraObjects) -> Evidence:
+    """The same with what the pod has by DRA, of which there may be news at any time."""
+    parts = dra_parts(evidence.name, evidence.node, evidence.after, evidence.pod, dra)
+    return msgspec.structs.replace(evidence, dra=tuple(parts))
 
 
 def explained(

@@ -19,6 +19,7 @@ from numaware.serve.console.views.wall_model import (
     pool_of,
 )
 from numaware.serve.console.world import Event, Source
+from numaware.serve.listing import DraDevice, dra_devices
 from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import (
     Holding,
@@ -158,7 +159,8 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     `caches` are the bytes of each last-level cache, 0 if nobody told, by the number that cores have.
     `poolCpus` counts the CPUs that pods share, `linksKnown` tells whether more is known of devices than their NUMA nodes.
     `links` has a row for each of `devices` and says how close it is to each of them, in nvidia-smi's words: X is the device
-    itself, the empty word not known. It is empty where there are too many devices for a table.
+    itself, the empty word not known. It is empty where there are too many devices for a table. `dra` are devices that DRA drivers
+    report of the node, which are none of its kubelet's.
     """
 
     summary: Summary
@@ -176,6 +178,7 @@ class NodeView(msgspec.Struct, frozen=True, rename="camel"):
     pods: tuple[PodOnNode, ...]
     largest: tuple[Largest, ...]
     events: tuple[Event, ...]
+    dra: tuple[DraDevice, ...]
     time: int
 
 
@@ -263,6 +266,7 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
         pods=tuple(_pod(wall_model, member, pod, slots.get(uid)) for uid, pod in member.pods.items()),
         largest=tuple(largest_on(member)),
         events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),
+        dra=tuple(dra_devices(world.cluster, member.name)),
         time=world.now,
     )
 
