@@ -41,7 +41,8 @@ _STORAGE = (
 # Devices that come by DRA, for people.
 _DRA = ("resourceslices", "resourceclaims", "deviceclasses")
 _CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
-_SERVED = "example.com/served"
+# Every class is a resource of this name, whatever gates are open.
+_SERVED = "deviceclass.resource.kubernetes.io/served"
 _ALIKE = {
     (resource, verb) for resource in (*_REPLICAS[1:], *_STORAGE[1:], *_DRA[:2]) for verb in ("list", "watch")
 }
@@ -158,7 +159,7 @@ def use_scheduler(scene: Scene) -> Daemon:
 
 def serve(scene: Scene) -> None:
     """A class by which DRA serves a resource."""
-    make(scene.api, _CLASSES, {"metadata": {"name": "served"}, "spec": {"extendedResourceName": _SERVED}})
+    make(scene.api, _CLASSES, {"metadata": {"name": "served"}, "spec": {}})
 
 
 def store(scene: Scene) -> None:

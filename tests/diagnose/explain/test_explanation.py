@@ -39,6 +39,7 @@ def test_an_admitted_pod_has_its_containers_and_nothing_to_explain() -> None:
         ],
         "why": [],
         "changes": [],
+        "dra": [],
         "warnings": [],
     }
 

@@ -16,6 +16,16 @@ export interface Attempt {
   amounts: Record<string, number>;
 }
 
+/** One thing that the pod has by DRA, and in words that no kubelet aligns it. */
+export interface ByDra {
+  aligned: boolean | null;
+  claim: string;
+  devices: (Record<string, unknown>)[];
+  resources: string[];
+  state: "allocated" | "elsewhere" | "open" | "unseen";
+  text: string;
+}
+
 /** What stands in the way, told by one resource. */
 export interface Cause {
   blockedBy: string[];
@@ -140,7 +150,7 @@ export interface Explanation {
   admittedWhenEmpty: boolean;
   changes: Remedy[];
   containers: (Record<string, unknown>)[];
-  dra: (Record<string, unknown>)[];
+  dra: ByDra[];
   message: string;
   node: string;
   pod: Record<string, string>;

@@ -20,6 +20,7 @@ from numaware.diagnose.explain.change import Change
 from numaware.diagnose.explain.change import Kind as ChangeKind
 from numaware.diagnose.explain.explanation import UNSCHEDULABLE, explain, to_builtins
 from numaware.diagnose.explain.explanation import Explanation as Evidence
+from numaware.diagnose.explain.served_by_dra import State as DraState
 from numaware.diagnose.explain.served_by_dra import dra_parts
 from numaware.diagnose.texts import Lang
 from numaware.machine.cpuset import iter_bits, list_form
@@ -102,6 +103,17 @@ class Remedy(TypedDict):
     patch: Any
 
 
+class ByDra(TypedDict):
+    """One thing that the pod has by DRA, and in words that no kubelet aligns it."""
+
+    claim: str
+    resources: list[str]
+    state: DraState
+    devices: list[dict[str, Any]]
+    aligned: bool | None
+    text: str
+
+
 class Explanation(TypedDict):
     """One entry of `numaware explain --json`."""
 
@@ -114,7 +126,7 @@ class Explanation(TypedDict):
     containers: list[dict[str, Any]]
     why: list[Cause]
     changes: list[Remedy]
-    dra: list[dict[str, Any]]
+    dra: list[ByDra]
     warnings: list[str]
 
 
