@@ -15,7 +15,14 @@ from msgspec.structs import replace
 from kube.fake_api_server import FakeApiServer, Refusal
 from numaware.cli import main
 from numaware.diagnose.doctor.volcano import VOLCANO
-from numaware.kube.resources import CONFIG_MAPS, NODE_RESOURCE_TOPOLOGIES, PODS
+from numaware.kube.resources import (
+    CONFIG_MAPS,
+    DEVICE_CLASSES,
+    NODE_RESOURCE_TOPOLOGIES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
 from numaware.schedule import ledger, miss
 from numaware.schedule.ledger import OBSERVED, PREDICTED, Observation
 from numaware.workload.scheduling import VOLCANO_POLICY
@@ -574,3 +581,67 @@ def test_schedulers_can_be_compared_on_the_machines_of_a_cluster_that_runs(scene
 def test_a_cluster_without_nodes_has_no_answer(thread: ServerThread, scene: Scene) -> None:
     thread.server.objects.clear()
     assert "live:: the cluster has no nodes" in one_line(scene.type("whatif", "live:", "cpu=1"))
+
+
+# Devices that come by DRA
+
+
+def add_dra(scene: Scene) -> None:
+    """A node's two devices, one of which a claim has; and a class by which a resource is such a device."""
+    where = "resource.kubernetes.io/numaNode"
+    devices = [{"name": f"d{numa}", "attributes": {where: {"int": numa}}} for numa in range(2)]
+    spec = {"driver": "d.io", "nodeName": "n0", "pool": {"name": "n0", "generation": 1}, "devices": devices}
+    scene.server.put(RESOURCE_SLICES, "s", spec=spec)
+    expression = {"cel": {"expression": 'device.driver == "d.io"'}}
+    served = {"extendedResourceName": "d.io/gpu", "selectors": [expression]}
+    scene.server.put(DEVICE_CLASSES, "gpu", spec=served)
+    given = {"request": "r", "driver": "d.io", "pool": "n0", "device": "d1"}
+    status = {"allocation": {"devices": {"results": [given]}}}
+    scene.server.put(RESOURCE_CLAIMS, "mine", "default", spec={}, status=status)
+
+
+def test_devices_of_dra_are_listed_where_their_drivers_say_that_they_are(scene: Scene) -> None:
+    add_node(scene.server, "n0", gpu_node())
+    add_dra(scene)
+    answer = scene.type("nodes")
+    assert (
+        answer.code,
+        "n0, by DRA: 1 of 1 d.io free on NUMA 0, 0 of 1 d.io free on NUMA 1" in answer.out,
+    ) == (
+        0,
+        True,
+    )
+    assert "n0，DRA 设备：NUMA 0 上 d.io 空闲 1 / 1" in scene.type("nodes", "--lang", "zh").out
+    rows = {row["name"]: row["dra"] for row in scene.type("nodes", "--json").json["nodes"]}
+    assert rows["a"] == []
+    assert rows["n0"][1] == {
+        "driver": "d.io",
+        "device": "d1",
+        "numaNode": 1,
+        "pcieRoots": [],
+        "claims": ["default/mine"],
+    }
+
+
+def test_a_pod_with_a_claim_hears_where_its_devices_are_and_who_would_take_the_rest(scene: Scene) -> None:
+    add_node(scene.server, "n0", gpu_node())
+    add_dra(scene)
+    claims = [{"name": "gpu", "resourceClaimName": "mine"}]
+    add_pod(scene.server, "a", 2, resourceClaims=claims)
+    told = scene.type("explain", "pod", "a", "--on", "n0", "--json").json["pods"][0]
+    (part,) = told["dra"]
+    assert (told["admitted"], part["state"], part["aligned"]) == (True, "allocated", False)
+    assert part["text"].startswith(
+        "not aligned by the kubelet: served by DRA. gpu has 1 device of d.io on NUMA 1"
+    )
+    why = scene.type("why-pending", "a")
+    assert why.code == 0
+    words = " ".join(why.out.split())
+    assert "numaware leaves the allocation of claims to kube-scheduler" in words
+    assert (
+        "gpu: served by DRA, which kube-scheduler allocates and no kubelet aligns; 3 nodes would take"
+        in words
+    )
+    # Nobody would take the rest of this one.
+    add_pod(scene.server, "b", 200, resourceClaims=claims)
+    assert scene.type("why-pending", "b").code == 1

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
+from numaware.kube import pods
 from numaware.kube.pods import LivePod
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
@@ -26,6 +27,7 @@ from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Bound
 from numaware.twin.node import Node
 from numaware.web import serving
+from numaware.workload.dra.objects import DeviceClass
 from support.live_pods import complete, live, live_node
 from support.small_clusters import gpu_node
 from support.twin_nodes import GPU, pod
@@ -481,3 +483,38 @@ def test_no_request_is_answered_with_a_crash(bodies: list[Any], noise: bytes) ->
                 assert status in (200, 400), (path, body, told)
 
     Scene(gpu_node()).play(story)
+
+
+# Devices that come by DRA
+
+
+def test_a_pod_with_claims_is_filtered_scored_and_bound_by_all_the_rest() -> None:
+    scene = Scene(gpu_node(), None)
+    scene.cache.engine.cluster.dra.put(DeviceClass("gpu", "d.io/gpu", ("d.io",)))
+    claims = {"resourceClaims": [{"name": "claim", "resourceClaimName": "c"}]}
+
+    def with_dra(name: str, cpus: int) -> dict[str, Any]:
+        sent = wire(name, cpus)
+        (container,) = sent["spec"]["containers"]
+        container["resources"]["limits"]["d.io/gpu"] = "1"
+        return {**sent, "spec": {**sent["spec"], **claims}}
+
+    async def story(ask: Ask) -> None:
+        names = {"NodeNames": ["n0"]}
+        _, told = await ask("/extender/filter", {"Pod": with_dra("fits", 4), **names})
+        assert told["NodeNames"] == ["n0"]
+        _, told = await ask("/extender/filter", {"Pod": with_dra("large", 400), **names})
+        assert told["NodeNames"] == []
+        assert "DRA" not in told["FailedNodes"]["n0"]
+        _, scores = await ask("/extender/prioritize", {"Pod": with_dra("fits", 4), **names})
+        assert scores == [{"Host": "n0", "Score": 10}]
+        scene.cache.put_pod(pods.decode(json.dumps(with_dra("fits", 4)).encode()))
+        body = {"PodName": "fits", "PodNamespace": "default", "PodUID": "fits", "Node": "n0"}
+        with capture_logs() as lines:
+            _, told = await ask("/extender/bind", body)
+        assert told["Error"] == ""
+        (line,) = [line for line in lines if line["event"] == "bind"]
+        # Whoever wonders later who chose the devices finds it there.
+        assert line["by_dra"] == ["claim", "d.io/gpu"]
+
+    scene.play(story)

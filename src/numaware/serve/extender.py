@@ -168,7 +168,7 @@ class Extender:
         if pod is None:
             return {"Error": f"numaware has not heard of pod {namespace}/{name} yet"}
         problem = await self._carry_out(pod, node)
-        _tell("bind", pod, node, problem)
+        _tell("bind", pod, node, problem, by_dra=self._left(pod))
         return {"Error": problem}
 
     async def _heard_of(self, uid: str) -> LivePod | None:
@@ -219,6 +219,12 @@ class Extender:
             return True, ""
         self._cache.assume(pod, Decision(pod.pod, node, answer.score, answer.hints, answer.share))
         return False, ""
+
+    def _left(self, pod: LivePod) -> list[str]:
+        """What of the pod is allocated by whoever asks: claims by their names, and resources that DRA serves."""
+        dra = self._cache.engine.cluster.dra
+        asks = dra.asks_of(pod.pod, dra.served(pod.pod))
+        return [printable(ask.name or ", ".join(ask.resources), 80) for ask in asks]
 
     # Volcano
 
@@ -326,12 +332,13 @@ def _most_bytes(path: str) -> int:
     return MOST_WITH_NODES if path.endswith(_WITH_NODES) else MOST_BYTES
 
 
-def _tell(what: str, pod: LivePod, node: str, problem: str) -> None:
-    """One line in the log for whatever another scheduler had done."""
+def _tell(what: str, pod: LivePod, node: str, problem: str, *, by_dra: list[str] | None = None) -> None:
+    """One line in the log for whatever another scheduler had done; `by_dra` is what of the pod it judged itself."""
+    more = {"by_dra": by_dra} if by_dra else {}
     if problem:
-        _log.warning(what, pod=pod.full_name, node=printable(node, 253), problem=problem)
+        _log.warning(what, pod=pod.full_name, node=printable(node, 253), problem=problem, **more)
     else:
-        _log.info(what, pod=pod.full_name, node=node)
+        _log.info(what, pod=pod.full_name, node=node, **more)
 
 
 def _listed(answer: Answer) -> str:
