@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web test bare lint bench kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials docs clean
+.PHONY: up web test bare lint bench image kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -42,6 +42,10 @@ lint: .venv/.dev
 bench: .venv/.dev kube-assets
 	@scripts/system-packages bench
 	$(BIN)/pytest benchmarks
+
+# The container image, without an engine or a base image: an OCI archive, its digest and what is in it, in dist/image.
+image: .venv/.dev
+	@$(BIN)/python scripts/image.py
 
 # The real Kubernetes programs that e2e and bench run: taken from KUBEBUILDER_ASSETS, or built with Go once and kept.
 kube-assets:

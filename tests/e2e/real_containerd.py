@@ -113,7 +113,7 @@ class RealContainerd:
         self.start()
         archive = self.folder / "image.tar"
         archive.write_bytes(_image())
-        self._ctr("images", "import", str(archive))
+        self.ctr("images", "import", str(archive))
         return self
 
     def __exit__(
@@ -249,10 +249,15 @@ class RealContainerd:
         )
         return call(request, timeout=60)
 
-    def _ctr(self, *arguments: str) -> None:
+    def ctr_command(self, *arguments: str) -> list[str]:
+        """The command line of containerd's own client."""
         program = self._programs / "usr/bin/ctr"
-        command = [str(program), "--address", str(self._socket), "--namespace", "k8s.io", *arguments]
-        subprocess.run(command, check=True, capture_output=True)
+        return [str(program), "--address", str(self._socket), "--namespace", "k8s.io", *arguments]
+
+    def ctr(self, *arguments: str) -> None:
+        """Ask containerd by its own client."""
+        done = subprocess.run(self.ctr_command(*arguments), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
