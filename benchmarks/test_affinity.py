@@ -18,9 +18,11 @@ from numaware.affinity.plan import Member, Zone, plan
 from numaware.affinity.traffic import Pair
 from numaware.machine.cpuset import CpuSet
 from numaware.node.affinity.placements import Placements, Target
+from numaware.node.affinity.runtime import ThroughNri
 from numaware.node.nri import nri_pb2 as wire
-from numaware.node.nri.plugin import CpusAndMems, Plugin
+from numaware.node.nri.plugin import CpusAndMems
 from numaware.node.traffic.collector import Collector, PodNetwork
+from numaware.node.troubles import Troubles
 from support.fake_nri_runtime import FakeNriRuntime, container_of, fake_nri_runtime, pod_of
 
 ZONES = [
@@ -103,7 +105,8 @@ def test_adjusting_a_container_among_five_hundred(
 
     async def go() -> None:
         async with fake_nri_runtime(memory_folder / "nri.sock") as runtime:
-            running = asyncio.create_task(Plugin(placements).run(str(memory_folder / "nri.sock")))
+            through = ThroughNri(str(memory_folder / "nri.sock"), placements, Troubles(), Path("/"))
+            running = asyncio.create_task(through.run())
             await runtime.start_plugin(pods=500)
             placements.place({f"u{number}": Target(CpuSet(range(32)), 0) for number in range(500)})
             for number in range(300):

@@ -7,6 +7,7 @@ and what is gone, and do what it answers. Called by `mover.py`.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +21,7 @@ from numaware.node.nri.ttrpc import CallError
 from numaware.node.troubles import Troubles
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 10.0
+_SWITCH_SECONDS = 0.0005
 # What asking a runtime for changes may raise.
 FAILURES = (WireError, CallError, TimeoutError, OSError)
 
@@ -58,6 +60,8 @@ class ThroughNri:
         return self._plugin.runtime
 
     async def run(self) -> None:
+        # A container that is being made waits for us, and a plan that is being made beside should not add to that.
+        sys.setswitchinterval(_SWITCH_SECONDS)
         wait = _FIRST_RETRY
         while True:
             try:
