@@ -33,7 +33,7 @@ STATUS = AffinityStatus(
     talk=(Talk("u1", "u2", 40_000_000),),
     rules=Rules(),
     migrated={"u1": Migrated(0, 512 << 20, 0, 5120, 740)},
-    moves=(Move("u1", "shop", "cache-0", 999_999_000, 0, 20_000_000, 40_000_000),),
+    moves=(Move("u1", "shop", "cache-0", 999_999_000, 0, 20_000_000, 40_000_000, 20_000_000, 0, 5_000_000),),
 )
 
 
@@ -120,7 +120,10 @@ def test_verify_reads_every_process_and_tells_what_moves_have_come_to(
     intend(Intent(CpuSet.parse("0-7"), CpuSet.parse("0")))
     code, shown = run(capsys, *arguments)
     assert code == 0
-    assert "1 processes of 1 pods, all where they should be\n" in shown
+    assert shown == (
+        "1 processes of 1 pods, all where they should be\n"
+        "shop/cache-0 on NUMA 0: 19.1 MiB/s to and from other NUMA nodes before the move, 0 B/s predicted, 4.8 MiB/s measured\n"
+    )
     intend(Intent(CpuSet.parse("8-15")))
     code, shown = run(capsys, *arguments)
     assert (code, "process 42 may use CPUs 0-3, should be 8-15" in shown) == (1, True)

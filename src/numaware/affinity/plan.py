@@ -116,6 +116,11 @@ def plan(
     return _Planning(zones, members, talk, rules or Rules()).plan()
 
 
+def crossing(zones: Sequence[Zone], members: Iterable[Member], talk: Mapping[Pair, int]) -> dict[str, int]:
+    """Bytes a second that each pod exchanges with pods on other NUMA nodes, as they are; what it does with nobody is left out."""
+    return _Planning(zones, members, talk, Rules()).crossing()
+
+
 class _Planning:
     """One plan in the making; a target is the place of a zone in the list of zones."""
 
@@ -150,6 +155,9 @@ class _Planning:
         savings = {uid: saving for group, saving in self._savings(targets).items() for uid in group}
         answers = tuple(self._answer(member, targets, savings) for member in self._members)
         return Plan(answers, before, self._across(self._talk, targets), sum(self._talk.values()))
+
+    def crossing(self) -> dict[str, int]:
+        return {uid: self._across(self._talk_of([uid]), {}) for uid in self._partners}
 
     def _targets(self) -> dict[str, int]:
         """Where those who may move would sit best."""

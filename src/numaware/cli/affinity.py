@@ -25,7 +25,7 @@ from numaware.node.affinity import status as status_file
 from numaware.node.affinity.intent import Mismatch
 from numaware.node.affinity.intent import verify as verify_processes
 from numaware.node.affinity.pod_groups import read_pods
-from numaware.node.affinity.status import AffinityStatus
+from numaware.node.affinity.status import AffinityStatus, Move
 
 app = App(name="affinity", help="See which pods of this node talk to each other, and sit together.")
 
@@ -169,7 +169,18 @@ def verify(
     if not found.mismatches:
         facts = {"processes": found.processes, "pods": len(pods)}
         sys.stdout.write(label(Message("affinity-verified", facts), lang) + "\n")
+    sys.stdout.writelines(f"{label(Message('affinity-gain', _gain(move)), lang)}\n" for move in seen.moves)
     return int(bool(found.mismatches))
+
+
+def _gain(move: Move) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "pod": f"{move.namespace}/{move.name}",
+        "target": move.target,
+        "before": _rate(move.before),
+        "planned": _rate(move.planned),
+    }
+    return facts if move.after is None else {**facts, "after": _rate(move.after)}
 
 
 def _problem(one: Mismatch, seen: AffinityStatus) -> dict[str, object]:

@@ -15,7 +15,7 @@ from numaware.affinity.traffic import Smoothing
 from numaware.machine import synthetic
 from numaware.node.affinity import mover
 from numaware.node.affinity.migration import Migrated
-from numaware.node.affinity.status import AffinityStatus, read
+from numaware.node.affinity.status import AffinityStatus, Move, read
 from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
 from numaware.node.nri import nri_pb2 as wire
 from numaware.node.nri.plugin import Plugin
@@ -135,6 +135,28 @@ def test_an_answer_of_the_runtime_that_makes_no_sense_moves_nobody_and_ends_noth
     assert not seen.intents
     assert not seen.moves
     assert counts(worker) == {"moved": 0, "failed": 2}
+
+
+def test_what_a_move_was_to_save_is_held_against_what_it_has_saved(tmp_path: Path, made: Made) -> None:
+    for uid in (ONE, OTHER):
+        add_container(tmp_path / "root", "v2-cgroupfs", uid, uid[0] * 64, "", "")
+    worker = made(mode="cgroup")
+
+    async def go() -> tuple[Move, ...]:
+        running = asyncio.create_task(worker.run())
+        file = tmp_path / "run/affinity.json"
+        async with asyncio.timeout(20):
+            while not file.exists() or not (moves := read(file).moves) or moves[-1].after is None:  # noqa: ASYNC110 - ends with what it waits for
+                await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return moves
+
+    for move in asyncio.run(go()):
+        # Both floated over two NUMA nodes, so half of what they say crossed.
+        assert move.before > 0
+        assert (move.planned, move.after) == (0, 0)
+        assert move.measured
 
 
 def test_without_nri_they_are_moved_in_their_control_groups(tmp_path: Path, made: Made) -> None:

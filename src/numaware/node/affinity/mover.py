@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Event
@@ -16,7 +17,7 @@ from typing import Literal
 import msgspec
 import structlog
 
-from numaware.affinity.plan import Answer, Member, Plan
+from numaware.affinity.plan import Answer, Member, Plan, Zone, crossing
 from numaware.affinity.traffic import Pair
 from numaware.machine.cpuset import CpuSet
 from numaware.node.affinity.migration import Migrated, migrate
@@ -35,6 +36,32 @@ log = structlog.get_logger("numaware.agent")
 _MOST_MOVES_KEPT = 200
 # A runtime that has just been started anew gets so long until it has told what runs.
 _PATIENCE = 10.0
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """One moment of the node, as a plan sees it."""
+
+    zones: tuple[Zone, ...]
+    members: tuple[Member, ...]
+    talk: Mapping[Pair, int]
+
+    def with_moves(self, targets: Mapping[str, int]) -> Scene:
+        members = tuple(
+            msgspec.structs.replace(member, zones=(targets[member.uid],)) if member.uid in targets else member
+            for member in self.members
+        )
+        return msgspec.structs.replace(self, members=members)
+
+    def crossing(self) -> dict[str, int]:
+        """Pod uid -> bytes a second that it exchanges with other NUMA nodes."""
+        return crossing(self.zones, self.members, self.talk)
+
+    def said(self) -> dict[str, int]:
+        """Pod uid -> bytes a second that it exchanges with anybody on the node."""
+        total: Counter[str] = Counter()
+        for pair, rate in self.talk.items():
+            total.update(dict.fromkeys(pair, rate))
+        return total
 
 
 class Mover:
@@ -94,7 +121,7 @@ class Mover:
         self._moved_at = {uid: at for uid, at in self._moved_at.items() if left[uid] > 0}
         return {uid: seconds for uid, seconds in left.items() if seconds > 0}
 
-    async def act(self, wanted: Plan, members: Mapping[str, Member], pods: Sequence[PodGroup]) -> None:
+    async def act(self, scene: Scene, wanted: Plan, pods: Sequence[PodGroup]) -> None:
         """One period: those who may not be moved any more get back what they had, the others go where they should be."""
         self._processes = {pod.uid: pod.processes for pod in pods}
         self.migrated = {uid: done for uid, done in self.migrated.items() if uid in self._processes}
@@ -109,7 +136,7 @@ class Mover:
             first = min(contested)
             text = f"pod {first}: its CPUs are changed again and again by somebody else"
             self._troubles.raised("runtime", "contested", text)
-        barred = {uid for uid, member in members.items() if member.barred is not None}
+        barred = {member.uid for member in scene.members if member.barred is not None}
         await self.give_back(barred & self.targets.keys())
         targets = {
             answer.uid: self._target(answer.cpus, answer.target)
@@ -119,7 +146,7 @@ class Mover:
         if targets:
             moved = await self._place(targets)
             self._placements.leave(targets.keys() - moved)
-            self._note(wanted.moves, moved, targets.keys(), members)
+            self._note(scene, wanted.moves, moved, targets.keys())
             if self._migrate:
                 for uid in sorted(moved):
                     self._following.put_nowait(uid)
@@ -177,19 +204,31 @@ class Mover:
             and failed.isdisjoint(one.id for one in known[uid])
         }
 
-    def _note(
-        self, answers: Iterable[Answer], moved: set[str], asked: Iterable[str], members: Mapping[str, Member]
-    ) -> None:
+    def _note(self, scene: Scene, answers: Sequence[Answer], moved: set[str], asked: Iterable[str]) -> None:
         # Those who could not be moved are not asked for again at once, either.
         self._moved_at |= dict.fromkeys(asked, time.monotonic())
         self.counts["failed"] += len(set(asked) - moved)
         self.counts["moved"] += len(moved)
         now = int(time.time())
+        names = {member.uid: member for member in scene.members}
+        before = scene.crossing()
+        planned = scene.with_moves(
+            {one.uid: one.target for one in answers if one.target is not None}
+        ).crossing()
         for answer in answers:
             if answer.uid not in moved:
                 continue
-            member = members[answer.uid]
-            move = Move(answer.uid, member.namespace, member.name, now, answer.target or 0, answer.saving)
+            member = names[answer.uid]
+            move = Move(
+                answer.uid,
+                member.namespace,
+                member.name,
+                now,
+                answer.target or 0,
+                answer.saving,
+                before=before.get(answer.uid, 0),
+                planned=planned.get(answer.uid, 0),
+            )
             self.moves = (*self.moves, move)[-_MOST_MOVES_KEPT:]
             log.info(
                 "moved",
@@ -199,20 +238,25 @@ class Mover:
                 saving=answer.saving,
             )
 
-    def measure(self, members: Iterable[Member], talk: Mapping[Pair, int], settled: float) -> None:
-        """What moved pods say within their NUMA node after so many seconds: that is what does not cross any more."""
-        zones = {member.uid: member.zones for member in members}
-        for number, move in enumerate(self.moves):
-            at = self._moved_at.get(move.uid)
-            if move.measured is None and at is not None and time.monotonic() - at > settled:
-                partners = [
-                    (pair[0] if pair[1] == move.uid else pair[1], rate)
-                    for pair, rate in talk.items()
-                    if move.uid in pair
-                ]
-                within = sum(rate for uid, rate in partners if zones.get(uid) == zones.get(move.uid))
-                measured = msgspec.structs.replace(move, measured=within)
-                self.moves = (*self.moves[:number], measured, *self.moves[number + 1 :])
+    def measure(self, scene: Scene, settled: float) -> None:
+        """What has become of moves after so many seconds: what pods say within their NUMA node, and what across."""
+        due = [
+            number
+            for number, move in enumerate(self.moves)
+            if move.after is None
+            and time.monotonic() - self._moved_at.get(move.uid, time.monotonic()) > settled
+        ]
+        if not due:
+            return
+        across, said = scene.crossing(), scene.said()
+        moves = list(self.moves)
+        for number in due:
+            uid = moves[number].uid
+            after = across.get(uid, 0)
+            moves[number] = msgspec.structs.replace(
+                moves[number], measured=said.get(uid, 0) - after, after=after
+            )
+        self.moves = tuple(moves)
 
     async def give_back(self, uids: Iterable[str] | None = None) -> None:
         """To these, or to all."""

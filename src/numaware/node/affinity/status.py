@@ -36,7 +36,8 @@ class Talk(msgspec.Struct, frozen=True):
 class Move(msgspec.Struct, frozen=True, rename="camel"):
     """A pod that was moved: when (seconds since 1970), where, and what its group was to save and has saved since.
 
-    `measured` is None until it was measured.
+    `before`, `planned` and `after` are bytes a second that the pod itself exchanges with other NUMA nodes: when it was moved, as
+    the plan foresaw, and since. `measured` and `after` are None until they were measured.
     """
 
     uid: str
@@ -46,6 +47,9 @@ class Move(msgspec.Struct, frozen=True, rename="camel"):
     target: int
     predicted: int
     measured: int | None = None
+    before: int = 0
+    planned: int = 0
+    after: int | None = None
 
 
 class AffinityStatus(msgspec.Struct, frozen=True, rename="camel"):

@@ -20,7 +20,7 @@ from numaware.affinity.traffic import Pair, Smoothing
 from numaware.errors import InputError
 from numaware.node.affinity import status as status_file
 from numaware.node.affinity.look import Chosen, Look, intents_of, members_of, zones_of
-from numaware.node.affinity.mover import MemoryRule, Mover
+from numaware.node.affinity.mover import MemoryRule, Mover, Scene
 from numaware.node.affinity.observer import Observer
 from numaware.node.affinity.placements import Placements
 from numaware.node.affinity.runtime import Runtime, ThroughNri
@@ -132,8 +132,9 @@ class AffinityWorker:
         self._plan = planned
         self._names = {member.uid: (member.namespace, member.name) for member in members}
         if self._mover is not None:
-            self._mover.measure(members, talk, 3 * self._options.period)
-            await self._mover.act(planned, {member.uid: member for member in members}, look.pods)
+            scene = Scene(zones, members, talk)
+            self._mover.measure(scene, 3 * self._options.period)
+            await self._mover.act(scene, planned, look.pods)
         self._troubles.cleared("affinity")
         await asyncio.to_thread(self._write, look, zones, members, talk)
 

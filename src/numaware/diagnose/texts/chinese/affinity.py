@@ -31,4 +31,5 @@ LABELS: Mapping[str, str] = {
     "affinity-nri-restart": "{runtime} 的配置[[（{file}）]]已启用 NRI：请重启它，并确认 agent 能看到其套接字",
     "affinity-nri-unreadable": "无法理解 {runtime} 的 {file}：{problem}",
     "affinity-nri-without": "此处没有配置支持 NRI 的容器运行时：可改用 --affinity cgroup",
+    "affinity-gain": "{pod} 在 NUMA {target}：移动前跨 NUMA {before}，预计 {planned}[[，实测 {after}]]",
 }

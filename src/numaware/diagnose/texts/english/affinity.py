@@ -31,4 +31,5 @@ LABELS: Mapping[str, str] = {
     "affinity-nri-restart": "NRI is on in the configuration of {runtime}[[ ({file})]]: restart it, and see that the agent sees its socket",
     "affinity-nri-unreadable": "{file} of {runtime} cannot be understood: {problem}",
     "affinity-nri-without": "no container runtime with NRI is configured here: --affinity cgroup does without",
+    "affinity-gain": "{pod} on NUMA {target}: {before} to and from other NUMA nodes before the move, {planned} predicted[[, {after} measured]]",
 }
