@@ -40,6 +40,16 @@ CONFIG = {
     "memoryManagerPolicy": "None",
     "reservedSystemCPUs": "0,8",
 }
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+SLICE = {
+    "metadata": {"name": "devices"},
+    "spec": {
+        "driver": "d.io",
+        "nodeName": NODE,
+        "pool": {"name": NODE, "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "d0", "attributes": {"resource.kubernetes.io/numaNode": {"int": 1}}}],
+    },
+}
 _SECONDS = 60.0
 
 
@@ -105,6 +115,14 @@ class Stage:
             return False
         return True
 
+    def tells_of_dra(self) -> bool:
+        """Whether its metrics have the device of a driver."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
+                return b'numa_dra_devices{driver="d.io"' in answer.read()
+        except urllib.error.URLError:
+            return False
+
     def placed(self) -> bool:
         found: Object = self.api.get(POD)["metadata"]
         return PLACED in found.get("annotations", {})
@@ -129,6 +147,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             body = pod("trainer", container("app", amounts))
             body["spec"]["nodeName"] = NODE
             plane.api().create("/api/v1/namespaces/default/pods", body)
+            plane.api().create(SLICES, SLICE)
             eventually(lambda: plane.api().get(POD)["status"].get("startTime"), "the pod is judged", 120)
             yield made
 
@@ -147,6 +166,7 @@ def own_address() -> Iterator[None]:
 WORK: dict[str, Callable[[Stage], bool]] = {
     "get nodes": lambda stage: stage.there(NRT),
     "list pods": lambda stage: stage.there(NRT),
+    "list resourceslices": Stage.tells_of_dra,
     "patch pods": Stage.placed,
     "list noderesourcetopologies": Stage.ready,
     "create noderesourcetopologies": lambda stage: stage.there(NRT),
@@ -183,8 +203,8 @@ def test_without_one_verb_the_agent_leaves_something_undone(stage: Stage, right:
 
 
 def _lists(stage: Stage, kind: str = "pods") -> int:
-    root = "/api/v1" if kind == "pods" else NRT.rsplit("/", 2)[0]
-    return stage.proxy.seen()[f"200 GET {root}/{kind}"]
+    root = {"pods": "/api/v1/pods", "resourceslices": SLICES}.get(kind, f"{NRT.rsplit('/', 2)[0]}/{kind}")
+    return stage.proxy.seen()[f"200 GET {root}"]
 
 
 def test_configz_through_the_api_server_tells_what_the_file_does(stage: Stage) -> None:

@@ -40,6 +40,7 @@ CATALOGUE: dict[str, frozenset[str]] = {
 # What there is only while something is wrong, or only of a publisher.
 SOMETIMES: dict[str, frozenset[str]] = {
     "numa_exporter_trouble": frozenset({"source", "cause"}),
+    "numa_dra_devices": frozenset({"driver", "numa"}),
     "numaware_agent_writes_total": frozenset(),
     "numaware_agent_scans_total": frozenset(),
     "numaware_agent_last_success_timestamp_seconds": frozenset(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from numaware.kube.client import Client
 from numaware.kube.config import connect
 from numaware.node.affinity.look import ANNOTATION
 from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
+from numaware.node.dra_devices import DraDevices
 from numaware.node.exporter.exporter import Exporter
+from numaware.node.exporter.families import Family
 from numaware.node.kubelet_files import KubeletFiles
 from numaware.node.kubelet_switch.worker import PolicyWorker, SwitchOptions
 from numaware.node.podresources import PodResources
@@ -51,10 +54,12 @@ async def run_agent(options: AgentOptions) -> None:
     async with contextlib.AsyncExitStack() as stack:
         publisher: Publisher | None = None
         client: Client | None = None
+        dra: DraDevices | None = None
         if options.publish is not None:
             connection = await connect(options.kubeconfig, options.context)
             client = await stack.enter_async_context(Client(connection))
             publisher = Publisher(options.node, client, options.files, troubles, options.publish)
+            dra = DraDevices(options.node, client, troubles)
         worker: AffinityWorker | None = None
         if options.affinity is not None:
             kubelet = await stack.enter_async_context(PodResources(options.files.podresources))
@@ -73,7 +78,7 @@ async def run_agent(options: AgentOptions) -> None:
                 config=lambda: publisher.config if publisher else _config(options.files, troubles),
                 counts=publisher.counts if publisher else None,
                 most_pods=options.most_pods,
-                more=worker.families if worker else tuple,
+                more=partial(_more, worker, dra),
             )
             unready = publisher.unready if publisher else str
             routes = status_routes(
@@ -98,8 +103,17 @@ async def run_agent(options: AgentOptions) -> None:
                 group.create_task(worker.run())
             if publisher is not None:
                 log.info("publishing", node=options.node)
+                if dra is not None and options.listen is not None:
+                    group.create_task(dra.run())
                 group.create_task(publisher.run())
             await asyncio.Event().wait()
+
+
+def _more(worker: AffinityWorker | None, dra: DraDevices | None) -> Iterator[Family]:
+    """Metrics of what else the agent looks after."""
+    for part in (worker, dra):
+        if part is not None:
+            yield from part.families()
 
 
 def _words(publisher: Publisher | None) -> dict[str, str]:

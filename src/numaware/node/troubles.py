@@ -13,7 +13,7 @@ import structlog
 from numaware.machine.words import printable
 
 # The kubelet's answers to the publisher and (scrape) to the exporter, its files, what they come to together, its
-# configuration, the API server, the pods and what is published there, and the machine; what pods say to each other, the plan
+# configuration, the API server, the pods, slices of DRA and what is published there, and the machine; what pods say to each other, the plan
 # for that, the container runtime that carries it out, and pages that follow.
 Source = Literal[
     "affinity",
@@ -27,6 +27,7 @@ Source = Literal[
     "published",
     "runtime",
     "scrape",
+    "slices",
     "sysfs",
     "traffic",
 ]
