@@ -14,6 +14,7 @@ from numaware.cli import VERBS, build, main
 
 ROOT = Path(__file__).parents[1]
 ENGLISH, CHINESE = ROOT / "README.md", ROOT / "README.zh-CN.md"
+TUTORIALS = ROOT / "docs/tutorial.md", ROOT / "docs/tutorial.zh-CN.md"
 BUILT = {"dist", "site", "__pycache__", "node_modules"}
 DOCUMENTS = sorted(
     path
@@ -23,7 +24,7 @@ DOCUMENTS = sorted(
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 # What depends on the clock on the wall.
-SPEED = re.compile(r"^decisions per s .*\n", re.MULTILINE)
+SPEED = re.compile(r"^(decisions per s|每秒决策) .*\n", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 MACHINE_PATH = re.compile(r"(?<![\w./-])/(?:work|root|home/\w+)/")
 
@@ -106,35 +107,36 @@ def test_a_readme_opens_with_the_two_commands(readme: Path) -> None:
     assert first == ["make up", "make test"]
 
 
-def test_both_readmes_have_the_same_sections_commands_and_links() -> None:
-    english, chinese = (path.read_text(encoding="utf-8") for path in (ENGLISH, CHINESE))
+@pytest.mark.parametrize("pair", [(ENGLISH, CHINESE), TUTORIALS], ids=["readmes", "tutorials"])
+def test_both_languages_have_the_same_sections_commands_and_links(pair: tuple[Path, Path]) -> None:
+    english, chinese = (path.read_text(encoding="utf-8") for path in pair)
     for shape in (
         headings,
         code_blocks,
         lambda text: re.findall(r"`((?:numaware|make) [^`]+)`", text),
-        lambda text: [target for target in LINK.findall(text) if not target.startswith("README")],
+        lambda text: [one for one in LINK.findall(text) if "README" not in one and "tutorial" not in one],
         lambda text: len(re.findall(r"^[-|]", text, re.MULTILINE)),
     ):
         assert shape(chinese) == shape(english)
 
 
 @pytest.mark.parametrize(
-    ("readme", "options"), [(ENGLISH, []), (CHINESE, ["--lang", "zh"])], ids=["english", "chinese"]
+    ("document", "options"),
+    [(ENGLISH, []), (CHINESE, ["--lang", "zh"]), (TUTORIALS[0], []), (TUTORIALS[1], ["--lang", "zh"])],
+    ids=["english", "chinese", "tutorial", "chinese tutorial"],
 )
-def test_every_sample_of_a_readme_is_what_its_command_prints(
-    readme: Path, options: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_every_sample_is_what_its_command_prints(
+    document: Path, options: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     for name in ("COLUMNS", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
-    shown = samples(readme.read_text(encoding="utf-8"))
+    shown = samples(document.read_text(encoding="utf-8"))
     assert shown
     for command, sample in shown:
         program, *arguments = shlex.split(command)
         assert program == "numaware"
-        # The lab has no words in Chinese, and no clock is like another.
-        spoken = [] if arguments[0] == "simulate" else options
-        assert main([*arguments, *spoken]) in (0, 1)
+        assert main([*arguments, *options]) in (0, 1)
         assert SPEED.sub("", capsys.readouterr().out) == SPEED.sub("", sample)
 
 
