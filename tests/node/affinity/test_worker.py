@@ -13,13 +13,15 @@ import pytest
 from numaware.affinity.plan import Rules
 from numaware.affinity.traffic import Smoothing
 from numaware.machine import synthetic
+from numaware.machine.cpuset import CpuSet
 from numaware.node.affinity import mover
 from numaware.node.affinity.migration import Migrated
+from numaware.node.affinity.placements import Placements, Target
 from numaware.node.affinity.status import AffinityStatus, Move, read
 from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
 from numaware.node.nri import nri_pb2 as wire
-from numaware.node.nri.plugin import Plugin
-from numaware.node.podresources import PodHoldings
+from numaware.node.nri.plugin import CpusAndMems, Plugin, RunningContainer, Sandbox
+from numaware.node.podresources import PodHoldings, PodResourcesError
 from numaware.node.traffic.collector import Collector, Counted
 from numaware.node.troubles import Troubles
 from support import made_sysfs
@@ -242,6 +244,31 @@ def test_pages_that_may_not_be_moved_are_told_and_the_pod_stays_where_it_is(
     seen = asyncio.run(go())
     assert "Operation not permitted" in seen.troubles[0]
     assert seen.intents.keys() == {ONE, OTHER}
+
+
+def test_what_a_killed_agent_has_left_is_given_back_though_no_kubelet_answers(
+    tmp_path: Path, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = add_container(tmp_path / "root", "v2-cgroupfs", ONE, "1" * 64, "0-3", "0-1")
+    kept = Placements(tmp_path / "run/affinity-before.json", CpusAndMems("0-7", "0-1"))
+    kept.synchronized([Sandbox(ONE, ONE, "shop", "web-0")], [RunningContainer("1" * 64, ONE, "main", "0-7")])
+    kept.place({ONE: Target(CpuSet.parse("0-3"), 0)})
+
+    async def silent(_: FakeKubelet) -> tuple[PodHoldings, ...]:
+        raise PodResourcesError("unavailable", "no kubelet")
+
+    monkeypatch.setattr(FakeKubelet, "pods", silent)
+    worker = made(mode="cgroup")
+
+    async def go() -> None:
+        running = asyncio.create_task(worker.run())
+        async with asyncio.timeout(20):
+            while (folder / "cpuset.cpus").read_text() != "0-7":  # noqa: ASYNC110 - ends with what it waits for
+                await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(go())
 
 
 def test_pods_on_which_somebody_insists_are_left_to_him_and_rest(tmp_path: Path, made: Made) -> None:

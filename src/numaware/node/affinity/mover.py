@@ -121,27 +121,30 @@ class Mover:
         self._moved_at = {uid: at for uid, at in self._moved_at.items() if left[uid] > 0}
         return {uid: seconds for uid, seconds in left.items() if seconds > 0}
 
-    async def act(self, scene: Scene, wanted: Plan, pods: Sequence[PodGroup]) -> None:
-        """One period: those who may not be moved any more get back what they had, the others go where they should be."""
+    async def follow(self, pods: Sequence[PodGroup]) -> None:
+        """What runs now, whoever may be moved: an agent that comes after one that was killed gives back already here."""
         self._processes = {pod.uid: pod.processes for pod in pods}
         self.migrated = {uid: done for uid, done in self.migrated.items() if uid in self._processes}
         contested = await self._runtime.follow(pods)
-        if not self._runtime.ready.is_set():
-            return
-        self._troubles.cleared("runtime")
         if contested:
             # Somebody else insists on what they have. They rest, and are perhaps asked for again after that.
             self._placements.leave(contested)
             self._moved_at |= dict.fromkeys(contested, time.monotonic())
-            first = min(contested)
-            text = f"pod {first}: its CPUs are changed again and again by somebody else"
+            text = f"pod {min(contested)}: its CPUs are changed again and again by somebody else"
             self._troubles.raised("runtime", "contested", text)
+        elif self._runtime.ready.is_set():
+            self._troubles.cleared("runtime")
+
+    async def act(self, scene: Scene, wanted: Plan) -> None:
+        """Those who may not be moved any more get back what they had, the others go where they should be."""
+        if not self._runtime.ready.is_set():
+            return
         barred = {member.uid for member in scene.members if member.barred is not None}
         await self.give_back(barred & self.targets.keys())
         targets = {
             answer.uid: self._target(answer.cpus, answer.target)
             for answer in wanted.moves
-            if answer.target is not None and answer.uid not in contested
+            if answer.target is not None
         }
         if targets:
             moved = await self._place(targets)

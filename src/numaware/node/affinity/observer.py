@@ -53,11 +53,14 @@ class Observer:
         """Who talks to whom, in bytes a second."""
         return talking(self._flows)
 
-    async def look(self) -> Look:
+    async def pods(self) -> tuple[PodGroup, ...]:
+        """Those that run, from the kernel alone."""
+        source = Source(open_tree(self._root))
+        return tuple(await asyncio.to_thread(read_pods, source, self._most_pods))
+
+    async def look(self, pods: tuple[PodGroup, ...]) -> Look:
         """Raises what reading the node or asking the kubelet raises: half a picture is none."""
         held = await self._service.pods()
-        source = Source(open_tree(self._root))
-        pods = tuple(await asyncio.to_thread(read_pods, source, self._most_pods))
         counted = await asyncio.to_thread(self._collector.collect, networks_of(self._root, pods))
         now = time.monotonic()
         if self._collected_at is not None:
@@ -66,6 +69,7 @@ class Observer:
         self._collected_at = now
         self.cpu_seconds += counted.cpu_seconds
         self._complain(counted)
+        source = Source(open_tree(self._root))
         free = {
             numa.id: kernel.memory(source, numa.id).get(kernel.AVAILABLE, 0) for numa in self.machine.numa
         }

@@ -119,7 +119,10 @@ class AffinityWorker:
 
     async def _round(self) -> None:
         try:
-            look = await self._observer.look()
+            pods = await self._observer.pods()
+            if self._mover is not None:
+                await self._mover.follow(pods)
+            look = await self._observer.look(pods)
         except PodResourcesError as error:
             self._troubles.raised("affinity", error.cause, str(error))
             return
@@ -134,7 +137,7 @@ class AffinityWorker:
         if self._mover is not None:
             scene = Scene(zones, members, talk)
             self._mover.measure(scene, 3 * self._options.period)
-            await self._mover.act(scene, planned, look.pods)
+            await self._mover.act(scene, planned)
         self._troubles.cleared("affinity")
         await asyncio.to_thread(self._write, look, zones, members, talk)
 
