@@ -78,7 +78,7 @@ fault-rounds: .venv/.dev kube-assets
 # Talking pods and their memory on a kernel with several NUMA nodes (in QEMU), and five hundred containers of a real containerd.
 affinity-trials: .venv/.dev
 	@scripts/system-packages e2e
-	$(BIN)/pytest tests/e2e -m long -s --reruns 0
+	$(BIN)/pytest tests/e2e -m long -s
 
 docs: .venv/.dev
 	$(BIN)/mkdocs serve

@@ -32,7 +32,7 @@ def browser() -> Iterator[Browser]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A cluster that had too little of two cores is tried again; the run tells that it was, and why."""
     for item in items:
-        if "e2e" in item.path.parts:
+        if "e2e" in item.path.parts and not item.get_closest_marker("long"):
             item.add_marker(pytest.mark.flaky(reruns=2))
 
 

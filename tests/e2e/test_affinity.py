@@ -282,7 +282,7 @@ def _longest_name() -> int:
             service="nri.pkg.api.v1alpha1.Runtime",
             method="UpdateContainers",
             payload=payload,
-            timeout_nano=5_000_000_000,
+            timeout_nano=60_000_000_000,
         )
         return call.ByteSize()
 

@@ -46,8 +46,8 @@ _SECONDS = 5.0
 # A runtime that does not say how long it waits for an answer waits for two seconds.
 _PATIENCE_MS = 2000
 _PREFERRED = 1
-# Larger updates than the wire carries at once are sent in parts.
-_MOST_UPDATES = 500
+# A runtime changes one container after the other, each by a program of its own, and makes none meanwhile.
+_MOST_UPDATES, _SECONDS_OF_UPDATES = 20, 60.0
 
 
 class Sandbox(msgspec.Struct, frozen=True):
@@ -157,7 +157,7 @@ class Plugin:
         for begin in range(0, len(wanted), _MOST_UPDATES):
             request = wire.UpdateContainersRequest(update=_updates(wanted[begin : begin + _MOST_UPDATES]))
             data = request.SerializeToString()
-            answered = await client.call(_RUNTIME, "UpdateContainers", data, _SECONDS)
+            answered = await client.call(_RUNTIME, "UpdateContainers", data, _SECONDS_OF_UPDATES)
             try:
                 answer = wire.UpdateContainersResponse.FromString(answered)
             except DecodeError as error:
