@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import time
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from numaware.machine import nvidia_smi, synthetic, sysfs
 from numaware.machine.closest_devices import closest
-from numaware.machine.nearness import Nearness, of_functions, of_table
+from numaware.machine.nearness import FARTHEST, RANKS, Gap, Nearness, of_functions, of_table
 from numaware.machine.tree import open_tree
 
 SHARED = Path(__file__).parents[2] / "shared/data"
@@ -58,6 +60,28 @@ def test_functions_of_captured_machines(benchmark: BenchmarkFixture) -> None:
         if len(names) > 1:
             cases.append((of_functions(machine, {name: name for name in names}), names))
     _slowest(benchmark, cases)
+
+
+def _made_up(seed: int) -> Nearness:
+    """Sixteen devices with gaps that no machine has: the more they differ, the less can be left out."""
+    dice = random.Random(seed)
+    names = [f"d{number:02}" for number in range(16)]
+    kinds = dice.choice([[0], [0, 1], [0, 1, 2, 3], [None, 0, 1], [None, 0, 1, 2, 3]])
+    distances = dice.choice([[10], [10, 20], [10, 12, 21, FARTHEST]])
+    gaps: dict[tuple[int, int], Gap] = {}
+    for a, b in combinations(range(16), 2):
+        gaps[a, b] = gaps[b, a] = Gap(dice.choice(distances), dice.choice([*RANKS.values()]))
+    share = dice.choice([0, 0.2, 0.5, 1])
+    pairs = [frozenset(pair) for pair in combinations(names, 2) if dice.random() < share]
+    links = {pair: dice.randint(1, 18) for pair in pairs}
+    return Nearness(
+        {name: dice.choice(kinds) for name in names}, {name: at for at, name in enumerate(names)}, gaps, links
+    )
+
+
+def test_tables_that_are_made_up(benchmark: BenchmarkFixture) -> None:
+    tables = [_made_up(seed) for seed in range(200)]
+    _slowest(benchmark, [(near, [*near.kin]) for near in tables])
 
 
 def test_two_of_two_hundred_functions(benchmark: BenchmarkFixture) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
 from numaware.cli import main
+from numaware.cli.live_input import run_until_signal
 from numaware.machine import synthetic
 from numaware.node.kubelet_switch import journal
 from numaware.node.kubelet_switch.place import Place
@@ -163,3 +166,21 @@ def test_a_mistake_with_a_pool_is_one_line(
     said = capsys.readouterr().err
     assert told in said
     assert said.count("\n") == 1
+
+
+def test_who_interrupts_twice_is_told_why_it_goes_on() -> None:
+    told: list[str] = []
+
+    async def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(60)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+            await asyncio.sleep(0)
+            while len(told) < 2:
+                await asyncio.sleep(0)
+
+    assert run_until_signal(work(), again=lambda: told.append("still")) is None
+    assert told == ["still", "still"]

@@ -92,9 +92,9 @@ def test_the_functions_of_captured_machines_are_chosen_as_by_every_subset() -> N
 
 
 @st.composite
-def made_up(draw: st.DrawFn) -> Nearness:
+def made_up(draw: st.DrawFn, least: int = 1, most: int = 9) -> Nearness:
     """Devices on a few nodes with gaps of any kind; node and gap need not fit each other."""
-    names = [f"d{number:02}" for number in range(draw(st.integers(1, 9)))]
+    names = [f"d{number:02}" for number in range(draw(st.integers(least, most)))]
     nodes = {name: draw(st.sampled_from([None, 0, 1, 2, 3])) for name in names}
     gaps: dict[tuple[int, int], Gap] = {}
     gap = st.builds(Gap, st.sampled_from([10, 12, 21, FARTHEST]), st.integers(0, 4), st.just(0))
@@ -119,6 +119,15 @@ def test_whatever_the_gaps_the_choice_is_that_of_every_subset(
     size = data.draw(st.integers(1, len(names)))
     must = tuple(data.draw(st.lists(st.sampled_from(names), max_size=size, unique=True)))
     assert closest(nearness, names, size, must) == every_subset(nearness, names, size, must)
+
+
+@settings(max_examples=6)
+@given(made_up(MOST, MOST), st.integers(1, MOST))
+def test_whatever_the_gaps_of_sixteen_the_choice_is_that_of_every_subset(
+    nearness: Nearness, size: int
+) -> None:
+    names = [*nearness.kin]
+    assert closest(nearness, names, size) == every_subset(nearness, names, size)
 
 
 def test_the_answer_does_not_depend_on_the_order_of_the_question() -> None:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from numaware.node.kubelet_switch.place import Place
 
 T = TypeVar("T")
+_PATIENCE = Sentence(
+    "Still putting everything back; after a kill, `numaware kubelet apply --resume` would have to go on with that."
+)
 
 app = App(name="kubelet", help="Switch the policies of this node's kubelet, safely, and back.")
 
@@ -139,7 +142,7 @@ def plan(
         async with _looking(node, cluster) as (situation, _):
             return work_out(situation, wanted, _manner(wish, node))
 
-    made = _run(work())
+    made = _run(work(), lang)
     _show(made, as_json=as_json, lang=lang)
     return int(not made.possible or bool(made.ended))
 
@@ -184,7 +187,7 @@ def apply(
             async with _looking(node, cluster) as (situation, api):
                 return await switch.carry_out(work_out(situation, wanted, _manner(wish, node)), api)
 
-    return _run(work())
+    return _run(work(), lang)
 
 
 @app.command
@@ -226,12 +229,12 @@ def rollback(
                 manner = _manner(Wish(drain=drain, force=force), node)
                 return await switch.carry_out(plan_content(situation, last.before(node.root), manner), api)
 
-    return _run(work())
+    return _run(work(), lang)
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    """All of it, in one loop; a signal puts back what was begun."""
-    result = run_until_signal(work)
+def _run(work: Coroutine[Any, Any, T], lang: Lang = "en") -> T:
+    """All of it, in one loop; a signal puts back what was begun, and further ones do not keep that from its end."""
+    result = run_until_signal(work, again=lambda: write(_PATIENCE, lang))
     if result is None:
         raise KeyboardInterrupt
     return result

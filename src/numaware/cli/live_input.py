@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -117,11 +117,14 @@ def check_nodes(names: Iterable[str], known: Collection[str]) -> None:
             raise InputError(printable(name, 80), "the cluster has no such node")
 
 
-def run_until_signal(main: Coroutine[Any, Any, T], *, busy: bool = False) -> T | None:
+def run_until_signal(
+    main: Coroutine[Any, Any, T], *, busy: bool = False, again: Callable[[], None] | None = None
+) -> T | None:
     """Run a daemon until it ends, or until SIGINT or SIGTERM asks it to: then it puts its things in order and None comes.
 
-    A second signal is not waited for: the process ends at once, as somebody evidently wants it to. One that is `busy` makes
-    hundreds of calls a second, and has an event loop that makes each of them cheaper.
+    A second signal is not waited for: the process ends at once, as somebody evidently wants it to; unless there is an `again`,
+    which tells why it goes on. One that is `busy` makes hundreds of calls a second, and has an event loop that makes each of
+    them cheaper.
     """
 
     async def guarded() -> T | None:
@@ -131,8 +134,12 @@ def run_until_signal(main: Coroutine[Any, Any, T], *, busy: bool = False) -> T |
 
         def stop(number: signal.Signals) -> None:
             nonlocal stopped
+            if stopped and again is not None:
+                again()
+                return
             stopped = True
-            loop.remove_signal_handler(number)
+            if again is None:
+                loop.remove_signal_handler(number)
             task.cancel()
 
         for number in (signal.SIGINT, signal.SIGTERM):

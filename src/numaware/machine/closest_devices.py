@@ -67,12 +67,11 @@ class _Search:
         everyone = [*names, *chosen]
         weight = _weigher(nearness, size)
         weights = [[weight(a, b) if a != b else 0 for b in everyone] for a in names]
-        self.weights = [row[: len(names)] for row in weights]
+        # Every weight and cost is taken twice, so that bounds that count pairs from both of their ends are whole numbers.
+        self.weights = [[2 * one for one in row[: len(names)]] for row in weights]
         # What each weighs to those that have to be in it.
-        self.start = [sum(row[len(names) :]) for row in weights]
-        # The least that a candidate can weigh to so many others.
-        others = (sorted(row[:at] + row[at + 1 :]) for at, row in enumerate(self.weights))
-        self.least = [[0, *accumulate(row)] for row in others]
+        self.start = [2 * sum(row[len(names) :]) for row in weights]
+        self.least = _Least(self.weights)
         # A device whose node nobody knows counts as on one of its own.
         keys: dict[object, int] = {}
         homes = ((name, nearness.nodes[name]) for name in everyone)
@@ -80,6 +79,8 @@ class _Search:
         self.node_of = bits[: len(names)]
         self.used = reduce(or_, bits[len(names) :], 0)
         self.most_nodes = self._fewest_nodes()
+        # After each candidate: how many there are on which node, where most are first.
+        self.room = [Counter(self.node_of[at + 1 :]).most_common() for at in range(len(names))]
         self.steps = 0
         self.limit = None if len(everyone) <= EXACT else _MOST_STEPS
         self.found: tuple[int, ...] = ()
@@ -126,7 +127,7 @@ class _Search:
                 at = min(free)[2]
         if best:
             cost, self.found = min(best)
-            self.too_much = cost + 1
+            self.too_much = cost + 2
 
     def _extend(self, taken: tuple[int, ...], begin: int, cost: int, links: Sequence[int], used: int) -> None:
         """Try all that can follow what is taken; sets come in the order of their ids, so the first of equals is kept."""
@@ -139,27 +140,58 @@ class _Search:
             if self.limit is not None and self.steps > self.limit and self.found:
                 return
             nodes = used | self.node_of[at]
-            if nodes.bit_count() > self.most_nodes:
+            if not self._has_room(at, missing - 1, nodes):
                 continue
-            least = self._least_cost(at, missing - 1, links, nodes)
-            if least is None or (self.too_much is not None and cost + least >= self.too_much):
+            # Costs are even.
+            least = cost + self._least_cost(at, missing - 1, links, nodes)
+            if self.too_much is not None and least > self.too_much - 2:
                 continue
             below = list(map(add, links, self.weights[at]))
             self._extend((*taken, at), at + 1, cost + links[at], below, nodes)
 
-    def _least_cost(self, at: int, more: int, links: Sequence[int], nodes: int) -> int | None:
-        """The least that a candidate adds together with so many of those after it; None where there are not so many."""
+    def _has_room(self, at: int, more: int, nodes: int) -> bool:
+        """Whether so many that come after a candidate are on these nodes and the few others that may be taken as well."""
+        others = self.most_nodes - nodes.bit_count()
+        if others < 0:
+            return False
+        for home, count in self.room[at]:
+            if home & nodes:
+                more -= count
+            elif others:
+                others -= 1
+                more -= count
+        return more <= 0
+
+    def _least_cost(self, at: int, more: int, links: Sequence[int], nodes: int) -> int:
+        """The least that a candidate adds together with so many of those after it."""
         if not more:
             return links[at]
-        row, least = self.weights[at], self.least
-        full = nodes.bit_count() == self.most_nodes
-        # Twice what each weighs to those that are taken, and once to the others: every pair of those counts from both ends.
-        ends = sorted(
-            2 * (links[other] + row[other]) + least[other][more - 1]
-            for other in range(at + 1, len(self.names))
-            if not full or self.node_of[other] & nodes
-        )
-        return links[at] + (sum(ends[:more]) + 1) // 2 if len(ends) >= more else None
+        after = slice(at + 1, None)
+        # What each weighs to those that are taken, and once to the others: every pair of those counts from both ends.
+        given = zip(links[after], self.weights[at][after], self.least.beyond(at, more - 1), strict=True)
+        if nodes.bit_count() == self.most_nodes:
+            homes = self.node_of[after]
+            ends = [a + b + c for (a, b, c), home in zip(given, homes, strict=True) if home & nodes]
+        else:
+            ends = [a + b + c for a, b, c in given]
+        ends.sort()
+        return links[at] + sum(ends[:more])
+
+
+class _Least:
+    """The least that candidates can weigh to so many others, from one end of each pair; worked out where it is asked for."""
+
+    def __init__(self, weights: list[list[int]]) -> None:
+        self._weights = weights
+        self._known: dict[int, list[tuple[int, ...]]] = {}
+
+    def beyond(self, at: int, count: int) -> tuple[int, ...]:
+        """Of each candidate after `at`, to `count` others after `at`."""
+        if at not in self._known:
+            rows = [row[at + 1 :] for row in self._weights[at + 1 :]]
+            sums = ([0, *accumulate(sorted(row[:own] + row[own + 1 :]))] for own, row in enumerate(rows))
+            self._known[at] = [*zip(*([one // 2 for one in row] for row in sums), strict=True)]
+        return self._known[at][count]
 
 
 def _weigher(nearness: Nearness, size: int) -> Callable[[str, str], int]:

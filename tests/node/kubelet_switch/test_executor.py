@@ -15,7 +15,7 @@ from numaware.errors import InputError
 from numaware.node.atomic_files import replace_file
 from numaware.node.kubelet_files import KubeletFiles
 from numaware.node.kubelet_switch import copies, journal, steps
-from numaware.node.kubelet_switch.executor import Executor, Outcome
+from numaware.node.kubelet_switch.executor import Executor, Happens, Outcome
 from numaware.node.kubelet_switch.plan import Manner, Plan, plan_content
 from numaware.sentence import Sentence
 from numaware.twin.kubelet import start
@@ -174,6 +174,38 @@ def test_who_interrupts_it_finds_everything_as_it_was(
     _break(monkeypatch, made.steps[3], asyncio.CancelledError(), late=True)
     with pytest.raises(asyncio.CancelledError):
         run(node, made)
+    assert node.bytes() == before
+    assert whole(node)
+
+
+def test_who_interrupts_it_again_and_again_finds_everything_as_it_was(
+    node: SwitchedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = node.bytes()
+    made = node.planned(**WANTED)
+    _break(monkeypatch, made.steps[-1], steps.StepError("not ready"), late=True)
+
+    async def play() -> Outcome:
+        book = journal.Journal(journal.next_folder(node.home))
+        book.open(made.recorded())
+        undone: list[int] = []
+
+        def tell(happens: Happens, number: int, _: Sentence) -> None:
+            if happens == "undone":
+                undone.append(number)
+                asyncio.get_running_loop().call_soon(work.cancel)
+
+        work = asyncio.ensure_future(Executor(made.recorded(), book, node.hands, tell).apply())
+        try:
+            return await work
+        finally:
+            assert undone == [*reversed(STEPS)]
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(play())
+    story = journal.latest(node.home)
+    assert story is not None
+    assert story.ending == "rolled-back"
     assert node.bytes() == before
     assert whole(node)
 

@@ -50,6 +50,15 @@ def test_one_at_a_time_and_none_after_a_failure(
     assert next_move(policy(nodes, **spec), "a") == move
 
 
+def test_a_node_that_has_left_the_cluster_keeps_nobody_waiting() -> None:
+    order = policy({"a": "Pending", "b": "Switching", "c": "Switching"})
+    assert next_move(order, "a", {"b"}) == "wait"
+    assert next_move(order, "a", {"b", "c"}) == "begin"
+    assert next_move(policy({"a": "Done", "b": "Switching"}, order="RollBack"), "a", {"b"}) == "back"
+    # What it failed with is still to be looked into.
+    assert next_move(policy({"b": "Failed"}), "a", {"b"}) == "wait"
+
+
 def test_another_order_makes_nodes_begin_that_are_done_or_have_failed_with_the_last() -> None:
     assert next_move(policy({"a": "Done", "b": "Failed"}, wanted="old"), "a") == "begin"
     first, second = policy({}), policy({}, attempt=1)

@@ -313,3 +313,18 @@ def test_an_order_that_is_deleted_half_way_keeps_no_other_from_being_carried_out
         await until(lambda: scene.server.objects[other]["status"]["nodes"]["n1"]["phase"] == "Done")
 
     run(node, story)
+
+
+def test_a_node_that_left_while_it_was_switched_is_not_waited_for(node: SwitchedNode) -> None:
+    async def story(scene: Scene) -> None:
+        entries = {"nodes": {"left": {"phase": "Switching"}, "n2": {"phase": "Switching"}}}
+        scene.server.put(NODES, "n2")
+        scene.server.put(KUBELET_POLICIES, "p", spec={"kubelet": STATIC}, status=entries)
+        await scene.reaches("Pending")
+        # Nobody tells of a Node that goes; the next look at the order finds it out.
+        scene.server.remove(NODES, "n2")
+        scene.order(maxUnavailable=1)
+        await scene.reaches("Done")
+        assert policy_of(node) == "static"
+
+    run(node, story)

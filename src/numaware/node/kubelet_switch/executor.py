@@ -73,7 +73,19 @@ class Executor:
         return await self.apply(first)
 
     async def undo(self, last: int, why: Sentence) -> Outcome:
-        """Undo everything up to and with this step, the last first."""
+        """Undo everything up to and with this step, the last first; who cancels it meanwhile is heard when that is done."""
+        undoing = asyncio.ensure_future(self._undone(last, why))
+        interrupted = False
+        while not undoing.done():
+            try:
+                await asyncio.shield(undoing)
+            except asyncio.CancelledError:
+                interrupted = True
+        if interrupted:
+            raise asyncio.CancelledError
+        return undoing.result()
+
+    async def _undone(self, last: int, why: Sentence) -> Outcome:
         if self._place(Stop) < last <= self._place(Start):
             # Files are put back under no kubelet that runs.
             last = self._place(Start)
@@ -103,7 +115,7 @@ class Executor:
     async def _failed(self, number: int, why: Sentence) -> Outcome:
         self._tell("failed", number, why)
         self._try_to_note("failed", number, str(why))
-        outcome = await asyncio.shield(asyncio.ensure_future(self.undo(number, why)))
+        outcome = await self.undo(number, why)
         return msgspec.structs.replace(outcome, step=number) if outcome.result == "rolled-back" else outcome
 
     def _try_to_note(self, mark: Mark, step: int = -1, why: str = "") -> None:

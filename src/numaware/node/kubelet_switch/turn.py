@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Literal
 
 from numaware.diagnose.recommend.reservation import kept_cpus
@@ -21,15 +22,15 @@ RECOMMENDED = "recommended"
 _NOTHING = (None, "none", "None", (), "")
 
 
-def next_move(policy: KubeletPolicy, node: str) -> Move:
-    """What this node does, as far as the object says."""
+def next_move(policy: KubeletPolicy, node: str, gone: Collection[str] = ()) -> Move:
+    """What this node does, as far as the object says; nodes that have `gone` from the cluster keep nobody waiting."""
     mine = policy.nodes.get(node, NodeStatus())
     current = mine.wanted == policy.wanted
     order = policy.spec.order
     if order == "RollBack":
         if mine.phase != "Done":
             return "none"
-        return "back" if _free(policy, node) else "wait"
+        return "back" if _free(policy, node, gone) else "wait"
     if current and mine.phase in ("Done", "Failed", "Refused", "RolledBack"):
         return "none"
     if order != "Apply":
@@ -38,13 +39,18 @@ def next_move(policy: KubeletPolicy, node: str) -> Move:
         one.phase in ("Failed", "Refused") and one.wanted == policy.wanted for one in policy.nodes.values()
     ):
         return "wait"
-    return "begin" if _free(policy, node) else "wait"
+    return "begin" if _free(policy, node, gone) else "wait"
 
 
-def _free(policy: KubeletPolicy, node: str) -> bool:
+def away(policy: KubeletPolicy, node: str) -> list[str]:
+    """The others that are being switched, as far as the object says."""
+    return sorted(name for name, one in policy.nodes.items() if one.phase == "Switching" and name != node)
+
+
+def _free(policy: KubeletPolicy, node: str, gone: Collection[str]) -> bool:
     """Whether one more may be away."""
-    away = [name for name, one in policy.nodes.items() if one.phase == "Switching" and name != node]
-    return len(away) < max(1, policy.spec.max_unavailable)
+    busy = [name for name in away(policy, node) if name not in gone]
+    return len(busy) < max(1, policy.spec.max_unavailable)
 
 
 def wanted_on(policy: KubeletPolicy, situation: Situation) -> Wanted:

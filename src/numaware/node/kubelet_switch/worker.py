@@ -35,7 +35,7 @@ from numaware.node.kubelet_switch.look import look, place_of
 from numaware.node.kubelet_switch.place import Place
 from numaware.node.kubelet_switch.plan import Manner, Plan, plan, plan_content
 from numaware.node.kubelet_switch.steps import Hands
-from numaware.node.kubelet_switch.turn import next_move, wanted_on
+from numaware.node.kubelet_switch.turn import away, next_move, wanted_on
 from numaware.node.kubelet_switch.unit import Systemd, Unit
 from numaware.node.kubelet_switch.words import worded
 from numaware.sentence import Sentence
@@ -44,6 +44,8 @@ log = structlog.get_logger("numaware.agent")
 
 _CALL_SECONDS = 10.0
 _RETRY_SECONDS = 5.0
+# Who waits for others looks so often whether those are still in the cluster: of a node that leaves it no object tells.
+_GONE_SECONDS = 60.0
 _CALLED_BACK = Sentence("it was called back")
 _NOT_ALLOWED = "the agent of this node was started without --allow-kubelet-changes"
 
@@ -99,43 +101,61 @@ class PolicyWorker:
                 self._changed.clear()
                 again = await self._look_after_all(events)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_RETRY_SECONDS if again else None):
+                    async with asyncio.timeout(again):
                         await self._changed.wait()
 
-    async def _look_after_all(self, events: EventWriter) -> bool:
-        """One look at every order; whether something has to be tried again."""
-        again = False
+    async def _look_after_all(self, events: EventWriter) -> float | None:
+        """One look at every order; in how many seconds the next one is due, None if not before something changes."""
+        again: float | None = None
         # What a crash left half-way comes first.
         for policy in sorted(
             self._policies.items.values(), key=lambda one: (not self._is_switching(one), one.name)
         ):
             try:
-                await self._look_after(policy, events)
+                if await self._look_after(policy, events):
+                    again = min(again or _GONE_SECONDS, _GONE_SECONDS)
             except (ApiError, ValueError, OSError) as error:
-                again = True
+                again = _RETRY_SECONDS
                 log.warning("order not carried out", policy=policy.name, problem=str(error))
         return again
 
-    async def _look_after(self, policy: KubeletPolicy, events: EventWriter) -> None:
+    async def _look_after(self, policy: KubeletPolicy, events: EventWriter) -> bool:
+        """Do what is to be done for one order; whether this node waits for others that are being switched."""
         live = decode_node(await self._client.get(NODES, self.name, within=_CALL_SECONDS))
         if not policy.covers(live.labels):
-            return
+            return False
         mine = policy.nodes.get(self.name, NodeStatus())
         if not self._options.allowed:
             if mine.phase != "NotAllowed":
                 await self._report(policy, "NotAllowed", _NOT_ALLOWED)
-            return
+            return False
         if self._is_switching(policy):
             # This process has begun nothing: another life of it has.
             await self._take_up(policy, events)
-            return
-        move = next_move(policy, self.name)
+            return False
+        gone = await self._gone(policy)
+        move = next_move(policy, self.name, gone)
         if move == "wait" and (mine.phase != "Pending" or mine.wanted != policy.wanted):
             # What was done before stays to be seen until it is this node's turn again.
             if mine.phase not in ("Done", "RolledBack"):
                 await self._report(policy, "Pending", "")
         elif move in ("begin", "back"):
             await self._begin(policy, events, back=move == "back")
+        return move == "wait" and bool(away(policy, self.name))
+
+    async def _gone(self, policy: KubeletPolicy) -> set[str]:
+        """Of those that keep this node waiting the ones that have left the cluster: nobody ends their entries any more."""
+        gone: set[str] = set()
+        if next_move(policy, self.name) != "wait":
+            return gone
+        for name in away(policy, self.name):
+            try:
+                await self._client.get(NODES, name, within=_CALL_SECONDS)
+            except ApiError as error:
+                if not error.not_found:
+                    raise
+                gone.add(name)
+        return gone
 
     def _is_switching(self, policy: KubeletPolicy) -> bool:
         return policy.nodes.get(self.name, NodeStatus()).phase == "Switching"

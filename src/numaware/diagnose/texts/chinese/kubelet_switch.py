@@ -117,4 +117,7 @@ SENTENCES: Mapping[str, str] = {
     "not all nodes were done in time; the order is paused": "未能按时完成所有节点；已暂停",
     "node {node} did not take it, and all kubelets were put back: {why}": "节点 {node} 未能切换，所有 kubelet 已恢复原状：{why}",
     "node {node} did not take it, and not all kubelets were put back in time: {why}": "节点 {node} 未能切换，部分 kubelet 未能及时恢复原状：{why}",
+    "Still putting everything back; after a kill, `numaware kubelet apply --resume` would have to go on with that.": (
+        "仍在恢复原状；若此时被强行终止，须由 `numaware kubelet apply --resume` 继续恢复。"
+    ),
 }
