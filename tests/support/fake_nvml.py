@@ -26,6 +26,8 @@ class FakeGpu(msgspec.Struct):
     mig: bool | None = None
     slices: list[FakeSlice | None] = []
     links: list[str] = []
+    # What the driver wants done with it before it is used again; None where it cannot say.
+    action: int | None = 0
 
 
 class NVMLError(Exception):
@@ -57,6 +59,8 @@ class FakeNvml:
     NVMLError_InvalidArgument = InvalidArgumentError
     NVMLError_Timeout = WaitTimeoutError
     NVML_NVLINK_MAX_LINKS = 18
+    NVML_SUCCESS = 0
+    NVML_FI_DEV_GET_GPU_RECOVERY_ACTION = 230
     nvmlEventTypeXidCriticalError = 8  # noqa: N815
 
     def __init__(self, *gpus: FakeGpu, broken: str = "") -> None:
@@ -64,6 +68,8 @@ class FakeNvml:
         self.broken = broken
         self.events: list[tuple[FakeGpu, int, int]] = []
         self.deaf = False
+        # Since the driver was loaded anew nothing works for who has not begun anew, too.
+        self.stale = False
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"{name} is not in the module that is faked")
@@ -73,11 +79,11 @@ class FakeNvml:
             raise NVMLError(self.broken)
 
     def nvmlShutdown(self) -> None:  # noqa: N802
-        pass
+        self.stale = False
 
     def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        if self.broken:
-            raise NVMLError(self.broken)
+        if self.broken or self.stale:
+            raise NVMLError(self.broken or "Uninitialized")
         return len(self.gpus)
 
     def nvmlDeviceGetHandleByIndex(self, number: int) -> FakeGpu:  # noqa: N802
@@ -99,6 +105,11 @@ class FakeNvml:
         if gpu.mig is None:
             raise NotSupportedError
         return int(gpu.mig), int(gpu.mig)
+
+    def nvmlDeviceGetFieldValues(self, gpu: FakeGpu, fields: list[int]) -> list[SimpleNamespace]:  # noqa: N802
+        assert fields == [self.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
+        code = 0 if gpu.action is not None else 3
+        return [SimpleNamespace(nvmlReturn=code, value=SimpleNamespace(uiVal=gpu.action or 0))]
 
     def nvmlDeviceGetMaxMigDeviceCount(self, gpu: FakeGpu) -> int:  # noqa: N802
         return len(gpu.slices)

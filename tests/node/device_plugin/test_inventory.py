@@ -14,7 +14,7 @@ from numaware.errors import InputError
 from numaware.machine import synthetic
 from numaware.machine.topology import Machine, PciDevice
 from numaware.node.device_plugin.config import Config, read
-from numaware.node.device_plugin.health import Announced, Fault, judged
+from numaware.node.device_plugin.health import Announced, Fault, judged, standing
 from numaware.node.device_plugin.inventory import Gpu, Resource, Slice, Survey, take_stock
 from numaware.node.device_plugin.offer import Offer, RefusedError
 from numaware.twin.state.alloc_response import AllocResponse, DeviceNode, Mount
@@ -317,3 +317,28 @@ def test_an_error_of_a_gpu_counts_and_one_of_its_programs_does_not() -> None:
     }
     program = Fault(ADDRESSES[0], 31)
     assert set(problems(judged({}, resource, MACHINE, [program])).values()) == {""}
+
+
+def test_an_error_of_a_gpu_is_over_when_it_was_repaired_and_not_by_waiting() -> None:
+    fault = Fault("0000:01:00.0", 79)
+    function = PciDevice(fault.address, "030200", "10de", "2330", "nvidia", 0)
+    well = Survey(Machine(pci=(function,)), gpus={fault.address: Gpu(0)})
+    unbound = msgspec.structs.replace(function, driver=None)
+    assert standing({fault: False}, well) == {fault: False}
+    for repaired in (
+        Survey(Machine()),
+        Survey(Machine(pci=(unbound,))),
+        msgspec.structs.replace(well, gpus={fault.address: Gpu(0, repair=True)}),
+    ):
+        under = standing({fault: False}, repaired)
+        assert under == {fault: True}
+        assert standing(under, repaired) == {fault: True}
+        # Who cannot be asked says nothing.
+        assert standing(under, msgspec.structs.replace(well, driver_problem="GPU is lost")) == {fault: True}
+        assert standing(under, well) == {}
+
+
+def test_a_gpu_that_its_driver_wants_repaired_is_not_handed_out() -> None:
+    (resource,) = take_stock(Config(), WHOLE).values()
+    found = problems(judged({}, resource, MACHINE, (), ADDRESSES[:1]))
+    assert sorted(found.values()) == ["", "has to be drained or reset, its driver says"]

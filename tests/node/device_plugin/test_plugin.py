@@ -238,6 +238,13 @@ def test_an_error_of_a_gpu_makes_it_unhealthy(tmp_path: Path, monkeypatch: pytes
             assert len(kubelet.devices[GPU]) == 4, "what is announced stays"
             nvml.broken = ""
             await until(lambda: not stage.plugin.troubles.current)
+            assert not kubelet.devices[GPU]["GPU-2"][0], "that time has passed is no repair"
+            nvml.gpus[2].action = 1
+            await until(lambda: any(stage.plugin._faults.values()))
+            assert not kubelet.devices[GPU]["GPU-2"][0]
+            nvml.gpus[2].action = 0
+            await until(lambda: kubelet.devices[GPU]["GPU-2"][0])
+            assert not stage.plugin._faults
 
     stage.run(play)
 

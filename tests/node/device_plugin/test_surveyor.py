@@ -98,6 +98,31 @@ def test_a_driver_that_breaks_later_is_told(tmp_path: Path, monkeypatch: pytest.
     assert surveyor.look().driver_problem == "NVML cannot list the GPUs: GPU is lost"
 
 
+def test_a_driver_that_was_loaded_anew_is_asked_anew_and_never_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, addresses = made(tmp_path)
+    nvml = FakeNvml(*gpus_of(addresses))
+    use(monkeypatch, nvml)
+    surveyor = Surveyor(Config(), str(tmp_path))
+    before = surveyor.look()
+    nvml.stale = True
+    assert surveyor.look().driver_problem == "NVML cannot list the GPUs: Uninitialized"
+    assert surveyor.faults() == []
+    nvml.broken = "Driver Not Loaded"
+    # By address they would be other devices than by UUID.
+    assert surveyor.look().driver_problem == "NVML does not start: Driver Not Loaded"
+    assert surveyor.source == "nvml"
+    nvml.broken = ""
+    assert surveyor.look() == before
+
+
+@pytest.mark.parametrize(("action", "repair"), [(0, False), (1, True), (4, True), (None, False)])
+def test_what_the_driver_wants_done_with_a_gpu_is_heard(action: int | None, repair: bool) -> None:
+    gpu = FakeGpu("00000000:3B:00.0", "GPU-a", 0, action=action)
+    assert Nvml(FakeNvml(gpu)).gpus({}).gpus["0000:3b:00.0"].repair is repair
+
+
 def test_only_gpus_that_a_resource_may_take_are_looked_up_in_the_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

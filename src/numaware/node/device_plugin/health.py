@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from numaware.machine.topology import Machine
-from numaware.node.device_plugin.inventory import Resource, Unit
+from numaware.node.device_plugin.inventory import Resource, Survey, Unit
 
 # Errors of programs that run on a GPU, not of the GPU: NVIDIA's plugin passes over the same ones.
 APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
@@ -37,13 +37,34 @@ class Announced(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+def standing(known: Mapping[Fault, bool], survey: Survey) -> dict[Fault, bool]:
+    """The faults that still count after another look, and of each whether its GPU has been under repair since.
+
+    A fault is over when the GPU was away from its driver (unbound, removed, its driver loaded anew), or the driver had said that
+    it must be reset, and neither is so any more. That nothing is heard for a while makes no GPU healthy; nor does a driver
+    that cannot be asked.
+    """
+    if survey.driver_problem:
+        return dict(known)
+    drivers = {function.address: function.driver for function in survey.machine.pci}
+    after = {}
+    for fault, repaired in known.items():
+        gpu = survey.gpus.get(fault.address)
+        if gpu is None or gpu.repair or drivers.get(fault.address) is None:
+            after[fault] = True
+        elif not repaired:
+            after[fault] = False
+    return after
+
+
 def judged(
     before: Mapping[str, Announced],
     resource: Resource | None,
     machine: Machine,
     faults: Collection[Fault] = (),
+    repairs: Collection[str] = (),
 ) -> dict[str, Announced]:
-    """What is announced of a resource after another look, by the unit's id."""
+    """What is announced of a resource after another look, by the unit's id; `repairs` are addresses of GPUs to be repaired."""
     present = resource.units if resource else {}
     functions = {function.address: function for function in machine.pci}
     after = {}
@@ -57,6 +78,8 @@ def judged(
             after[name] = Announced(known.unit, problem)
         elif unit is not None and fault is not None:
             after[name] = Announced(unit, f"Xid {fault.xid}")
+        elif unit is not None and unit.address in repairs:
+            after[name] = Announced(unit, "has to be drained or reset, its driver says")
         elif unit is not None:
             lost = known is not None and known.unit.driver is not None and unit.driver is None
             # The driver that it had is remembered until it has one again.

@@ -33,13 +33,17 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class Gpu(msgspec.Struct, frozen=True):
-    """What the driver says of a GPU beyond its PCI function; `index` is its place on the bus among NVIDIA's."""
+    """What the driver says of a GPU beyond its PCI function; `index` is its place on the bus among NVIDIA's.
+
+    `repair`: it says that the GPU has to be drained or reset, or its machine booted, before more is run on it.
+    """
 
     index: int
     uuid: str = ""
     nodes: tuple[str, ...] = ()
     mig: bool = False
     slices: tuple[Slice, ...] = ()
+    repair: bool = False
 
 
 class Survey(msgspec.Struct, frozen=True):

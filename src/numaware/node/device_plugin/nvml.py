@@ -25,6 +25,9 @@ _FOLDERS = ("usr/lib64", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu"
 _PROFILE = re.compile(r"MIG (\S{2,40})\s*\Z")
 _MIG_ON = 1
 _LINK_UP = 1
+# The field's name; modules that are older than it do without.
+_RECOVERY_ACTION = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
+_NO_ACTION = 0
 # As the driver says that an error is of no slice.
 _NO_INSTANCE = 0xFFFFFFFF
 _WAIT_MS = 1000
@@ -124,7 +127,20 @@ class Nvml:
         except nvml.NVMLError_NotSupported:
             mig = False
         slices = tuple(self._slices(handle, minor, mig_nodes)) if mig else ()
-        return Gpu(index, _text(nvml.nvmlDeviceGetUUID(handle)), (f"/dev/nvidia{minor}",), mig, slices)
+        uuid = _text(nvml.nvmlDeviceGetUUID(handle))
+        return Gpu(index, uuid, (f"/dev/nvidia{minor}",), mig, slices, self._needs_repair(handle))
+
+    def _needs_repair(self, handle: Any) -> bool:
+        """Whether the driver asks for any action before the GPU is used again; older ones cannot say."""
+        nvml = self._nvml
+        field = getattr(nvml, _RECOVERY_ACTION, None)
+        if field is None:
+            return False
+        try:
+            (answer,) = nvml.nvmlDeviceGetFieldValues(handle, [field])
+        except nvml.NVMLError:
+            return False
+        return bool(answer.nvmlReturn == nvml.NVML_SUCCESS and answer.value.uiVal != _NO_ACTION)
 
     def _slices(self, gpu: Any, minor: int, mig_nodes: Mapping[MigKey, str]) -> Iterator[Slice]:
         nvml = self._nvml

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.node.device_plugin.config import Config
-from numaware.node.device_plugin.health import Announced, Fault, judged
+from numaware.node.device_plugin.health import Announced, Fault, judged, standing
 from numaware.node.device_plugin.inventory import Resource, Survey, take_stock
 from numaware.node.device_plugin.metrics import registry_of
 from numaware.node.device_plugin.nvml import NvmlError
@@ -70,7 +70,7 @@ class DevicePlugin:
         self._options = options
         self._surveyor = surveyor
         self._registration = Registration(options.folder, self.troubles)
-        self._faults: set[Fault] = set()
+        self._faults: dict[Fault, bool] = {}
         self._survey: Survey | None = None
         self._looking: asyncio.Future[Survey] | None = None
 
@@ -130,7 +130,7 @@ class DevicePlugin:
             if heard and self._survey is not None:
                 for fault in heard:
                     log.warning("error of a GPU", address=fault.address, xid=fault.xid)
-                self._faults.update(heard)
+                self._faults |= dict.fromkeys(heard, False)
                 await self._take(self._survey)
             await asyncio.sleep(1)
 
@@ -139,6 +139,8 @@ class DevicePlugin:
         config = self._options.config
         stock = take_stock(config, survey)
         self._survey = survey
+        self._faults = standing(self._faults, survey)
+        repairs = {address for address, gpu in survey.gpus.items() if gpu.repair}
         if problem := driver_problem(config, survey):
             self.troubles.raised("driver", "unusable", problem)
         else:
@@ -148,7 +150,7 @@ class DevicePlugin:
             before = self.announced.get(name, {})
             if survey.driver_problem and any(one.unit.visible for one in before.values()):
                 continue
-            after = judged(before, resource, survey.machine, self._faults)
+            after = judged(before, resource, survey.machine, self._faults, repairs)
             if after == before and name in self.servers:
                 continue
             self.announced[name] = after

@@ -5,6 +5,8 @@ One look reads some files per PCI function; it blocks, so the plugin takes it in
 
 from __future__ import annotations
 
+from threading import Lock
+
 import msgspec
 
 from numaware.machine import sysfs
@@ -31,6 +33,9 @@ class Surveyor:
         self._root = root
         self._module = load() if nvml and _may_take_nvidia(config) else None
         self._nvml: Nvml | None = None
+        self._by_nvml = False
+        # Nothing is closed while another thread waits for what it tells.
+        self._in_use = Lock()
         self._first: Machine | None = None
 
     def look(self) -> Survey:
@@ -47,28 +52,38 @@ class Surveyor:
             linked, problem = self._driver(machine, source), ""
         except NvmlError as error:
             linked, problem = Linked({}, {}), str(error)
+            self._let_go()
         dev_root = self._dev_root(tree)
         control = tuple(path for path in _CONTROL if tree.exists(f"{dev_root}{path}".lstrip("/")))
         return Survey(machine, nodes, linked.gpus, linked.nvlinks, control, dev_root, problem)
 
     def faults(self) -> list[Fault]:
         """Critical errors of GPUs since the last call; waits a second for them where there is a driver to ask."""
-        return list(self._nvml.faults()) if self._nvml else []
+        with self._in_use:
+            return list(self._nvml.faults()) if self._nvml else []
 
     @property
     def source(self) -> str:
         """Who tells of NVIDIA's GPUs."""
-        return "nvml" if self._nvml else "sysfs"
+        return "nvml" if self._by_nvml else "sysfs"
 
     def close(self) -> None:
         if self._nvml:
             self._nvml.close()
+
+    def _let_go(self) -> None:
+        """A driver that was loaded anew answers only who begins anew, too."""
+        with self._in_use:
+            if self._nvml:
+                self._nvml.close()
+                self._nvml = None
 
     def _driver(self, machine: Machine, source: Source) -> Linked:
         """All that NVML says; without it, each NVIDIA GPU of sysfs with what the driver writes into /proc."""
         listed = read_gpus(source)
         if self._module is not None and self._nvml is None:
             self._nvml = self._open(listed)
+            self._by_nvml = self._by_nvml or self._nvml is not None
         if self._nvml is not None:
             return self._nvml.gpus(read_mig_nodes(source))
         gpus = [
@@ -85,8 +100,9 @@ class Surveyor:
         try:
             return Nvml(self._module, self._config.flags.nvidia_driver_root)
         except NvmlError:
-            # Without a driver there is nothing for it to work with, which is no fault of this node.
-            if listed:
+            # Without a driver there is nothing for it to work with, which is no fault of this node; unless there was one, which
+            # has given the GPUs their names.
+            if listed or self._by_nvml:
                 raise
             return None
 
