@@ -66,7 +66,7 @@ def _made_up(seed: int) -> Nearness:
     """Sixteen devices with gaps that no machine has: the more they differ, the less can be left out."""
     dice = random.Random(seed)  # noqa: S311 - reproducible, not secret
     names = [f"d{number:02}" for number in range(16)]
-    kinds = dice.choice([[0], [0, 1], [0, 1, 2, 3], [None, 0, 1], [None, 0, 1, 2, 3]])
+    kinds: list[int | None] = dice.choice([[0], [0, 1], [0, 1, 2, 3], [None, 0, 1], [None, 0, 1, 2, 3]])
     distances = dice.choice([[10], [10, 20], [10, 12, 21, FARTHEST]])
     gaps: dict[tuple[int, int], Gap] = {}
     for a, b in combinations(range(16), 2):

@@ -485,7 +485,50 @@ def test_a_switch_shows_its_diff_asks_and_can_be_undone(browser: Browser) -> Non
         expect(switch).to_have_attribute("aria-checked", "true")
         missing = page.get_by_role("switch", name="Runtime pod affinity")
         expect(missing).to_be_disabled()
-        expect(page.get_by_text("not installed")).to_have_count(2)
+        expect(page.get_by_text("not installed")).to_have_count(1)
+
+
+def test_kubelets_restart_only_for_who_has_typed_a_name_and_are_rolled_back(browser: Browser) -> None:
+    with running(few) as server, opened(browser, server, "/policies") as page:
+        page.get_by_role("switch", name="NUMA distance").click()
+        apply = page.get_by_role("button", name="Apply", exact=True)
+        expect(page.get_by_text("4 nodes in all.")).to_be_visible()
+        expect(apply).to_be_disabled()
+        page.get_by_label("Type lab to confirm").fill("la")
+        expect(apply).to_be_disabled()
+        page.get_by_label("Type lab to confirm").fill("lab")
+        apply.click()
+        expect(page.get_by_text("Switching kubelets: 0 of 4 nodes done")).to_be_visible()
+        for _ in range(4):
+            server.advance(1000)
+        expect(page.get_by_role("status").filter(has_text="Applied: NUMA distance is on.")).to_be_visible()
+        expect(page.get_by_text("4 of 4 done")).to_be_visible()
+
+        # Another policy for a pool, seen before it is ordered.
+        page.get_by_role("button", name="Try another gpu").click()
+        page.get_by_label("policy").select_option("best-effort")
+        page.get_by_role("button", name="Try it").click()
+        expect(page.locator(".diff .a")).to_have_text("+ topologyManagerPolicy: best-effort")
+        expect(page.get_by_role("columnheader", name="aligned now")).to_be_visible()
+        page.get_by_label("evict pods first (drain)").check()
+        page.get_by_label("Type gpu to confirm").fill("gpu")
+        page.get_by_role("button", name="Order", exact=True).click()
+        expect(page.get_by_role("status").filter(has_text="Ordered for gpu")).to_be_visible()
+        page.get_by_role("button", name="Pause pool-gpu").click()
+        page.locator(".confirm").get_by_role("button", name="Pause").click()
+        server.advance(9000)
+        expect(page.get_by_text("1 of 4 done")).to_be_visible()
+        page.get_by_role("button", name="Roll back pool-gpu").click()
+        back = page.locator(".confirm").get_by_role("button", name="Roll back")
+        expect(back).to_be_disabled()
+        page.get_by_label("Type pool-gpu to confirm").fill("pool-gpu")
+        back.click()
+        server.advance(9000)
+        page.get_by_text("4 nodes", exact=True).last.click()
+        expect(page.get_by_role("cell", name="rolled back")).to_have_count(1)
+        assert server.do(lambda found: {one.facts.topology_policy for one in found.world.cluster}) == {
+            "single-numa-node"
+        }
 
 
 def test_another_kubelet_policy_is_tried_on_a_pool_in_thought(

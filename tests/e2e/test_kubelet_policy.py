@@ -97,6 +97,7 @@ def test_numa_distance_is_locked_without_the_right_and_then_switched_on_and_off_
         switch = page.get_by_role("switch", name="NUMA distance")
         expect(switch).to_be_disabled(timeout=20_000)
         expect(page.get_by_text("may not get kubeletpolicies.numaware.io")).to_be_visible()
+        expect(page.get_by_text("may not list kubeletpolicies.numaware.io")).to_be_visible()
         refused = console.ask("PUT", f"{DISTANCE}?status=open")
         assert (refused.status, refused.body["data"]["installed"]) == (409, False)
         pool.plane.kubectl("apply", "--server-side", "-f", RBAC / "optional/console-switch-distance.yaml")
@@ -107,8 +108,17 @@ def test_numa_distance_is_locked_without_the_right_and_then_switched_on_and_off_
         expect(page.locator(".diff .a").filter(has_text=OPTION)).to_be_visible()
         expect(page.get_by_text("restarts once, one node at a time")).to_be_visible()
         assert pool.plane.kubectl("get", "kubeletpolicies", "-o", "name") == ""
-        page.get_by_role("button", name="Apply").click()
-        expect(page.get_by_role("progressbar")).to_be_visible(timeout=20_000)
+        apply = page.get_by_role("button", name="Apply", exact=True)
+        expect(apply).to_be_disabled()
+
+        def confirmed() -> None:
+            """Nothing is ordered before its name is typed."""
+            name = console.ask("GET", "/api/v1/cluster").body["name"]
+            page.get_by_label(f"Type {name} to confirm").fill(name)
+            apply.click()
+
+        confirmed()
+        expect(page.get_by_role("progressbar", name="NUMA distance")).to_be_visible(timeout=20_000)
         expect(page.get_by_role("status").filter(has_text="Applied")).to_be_visible(timeout=90_000)
         expect(switch).to_have_attribute("aria-checked", "true")
         assert pool.phases("numa-distance") == dict.fromkeys(NODES, "Done")
@@ -120,10 +130,14 @@ def test_numa_distance_is_locked_without_the_right_and_then_switched_on_and_off_
             assert one.whole()
         assert console.ask("GET", DISTANCE).body["data"]["status"] == "open"
 
-        # Off again, by REST; the page follows.
-        closed = console.ask("PUT", f"{DISTANCE}?status=close")
-        assert (closed.status, closed.body["data"]["status"]) == (200, "close")
-        expect(switch).to_have_attribute("aria-checked", "false", timeout=20_000)
+        # The order stands in the list, and off again with the same switch, which is the undo as well.
+        expect(page.get_by_text("2 of 2 done")).to_be_visible()
+        switch.click()
+        expect(page.locator(".diff .d").filter(has_text=OPTION)).to_be_visible()
+        confirmed()
+        expect(page.get_by_role("progressbar", name="NUMA distance")).to_be_visible(timeout=20_000)
+        expect(switch).to_have_attribute("aria-checked", "false", timeout=90_000)
+        assert console.ask("GET", DISTANCE).body["data"]["status"] == "close"
         for one in pool.kubelets.values():
             config = yaml.safe_load(one.config_file.read_text(encoding="utf-8"))
             assert config["topologyManagerPolicyOptions"][OPTION] == "false"

@@ -36,6 +36,7 @@ from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.openfuyao.kubelet_distance import KubeletDistance
 from numaware.serve.console.openfuyao.runtime_affinity import RuntimeAffinity
 from numaware.serve.console.openfuyao.volcano import Volcano
+from numaware.serve.console.orders import ClusterOrders
 from numaware.serve.watches import ClusterWatch
 
 app = App(name="console", usage="Usage: numaware console [OPTIONS]")
@@ -90,7 +91,9 @@ async def _serve(cluster: ClusterOptions, access: Access, options: ConsoleOption
             access = access._replace(gate=await _cluster_gate(client))
         cache = ClusterCache(Engine(Cluster((), storage=Storage(known=False))), time.monotonic)
         parts = (Volcano(client), KubeletDistance(client), RuntimeAffinity(client))
-        world = LiveCluster(cluster.context or "cluster", cache, time.monotonic, milliseconds(), parts)
+        world = LiveCluster(
+            cluster.context or "cluster", cache, time.monotonic, milliseconds(), parts, ClusterOrders(client)
+        )
         watch = ClusterWatch(client, cache, (world,), time.monotonic, shows=True)
         history = History(options.record) if options.record else None
 

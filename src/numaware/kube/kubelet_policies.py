@@ -83,6 +83,11 @@ class KubeletPolicy(Wire):
         )
         return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:12]
 
+    def with_entry(self, node: str, entry: NodeStatus) -> KubeletPolicy:
+        """The object after this node has written its entry."""
+        status = msgspec.structs.replace(self.status, nodes={**self.nodes, node: entry})
+        return msgspec.structs.replace(self, status=status)
+
     def covers(self, labels: Sequence[tuple[str, str]]) -> bool:
         """Whether a node with these labels belongs to it; no selector means all."""
         return self.spec.node_selector.items() <= dict(labels).items()

@@ -25,6 +25,7 @@ import msgspec
 
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Decision
+from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.simulate.policies import Policy
 from numaware.simulate.traces import SECOND, Arrival, FinishEvent, NodeEvent
@@ -99,7 +100,11 @@ class _Flush(NamedTuple):
     """Time to try those who wait once more."""
 
 
-_What = Arrival | Pending | Stay | NodeEvent | FinishEvent | _Flush
+class _Again(NamedTuple):
+    """A node may take pods that it did not take before."""
+
+
+_What = Arrival | Pending | Stay | NodeEvent | FinishEvent | _Flush | _Again
 
 
 class _Event(NamedTuple):
@@ -153,6 +158,16 @@ class LabLoop:
             yield from self.step() or ()
         self.now = max(self.now, until)
 
+    def describe(self, facts: NodeFacts) -> None:
+        """A node is other than before; whatever runs there stays, and who waits is tried again if it takes pods."""
+        self.policy.describe(facts)
+        if not facts.unschedulable:
+            self._at(self.now, _COMES, _Again())
+
+    def drain(self, node: str) -> None:
+        """Its pods move at once, and none come until it is described anew."""
+        self._at(self.now, _CHANGES, NodeEvent(self.now, "drain", node))
+
     def step(self) -> list[Happening] | None:
         """The next thing on the agenda with all that follows from it at once; None when all is over."""
         if not self._agenda:
@@ -173,6 +188,8 @@ class LabLoop:
                 self._finish(what)
             case _Flush():
                 self._flush()
+            case _Again():
+                self._try_again()
         news, self._news = self._news, []
         return news
 

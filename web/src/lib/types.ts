@@ -61,6 +61,11 @@ export interface Changed {
   reports: Record<string, number>;
 }
 
+/** What shall become of an order. */
+export interface CommandWish {
+  command: "Abort" | "Apply" | "Pause" | "RollBack";
+}
+
 /** One container and what it asks for, in Kubernetes' units. */
 export interface ContainerView {
   name: string;
@@ -278,6 +283,16 @@ export interface NodePage {
   continue: string;
 }
 
+/** Where one node stands with an order: at which step of how many, and why; not `current` if with an earlier one. */
+export interface NodeProgress {
+  node: string;
+  phase: "Done" | "Failed" | "NotAllowed" | "Pending" | "Refused" | "RolledBack" | "Switching";
+  current: boolean;
+  step: number;
+  steps: number;
+  message: string;
+}
+
 /** All that is known of a node. `caches` are the bytes of each last-level cache, 0 if nobody told, by the number that cores have. `poolCpus` counts the CPUs that pods share, `linksKnown` tells whether more is known of devices than their NUMA nodes. `links` has a row for each of `devices` and says how close it is to each of them, in nvidia-smi's words: X is the device itself, the empty word not known. It is empty where there are too many devices for a table. `dra` are devices that DRA drivers report of the node, which are none of its kubelet's. */
 export interface NodeView {
   summary: Summary;
@@ -348,6 +363,36 @@ export interface Numbers {
   stale: number;
   oldest: string;
   oldestAgeMs: number;
+}
+
+/** One order: what is wanted of which nodes (`selector`, none means all), what was commanded last, and how far it is. */
+export interface Order {
+  name: string;
+  command: "Abort" | "Apply" | "Pause" | "RollBack";
+  wanted: string[];
+  selector: string[];
+  mostAway: number;
+  drain: boolean;
+  done: number;
+  failed: number;
+  waiting: number;
+  switching: number;
+  nodes: NodeProgress[];
+}
+
+/** A kubelet policy for a pool, whose name is given twice: `confirm` is typed by whoever orders it. */
+export interface OrderWish {
+  pool: string;
+  policy: "best-effort" | "none" | "restricted" | "single-numa-node";
+  scope: "container" | "pod";
+  confirm: string;
+  drain: boolean;
+}
+
+/** All orders by name; `locked` says why none may be given or changed from here. */
+export interface Orders {
+  orders: Order[];
+  locked: string;
 }
 
 /** What the pod would have of one NUMA node: CPUs, bytes, devices. Of a pod that is not admitted it is what that NUMA node alone could give, and `alone` the amounts of that by resource. */
@@ -431,19 +476,21 @@ export interface Point {
   refusals: number;
 }
 
-/** Switches, pools and history, how all that is known and when it was read. `undo` is how the switch that was moved last stood before, None where that cannot be had again. */
+/** Switches, pools, orders to kubelets and history, how all that is known and when it was read. `undo` is how the switch that was moved last stood before, None where that cannot be had again. */
 export interface Policies {
   switches: Switch[];
   pools: Pool[];
+  orders: Orders;
   changes: Change[];
   undo: "close" | "open" | null;
   source: "inferred" | "measured" | "modelled" | "reported";
   time: number;
 }
 
-/** What the policy would mean, node by node. */
+/** What the policy would mean, node by node; `diff` is what kubelets would be told, most of them being as the pool is. */
 export interface PolicyAnswer {
   pool: string;
+  diff: DiffLine[];
   nodes: NodeOutcome[];
   pods: number;
   refused: number;

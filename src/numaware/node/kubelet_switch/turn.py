@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Literal
 
 from numaware.diagnose.recommend.reservation import kept_cpus
-from numaware.kube.kubelet_policies import KubeletPolicy, NodeStatus
+from numaware.kube.kubelet_policies import KubeletPolicy, NodeStatus, PolicySpec
 from numaware.machine.cpuset import list_form
 from numaware.node.kubelet_switch.edit import Wanted
 from numaware.node.kubelet_switch.plan import Situation
@@ -14,6 +14,7 @@ from numaware.twin import kubelet_fields
 from numaware.twin.hardware import layout
 from numaware.twin.inventory import hardware_of
 from numaware.twin.reservation import node_reservation
+from numaware.twin.settings import Settings
 
 # What a node does next: begin the switch, begin the way back, wait for others (and say so), or nothing.
 Move = Literal["begin", "back", "wait", "none"]
@@ -56,20 +57,25 @@ def _free(policy: KubeletPolicy, node: str, gone: Collection[str]) -> bool:
 def wanted_on(policy: KubeletPolicy, situation: Situation) -> Wanted:
     """What the order comes to on a node: what is missing there is set on the way."""
     settings = situation.place.read(situation.version).settings
-    wanted: dict[str, Any] = dict(policy.spec.kubelet)
-    for field, value in policy.spec.where_missing.items():
+    return wanted_with(policy.spec, settings, lambda: _recommended(situation))
+
+
+def wanted_with(spec: PolicySpec, settings: Settings, recommended: Callable[[], str | None]) -> Wanted:
+    """The same for a kubelet with these settings; `recommended` are the CPUs to keep for the system where none are."""
+    wanted: dict[str, Any] = dict(spec.kubelet)
+    for field, value in spec.where_missing.items():
         setting = kubelet_fields.SETTING_OF.get(field)
         if field in wanted or setting is None or getattr(settings, setting) not in _NOTHING:
             continue
         if field == "reservedSystemCPUs" and value == RECOMMENDED:
-            if (cpus := _recommended(situation)) is not None:
+            if (cpus := recommended()) is not None:
                 wanted[field] = cpus
             continue
         wanted[field] = value
     return {name: _unchanged_left_out(name, value, settings) for name, value in wanted.items()}
 
 
-def _unchanged_left_out(field: str, value: Any, settings: Any) -> Any:
+def _unchanged_left_out(field: str, value: Any, settings: Settings) -> Any:
     """An option that is to be off, and was never on, need not be written."""
     if not isinstance(value, dict):
         return value

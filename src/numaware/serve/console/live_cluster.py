@@ -15,6 +15,7 @@ from numaware.schedule.cluster import Cluster
 from numaware.schedule.storm import owner_of
 from numaware.sentence import Sentence
 from numaware.serve.cluster_cache import ClusterCache
+from numaware.serve.console.orders import NoOrders
 from numaware.serve.console.world import (
     AFFINITY,
     DISTANCE,
@@ -22,6 +23,7 @@ from numaware.serve.console.world import (
     Change,
     Event,
     Happening,
+    OrderBook,
     Source,
     Status,
     Story,
@@ -60,8 +62,7 @@ class LiveCluster:
     """What a console shows of a cluster. It hears of pods from `serve.watches.ClusterWatch` (it is a listener there).
 
     `clock` is the one that `cluster_cache` goes by, in seconds. Until `begin` is called, pods are those that were there before:
-    they are shown, but have not just happened. What can be
-    switched is in `parts`.
+    they are shown, but have not just happened. What can be switched is in `parts`, what can be ordered of kubelets in `orders`.
     """
 
     kind: Literal["cluster"] = "cluster"
@@ -73,6 +74,7 @@ class LiveCluster:
         clock: Callable[[], float],
         now: int,
         parts: Sequence[Part] = (),
+        orders: OrderBook | None = None,
     ) -> None:
         self.name = name
         self.now = now
@@ -80,6 +82,7 @@ class LiveCluster:
         self.stories: dict[str, Story] = {}
         self.waiting: dict[str, Waiting] = {}
         self.changes: list[Change] = []
+        self.orders = orders or NoOrders()
         self._parts = {part.switch.id: part for part in parts}
         self._switches_read: float | None = None
         self._reading = asyncio.Lock()
@@ -127,7 +130,7 @@ class LiveCluster:
     async def read_switches(self) -> None:
         async with self._reading:
             if self._switches_read is None or self._clock() - self._switches_read >= _SECONDS_KNOWN:
-                await asyncio.gather(*(part.read() for part in self._parts.values()))
+                await asyncio.gather(self.orders.read(), *(part.read() for part in self._parts.values()))
                 self._switches_read = self._clock()
 
     async def set_switch(self, switch: str, status: Status, by: str) -> Switch:

@@ -15,6 +15,7 @@ from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
 from numaware.sentence import Sentence, quoted
+from numaware.serve.console.orders import CommandWish, Orders, OrderWish, orders_of, pool_spec
 from numaware.serve.console.views.pod_shape import Policy, Scope
 from numaware.serve.console.views.wall_model import pool_of
 from numaware.serve.console.world import NOTHING, Change, Source, Status, Switch, SwitchError, Told, World
@@ -46,13 +47,14 @@ class Pool(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Policies(msgspec.Struct, frozen=True, rename="camel"):
-    """Switches, pools and history, how all that is known and when it was read.
+    """Switches, pools, orders to kubelets and history, how all that is known and when it was read.
 
     `undo` is how the switch that was moved last stood before, None where that cannot be had again.
     """
 
     switches: tuple[Switch, ...]
     pools: tuple[Pool, ...]
+    orders: Orders
     changes: tuple[Change, ...]
     undo: Status | None
     source: Source
@@ -100,9 +102,10 @@ class NodeOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PolicyAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """What the policy would mean, node by node."""
+    """What the policy would mean, node by node; `diff` is what kubelets would be told, most of them being as the pool is."""
 
     pool: str
+    diff: tuple[DiffLine, ...]
     nodes: tuple[NodeOutcome, ...]
     pods: int
     refused: int
@@ -127,7 +130,9 @@ async def policies_of(world: World) -> Policies:
     ]
     switches, changes = tuple(world.switches), tuple(reversed(world.changes))
     source: Source = "modelled" if world.kind == "lab" else "reported"
-    return Policies(switches, tuple(found), changes, _undo(switches, changes), source, world.now)
+    return Policies(
+        switches, tuple(found), orders_of(world.orders), changes, _undo(switches, changes), source, world.now
+    )
 
 
 def _undo(switches: Sequence[Switch], changes: Sequence[Change]) -> Status | None:
@@ -163,6 +168,27 @@ async def move(world: World, switch: Switch, wish: SwitchWish, by: str) -> Switc
     return _answer(after, switch.conf, after.conf)
 
 
+async def order_pool(world: World, wish: OrderWish, by: str) -> Orders:
+    """Order a kubelet policy for a pool; `InputError` where it was not confirmed, `SwitchError` where it may not be."""
+    name, spec = pool_spec(pool_members(world, wish.pool), wish)
+    if world.orders.locked:
+        raise SwitchError(world.orders.locked)
+    await world.orders.give(name, spec)
+    _log.info("kubelets ordered", order=name, by=by, **spec["kubelet"])
+    await world.orders.read()
+    return orders_of(world.orders)
+
+
+async def command(world: World, name: str, wish: CommandWish, by: str) -> Orders:
+    """Hold an order, go on with it, or call it back; `KeyError` if there is none of that name."""
+    if world.orders.locked:
+        raise SwitchError(world.orders.locked)
+    await world.orders.change(name, wish.command)
+    _log.info("order changed", order=name, command=wish.command, by=by)
+    await world.orders.read()
+    return orders_of(world.orders)
+
+
 def _answer(switch: Switch, before: str, after: str) -> SwitchAnswer:
     diff = difference(before, after)
     signs = Counter(line.sign for line in diff)
@@ -194,8 +220,10 @@ def pool_members(world: World, pool: str) -> list[Member]:
 def try_policy(members: Sequence[Member], wish: PolicyWish) -> PolicyAnswer:
     """Restart the kubelets of a pool, in thought, with empty state files and another policy."""
     found = tuple(_restarted(member, wish) for member in members)
+    ((policy, scope), _), *_ = Counter(_topology(member) for member in members).most_common(1)
     return PolicyAnswer(
         wish.pool,
+        difference(_told(policy, scope), _told(wish.policy, wish.scope)),
         found,
         sum(one.pods for one in found),
         sum(len(one.refused) for one in found),
@@ -203,6 +231,16 @@ def try_policy(members: Sequence[Member], wish: PolicyWish) -> PolicyAnswer:
         sum(one.aligned_after for one in found),
         sum(one.owning for one in found),
     )
+
+
+def _topology(member: Member) -> tuple[str, str]:
+    config = member.node.kubelet.config
+    return config.topology_policy, config.topology_scope
+
+
+def _told(policy: str, scope: str) -> str:
+    """As a KubeletConfiguration says it."""
+    return f"topologyManagerPolicy: {policy}\ntopologyManagerScope: {scope}\n"
 
 
 def _restarted(member: Member, wish: PolicyWish) -> NodeOutcome:

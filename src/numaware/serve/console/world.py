@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
 from numaware.kube.errors import ApiError
+from numaware.kube.kubelet_policies import KubeletPolicy
+from numaware.kube.kubelet_policies import Order as Command
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.ledger import Placement
 from numaware.sentence import Sentence, quoted
@@ -128,6 +130,27 @@ class SwitchError(Exception):
         super().__init__(message)
 
 
+class OrderBook(Protocol):
+    """Where the orders of a world are written down."""
+
+    @property
+    def policies(self) -> Sequence[KubeletPolicy]:
+        """As last read, by name."""
+
+    @property
+    def locked(self) -> Sentence:
+        """Why nothing may be ordered from here; empty if it may."""
+
+    async def read(self) -> None:
+        """Look at them; what keeps them from being read is said by `locked`."""
+
+    async def give(self, name: str, spec: Mapping[str, Any]) -> None:
+        """Order this; what is ordered under that name is replaced. `SwitchError` if it cannot be."""
+
+    async def change(self, name: str, command: Command) -> None:
+        """Hold it, go on with it, or call it back; `KeyError` if there is no such order."""
+
+
 class World(Protocol):
     """A cluster that lives. All of it is read and changed on one thread."""
 
@@ -158,6 +181,10 @@ class World(Protocol):
     @property
     def switches(self) -> Sequence[Switch]:
         """As they were when last read."""
+
+    @property
+    def orders(self) -> OrderBook:
+        """What was ordered of kubelets."""
 
     @property
     def changes(self) -> Sequence[Change]:

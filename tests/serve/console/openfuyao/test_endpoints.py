@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -10,6 +15,7 @@ from numaware.serve.console.api.routes import Console
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.world import AFFINITY, Status, Switch, SwitchError
 from support.cache_world import Clock, truth_of
+from support.console_server import running
 from support.console_world import NOW, client, console
 
 PATH = "/rest/scheduling/v1/numaaware"
@@ -59,13 +65,33 @@ def test_a_status_that_is_none_is_the_callers_mistake(content: bytes, query: str
     assert (answer.status_code, answer.json()) == (400, {"code": 400, "msg": message})
 
 
-@pytest.mark.parametrize("name", ["numadistance", "podaffinity"])
-def test_what_is_not_installed_says_so(name: str) -> None:
-    api = client()
+def test_what_is_not_installed_says_so() -> None:
+    api, name = client(), "podaffinity"
     assert api.get(f"/rest/scheduling/v1/{name}").json()["data"]["installed"] is False
     answer = api.put(f"/rest/scheduling/v1/{name}?status=open")
     assert answer.status_code == answer.json()["code"] == 409
     assert answer.json()["msg"].startswith("not installed")
+
+
+def test_numa_distance_is_switched_on_the_kubelets_of_the_lab() -> None:
+    path = "/rest/scheduling/v1/numadistance"
+
+    def make() -> Console:
+        return console(nodes=4)
+
+    with running(make) as server, ThreadPoolExecutor(1) as asking:
+
+        def ask(method: str, status: str = "") -> Any:
+            request = urllib.request.Request(f"{server.url}{path}{status}", method=method)  # noqa: S310 - ours
+            return json.load(urllib.request.urlopen(request, timeout=60))  # noqa: S310 - as above
+
+        assert ask("GET")["data"] == {"plugin": "numa-distance", "status": "close", "installed": True}
+        for status in ("open", "close"):
+            moving = asking.submit(ask, "PUT", f"?status={status}")
+            while not moving.done():
+                server.advance(500)
+            assert moving.result()["data"]["status"] == status
+        assert ask("GET")["data"]["status"] == "close"
 
 
 def test_closing_it_brings_refusals_and_opening_it_ends_them() -> None:

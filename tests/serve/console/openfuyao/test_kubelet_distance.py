@@ -15,7 +15,8 @@ from numaware.kube import kubelet_policies
 from numaware.kube.client import Client
 from numaware.kube.kubelet_policies import NodeStatus, Phase
 from numaware.kube.resources import KUBELET_POLICIES, NODES, SELF_SUBJECT_ACCESS_REVIEWS, Resource
-from numaware.serve.console.openfuyao.kubelet_distance import NAME, KubeletDistance
+from numaware.serve.console.openfuyao.distance_order import NAME
+from numaware.serve.console.openfuyao.kubelet_distance import KubeletDistance
 from numaware.serve.console.world import SwitchError
 
 POLICY = KUBELET_POLICIES.path("", NAME)

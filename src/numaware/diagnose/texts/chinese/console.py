@@ -81,9 +81,12 @@ SENTENCES: Mapping[str, str] = {
     "kubelets are configured on their nodes (prefer-closest-numa-nodes); nothing in this cluster edits them": (
         "kubelet 在各自的节点上配置（prefer-closest-numa-nodes），这个集群里没有组件会修改它们"
     ),
-    "the lab's kubelets are configured in its file; no agent edits them": (
-        "演示环境的 kubelet 由它的文件配置，没有代理会修改它们"
-    ),
+    "nothing is ordered here": "这里不下达指令",
+    "is not the name of the pool": "不是该资源池的名称",
+    "the nodes of {pool} have no label that says so": "{pool} 的节点没有相应的标签",
+    "label them pool={pool}, or use `numaware policy set`": "请加上标签 pool={pool}，或使用 `numaware policy set`",
+    "there is no order {name!r}": "没有名为 {name!r} 的指令",
+    "the order was called back, or replaced, before all nodes had it": "在所有节点完成之前，该指令已被撤回或替换",
     "no agent with its runtime plug-in runs in the lab": "演示环境里没有运行带运行时插件的代理",
     "it has not been read yet": "尚未读取",
     "it is being moved already": "正在切换中",

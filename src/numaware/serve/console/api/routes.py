@@ -42,6 +42,7 @@ from numaware.serve.console.api.simulation import Simulation, Simulations, Simul
 from numaware.serve.console.api.stream import Changed, Stream, TooManyReadersError
 from numaware.serve.console.api.uploads import Uploads
 from numaware.serve.console.history.api import History, Kept, Refusals, not_kept
+from numaware.serve.console.orders import CommandWish, Orders, OrderWish
 from numaware.serve.console.turns import Slots, judge_in_turns
 from numaware.serve.console.views import node, pods
 from numaware.serve.console.views.explain import Explained, evidence_of, explained, with_dra
@@ -316,6 +317,22 @@ class Console:
         members = switching.pool_members(self.world, call.body.pool)
         return await self._slots.run(switching.try_policy, members, call.body)
 
+    async def order_pool(self, call: Call) -> Orders:
+        try:
+            return await switching.order_pool(self.world, call.body, caller_of(call.request))
+        except SwitchError as error:
+            raise ProblemError(409, error.sentence) from None
+
+    async def command(self, call: Call) -> Orders:
+        name = call.path["name"]
+        try:
+            return await switching.command(self.world, name, call.body, caller_of(call.request))
+        except SwitchError as error:
+            raise ProblemError(409, error.sentence) from None
+        except KeyError:
+            missing = Sentence("there is no order {name!r}", name=printable(name, 40))
+            raise ProblemError(404, missing) from None
+
     async def diagnose(self, call: Call) -> Packed:
         query: DiagnoseQuery = call.query
         return await self._uploads.diagnosis(call.request, query.file, query.lang or call.lang)
@@ -351,6 +368,8 @@ class Console:
         evidence = "What logs, states, configurations and manifests tell"
         switch = "Move a switch, or see what that would change"
         pool = "What another kubelet policy would mean for a pool"
+        order = "Order a kubelet policy for a pool"
+        command = "Hold an order to kubelets, go on with it, or call it back"
         kept = "What is kept of the past, and when something changed"
         recorded = "What was recorded of the cluster and of a node"
         room = "How many more pods of a shape would be admitted"
@@ -379,6 +398,10 @@ class Console:
             )._replace(method="PUT", missing=(404, 409)),
             post(
                 "policies/kubelet", pool, self.try_policy, switching.PolicyAnswer, body=switching.PolicyWish
+            ),
+            post("policies/orders", order, self.order_pool, Orders, body=OrderWish, missing=(409,)),
+            post("policies/orders/{name}", command, self.command, Orders, body=CommandWish)._replace(
+                method="PUT", missing=(404, 409)
             ),
             post("diagnose", evidence, self.diagnose, Diagnosis, query=DiagnoseQuery, raw=upload),
             get(

@@ -17,6 +17,7 @@ from numaware.schedule.cluster import Cluster, Member
 from numaware.sentence import Sentence
 from numaware.serve.console.history.file import inflate, size_of
 from numaware.serve.console.history.snapshot import ClusterMoment, NodeMoment, Unpacker, event_of
+from numaware.serve.console.orders import NoOrders
 from numaware.serve.console.views.recorder import Point
 from numaware.serve.console.views.wall_model import Strip, strips_of
 from numaware.serve.console.world import Event, Source, Status, Story, Switch, SwitchError, Waiting
@@ -67,6 +68,7 @@ class PastWorld:
         self.stories: dict[str, Story] = {}
         self.waiting: dict[str, Waiting] = dict(rest.waiting)
         self.switches = rest.switches
+        self.orders = NoOrders(Sentence())
         self.changes = rest.changes
         self.letters = {node.facts.name: dict(node.letters) for node in nodes}
         self._heard = {node.facts.name: node.heard for node in nodes}

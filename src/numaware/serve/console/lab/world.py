@@ -21,7 +21,10 @@ from numaware.diagnose.texts import say
 from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.schedule.ledger import placement_of
+from numaware.schedule.node_facts import NodeFacts
 from numaware.sentence import Sentence
+from numaware.serve.console.lab.distance import LabDistance
+from numaware.serve.console.lab.kubelets import LabKubelets
 from numaware.serve.console.openfuyao.volcano_conf import PLACE, switched
 from numaware.serve.console.world import (
     AFFINITY,
@@ -53,6 +56,7 @@ _RECREATIONS = 12
 _PATIENCE = 15 * 60 * SECOND
 _REPORT_EVERY = 10 * SECOND
 _SCHEDULERS: dict[Status, str] = {"open": "numaware", "close": "kube-scheduler"}
+_NO_PROBLEM = Sentence()
 _BEFORE = """\
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -112,6 +116,8 @@ class LabWorld:
             patience=_PATIENCE,
             now=start,
         )
+        self.orders = LabKubelets(self.cluster, self._described, self._loop.drain, lambda: self.now)
+        self._distance = LabDistance(self.orders, [member.name for member in self.cluster])
 
     # Time
 
@@ -128,6 +134,13 @@ class LabWorld:
         self._play(now)
 
     def _play(self, until: int) -> None:
+        while (due := self.orders.due) is not None and due <= until:
+            self._happen(due)
+            self.orders.advance()
+            self._follow()
+        self._happen(until)
+
+    def _happen(self, until: int) -> None:
         for happening in self._loop.advance(until):
             match happening:
                 case Waits(pending, decision, again=False):
@@ -178,15 +191,13 @@ class LabWorld:
     def switches(self) -> tuple[Switch, ...]:
         return (
             Switch(AFFINITY, self._status, place=PLACE, conf=_conf(self._status)),
-            Switch(
-                DISTANCE,
-                "close",
-                missing=Sentence("the lab's kubelets are configured in its file; no agent edits them"),
-            ),
+            self._distance.switch,
             Switch(RUNTIME, "close", missing=Sentence("no agent with its runtime plug-in runs in the lab")),
         )
 
     def switched_conf(self, switch: str, status: Status) -> str:
+        if switch == DISTANCE:
+            return self._distance.switched(status)
         known = self._switch_called(switch)
         return _conf(status) if not known.missing else known.conf
 
@@ -197,8 +208,27 @@ class LabWorld:
         known = self._switch_called(switch)
         if known.missing:
             raise SwitchError(known.missing)
-        self._switch(status, by)
+        if switch == AFFINITY:
+            self._switch(status, by)
+        elif self._distance.moving:
+            raise SwitchError(Sentence("it is being moved already"), busy=True)
+        elif known.status != status:
+            self._distance.begin(status, by)
+            self._follow()
+            await self._distance.ended()
         return self._switch_called(switch)
+
+    def _described(self, facts: NodeFacts) -> None:
+        self.cluster.put(facts)
+        self._loop.describe(facts)
+
+    def _follow(self) -> None:
+        """Kubelets were switched: if with that NUMA distance is, or could not be, it is written down."""
+        outcome = self._distance.follow()
+        if outcome is None or (isinstance(outcome, SwitchError) and not outcome.undone):
+            return
+        problem = outcome.sentence if isinstance(outcome, SwitchError) else Sentence()
+        self._changed(DISTANCE, self._distance.wanted, self._distance.by, problem)
 
     def _switch_called(self, name: str) -> Switch:
         return next(switch for switch in self.switches if switch.id == name)
@@ -207,11 +237,15 @@ class LabWorld:
         """Change schedulers, if that is one."""
         if self._status == status:
             return
-        change = Change(self.now, AFFINITY, self._status, status, by)
-        self.changes.append(change)
-        self.events.append(Event(next(self._ids), self.now, "switched", owner=by, change=change))
+        self._changed(AFFINITY, status, by)
         self._status = status
         self._loop.policy = self._scheduler()
+
+    def _changed(self, switch: str, after: Status, by: str, problem: Sentence = _NO_PROBLEM) -> None:
+        before: Status = "close" if after == "open" else "open"
+        change = Change(self.now, switch, before, after, by, problem)
+        self.changes.append(change)
+        self.events.append(Event(next(self._ids), self.now, "switched", owner=by, change=change))
 
     def _scheduler(self) -> Policy:
         return POLICIES[_SCHEDULERS[self._status]](Setting(self.cluster, (), self._seed))

@@ -1,45 +1,42 @@
-"""NUMA distance on a live cluster: an order to all kubelets, which the agents of their nodes carry out one by one.
+"""NUMA distance on a live cluster: an order to all kubelets (`distance_order.py`), which the agents of their nodes carry out.
 
-Switching it on sets `prefer-closest-numa-nodes`; where a kubelet has no topology policy or does not pin CPUs, that is configured
-on the way, since the option means nothing without. If a node does not come up with it, it is put back by its agent, and the
-nodes before it are put back from here.
+If a node does not come up with it, it is put back by its agent, and the nodes before it are put back from here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import structlog
-import yaml
 from msgspec.structs import replace
 
 from numaware.kube import kubelet_policies
 from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
-from numaware.kube.kubelet_policies import KubeletPolicy, NodeStatus
+from numaware.kube.kubelet_policies import KubeletPolicy
 from numaware.kube.nodes import decode as decode_node
 from numaware.kube.resources import KUBELET_POLICIES, NODES
 from numaware.kube.reviews import may_i
 from numaware.kube.transport import Clock, Sleep
 from numaware.sentence import Sentence
+from numaware.serve.console.openfuyao.distance_order import (
+    NAME,
+    PLACE,
+    called_back,
+    conf_for,
+    conf_of,
+    how_far,
+    put_back,
+    spec_of,
+    status_of,
+    still_to_go_back,
+)
 from numaware.serve.console.world import DISTANCE, Progress, Status, Switch, SwitchError, unread_switch
-from numaware.twin.options import PREFER_CLOSEST
 
-NAME = "numa-distance"
-PLACE = f"KubeletPolicy {NAME}"
-# The kubelet looks at the option only with a policy, and few pods have hints without pinned CPUs.
-_ON_THE_WAY = {
-    "topologyManagerPolicy": "best-effort",
-    "cpuManagerPolicy": "static",
-    "reservedSystemCPUs": "recommended",
-}
 _SECONDS_BETWEEN_LOOKS = 0.5
 # A node whose agent has not said a word by then has none that knows of orders.
 _SILENT_SECONDS = 20.0
-_OVER = ("Done", "RolledBack", "NotAllowed")
 
 _log = structlog.get_logger(__name__)
 
@@ -82,7 +79,7 @@ class KubeletDistance:
 
     def switched(self, status: Status) -> str:
         """What would be ordered."""
-        return self._switch.conf if status == self._switch.status else _conf(_spec(status))
+        return self._switch.conf if status == self._switch.status else conf_for(status)
 
     async def move(self, status: Status, by: str) -> bool:
         """Order it and wait until all nodes have it, or `SwitchError`."""
@@ -91,7 +88,7 @@ class KubeletDistance:
         self._progress = Progress("writing")
         try:
             policy = await self._policy()
-            if _status(policy) == status:
+            if status_of(policy) == status:
                 return False
             ordered = await self._order(policy, status)
             _log.info("kubelets ordered", place=PLACE, status=status, by=by)
@@ -104,7 +101,7 @@ class KubeletDistance:
 
     async def _order(self, before: KubeletPolicy | None, status: Status) -> KubeletPolicy:
         attempt = before.spec.attempt + 1 if before is not None else 0
-        spec = {**_spec(status), "order": "Apply", "attempt": attempt}
+        spec = {**spec_of(status), "order": "Apply", "attempt": attempt}
         if status == "close":
             spec["whereMissing"] = None
         if before is None:
@@ -120,22 +117,15 @@ class KubeletDistance:
             nodes = await self._nodes()
             policy = await kubelet_policies.read(self._client, NAME)
             self._know(policy)
-            entries = {name: policy.nodes[name] for name in nodes if name in policy.nodes}
-            current = {
-                name: one
-                for name, one in entries.items()
-                if one.wanted == ordered.wanted or one.phase == "NotAllowed"
-            }
+            if policy.wanted != ordered.wanted or policy.spec.order in ("Abort", "RollBack"):
+                raise called_back()
+            far = how_far(policy, nodes, ordered.wanted)
+            if far.failed:
+                await self._put_back(far.failed, far.why)
+            self._progress = Progress("switching", far.done, far.acting + far.silent)
             waited = self._clock() - began
-            failed = next((name for name, one in current.items() if one.phase in ("Failed", "Refused")), None)
-            if failed is not None:
-                await self._put_back(failed, current[failed].message)
-            silent = [name for name in nodes if name not in entries]
-            acting = [name for name in nodes if name in entries and entries[name].phase != "NotAllowed"]
-            done = [name for name in acting if _is_over(current.get(name))]
-            self._progress = Progress("switching", len(done), len(acting) + len(silent))
-            if (not silent or waited >= _SILENT_SECONDS) and len(done) == len(acting):
-                if not acting:
+            if (not far.silent or waited >= _SILENT_SECONDS) and far.done == far.acting:
+                if not far.acting:
                     self._know(await kubelet_policies.order(self._client, NAME, {"order": "RollBack"}))
                     raise SwitchError(
                         Sentence(
@@ -155,12 +145,10 @@ class KubeletDistance:
         while self._clock() - began < self._patience:
             policy = await kubelet_policies.read(self._client, NAME)
             self._know(policy)
-            # Of a node that has left the cluster an entry may be left, which nobody writes any more.
-            entries = [policy.nodes[name] for name in await self._nodes() if name in policy.nodes]
-            left = [one for one in entries if one.phase in ("Done", "Switching")]
+            left = still_to_go_back(policy, await self._nodes())
             if not left:
                 break
-            self._progress = Progress("undoing", 0, len(left))
+            self._progress = Progress("undoing", 0, left)
             await self._sleep(_SECONDS_BETWEEN_LOOKS)
         else:
             raise SwitchError(
@@ -170,10 +158,7 @@ class KubeletDistance:
                     why=message,
                 )
             )
-        problem = Sentence(
-            "node {node} did not take it, and all kubelets were put back: {why}", node=node, why=message
-        )
-        raise SwitchError(problem, undone=True)
+        raise put_back(node, message)
 
     async def _nodes(self) -> list[str]:
         found = [decode_node(item) async for page in self._client.list(NODES) for item in page.items]
@@ -190,37 +175,7 @@ class KubeletDistance:
             raise
 
     def _know(self, policy: KubeletPolicy | None) -> None:
-        conf = "" if policy is None else _conf(_shown(policy))
-        self._switch = Switch(DISTANCE, _status(policy), place=PLACE, conf=conf)
-
-
-def _is_over(entry: NodeStatus | None) -> bool:
-    return entry is not None and entry.phase in _OVER
-
-
-def _status(policy: KubeletPolicy | None) -> Status:
-    if policy is None or policy.spec.order in ("RollBack", "Abort"):
-        return "close"
-    options = policy.spec.kubelet.get("topologyManagerPolicyOptions") or {}
-    return "open" if options.get(PREFER_CLOSEST) == "true" else "close"
-
-
-def _spec(status: Status) -> dict[str, Any]:
-    on = status == "open"
-    spec: dict[str, Any] = {
-        "kubelet": {"topologyManagerPolicyOptions": {PREFER_CLOSEST: "true" if on else "false"}}
-    }
-    return {**spec, "whereMissing": _ON_THE_WAY} if on else spec
-
-
-def _shown(policy: KubeletPolicy) -> dict[str, Any]:
-    spec: dict[str, Any] = {"kubelet": dict(policy.spec.kubelet)}
-    return {**spec, "whereMissing": dict(policy.spec.where_missing)} if policy.spec.where_missing else spec
-
-
-def _conf(spec: Mapping[str, Any]) -> str:
-    text: str = yaml.safe_dump({"spec": dict(spec)}, sort_keys=True)
-    return text
+        self._switch = Switch(DISTANCE, status_of(policy), place=PLACE, conf=conf_of(policy))
 
 
 def _locked(verb: str) -> Switch:
