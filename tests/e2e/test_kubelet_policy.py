@@ -136,7 +136,10 @@ def test_numa_distance_is_locked_without_the_right_and_then_switched_on_and_off_
         expect(page.locator(".diff .d").filter(has_text=OPTION)).to_be_visible()
         confirmed()
         expect(page.get_by_role("progressbar", name="NUMA distance")).to_be_visible(timeout=20_000)
-        expect(switch).to_have_attribute("aria-checked", "false", timeout=90_000)
+        expect(page.get_by_role("status").filter(has_text="NUMA distance is off")).to_be_visible(
+            timeout=90_000
+        )
+        expect(switch).to_have_attribute("aria-checked", "false")
         assert console.ask("GET", DISTANCE).body["data"]["status"] == "close"
         for one in pool.kubelets.values():
             config = yaml.safe_load(one.config_file.read_text(encoding="utf-8"))
