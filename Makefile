@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web test bare lint bench image kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials docs clean
+.PHONY: up web test bare lint bench image release-check kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -46,6 +46,10 @@ bench: .venv/.dev kube-assets
 # The container image, without an engine or a base image: an OCI archive, its digest and what is in it, in dist/image.
 image: .venv/.dev
 	@$(BIN)/python scripts/image.py
+
+# Everything that a release consists of, made, signed and checked in dist/release; KEY=cosign.key signs with a key of your own.
+release-check: .venv/.dev
+	@$(BIN)/python scripts/release_check.py $(addprefix --key=,$(KEY))
 
 # The real Kubernetes programs that e2e and bench run: taken from KUBEBUILDER_ASSETS, or built with Go once and kept.
 kube-assets:

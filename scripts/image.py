@@ -20,6 +20,7 @@ import io
 import json
 import os
 import py_compile
+import re
 import shutil
 import subprocess
 import sys
@@ -109,8 +110,8 @@ def main() -> int:
 
 
 def build(draft: Path, out: Path, name: str) -> None:
-    version, revision, epoch = _version(), _git("rev-parse", "HEAD"), _epoch()
-    architecture = _said("dpkg", "--print-architecture")
+    version, revision, epoch = our_version(), _git("rev-parse", "HEAD"), _epoch()
+    architecture = said("dpkg", "--print-architecture")
     debian, debian_parts = _debian(draft / "debian", SUITE)
     ours, our_parts = _numaware(draft / "python", architecture, epoch)
     layers = [_layer(entries, epoch) for entries in (debian, ours)]
@@ -238,7 +239,7 @@ def _compiled(site: Path, epoch: int) -> Iterator[Entry]:
 def _distribution(path: Path) -> Part:
     told = Distribution.at(path).metadata
     licence = str(told.json.get("license_expression", ""))
-    return Part("pypi", told["Name"].lower().replace("_", "-"), told["Version"], licence)
+    return Part("pypi", re.sub("[-_.]+", "-", told["Name"]).lower(), told["Version"], licence)
 
 
 def _layer(entries: Iterable[Entry], epoch: int) -> tuple[bytes, str]:
@@ -385,10 +386,10 @@ def _json(value: object) -> bytes:
 
 
 def _time(epoch: int) -> str:
-    return _said("date", "--utc", f"--date=@{epoch}", "+%Y-%m-%dT%H:%M:%SZ")
+    return said("date", "--utc", f"--date=@{epoch}", "+%Y-%m-%dT%H:%M:%SZ")
 
 
-def _version() -> str:
+def our_version() -> str:
     line = next(
         line
         for line in (CHECKOUT / "src/numaware/__init__.py").read_text().splitlines()
@@ -402,10 +403,10 @@ def _epoch() -> int:
 
 
 def _git(*words: str) -> str:
-    return _said("git", "-C", str(CHECKOUT), *words)
+    return said("git", "-C", str(CHECKOUT), *words)
 
 
-def _said(*command: str) -> str:
+def said(*command: str | Path) -> str:
     return _bytes(*command).decode().strip()
 
 
