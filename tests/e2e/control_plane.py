@@ -124,10 +124,11 @@ class ControlPlane:
         users: Mapping[str, User] | None = None,
         server_flags: Iterable[str] = (),
         gates: Iterable[str] = (),
+        release: str = "",
     ) -> None:
         """Logs and kubeconfigs go to `folder`; `scheduler` is a KubeSchedulerConfiguration without its connection.
 
-        `gates` are features that are off by default, on everywhere.
+        `gates` are features that are off by default, on everywhere; `release` is that of the API server, where it is another.
         """
         self.folder = folder
         self.users = {**_USERS, **(users or {})}
@@ -143,6 +144,7 @@ class ControlPlane:
         self._apis: dict[tuple[str, str], Api] = {}
         self._data = _data_folder()
         self._assets = assets()
+        self._apiserver = assets(release) / "kube-apiserver"
 
     # Life
 
@@ -360,7 +362,7 @@ class ControlPlane:
     def _start_apiserver(self) -> None:
         self._run(
             "apiserver",
-            self._assets / "kube-apiserver",
+            self._apiserver,
             f"--etcd-servers=http://127.0.0.1:{self._ports['etcd']}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",

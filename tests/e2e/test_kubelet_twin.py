@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from e2e.kubelet_beside_twin import VERSION, SideBySide, container, pod
+from e2e.kubelet_beside_twin import STARTS_LATER, VERSION, SideBySide, container, pod
 from e2e.program import eventually
 from e2e.real_kubelet import SYSCTLS, RealKubelet
 from numaware.machine import synthetic
@@ -284,7 +284,7 @@ class Wishes:
         # A name used before would have to wait until the pod that had it is gone for good.
         name = f"p{self.side.steps}"
         init: tuple[dict[str, Any], ...] = ()
-        if chance.random() < 0.06:
+        if chance.random() < 0.06 and STARTS_LATER:
             init = (
                 self._container("init", left, command=["exit"])
                 if chance.random() < 0.5

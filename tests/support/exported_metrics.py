@@ -41,6 +41,8 @@ CATALOGUE: dict[str, frozenset[str]] = {
 SOMETIMES: dict[str, frozenset[str]] = {
     "numa_exporter_trouble": frozenset({"source", "cause"}),
     "numa_dra_devices": frozenset({"driver", "numa"}),
+    "numa_node_pods_lost_at_restart": frozenset({"reason"}),
+    "numa_node_restart_stops_kubelet": frozenset(),
     "numaware_agent_writes_total": frozenset(),
     "numaware_agent_scans_total": frozenset(),
     "numaware_agent_last_success_timestamp_seconds": frozenset(),

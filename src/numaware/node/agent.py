@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
 from numaware.node.dra_devices import DraDevices
 from numaware.node.exporter.exporter import Exporter
 from numaware.node.exporter.families import Family
+from numaware.node.exporter.restart import RestartMetrics
 from numaware.node.kubelet_files import KubeletFiles
 from numaware.node.kubelet_switch.worker import PolicyWorker, SwitchOptions
 from numaware.node.podresources import PodResources
@@ -78,7 +79,9 @@ async def run_agent(options: AgentOptions) -> None:
                 config=lambda: publisher.config if publisher else _config(options.files, troubles),
                 counts=publisher.counts if publisher else None,
                 most_pods=options.most_pods,
-                more=partial(_more, worker, dra),
+                more=partial(
+                    _more, (worker, dra, RestartMetrics(lambda: publisher.node if publisher else None))
+                ),
             )
             unready = publisher.unready if publisher else str
             routes = status_routes(
@@ -109,9 +112,9 @@ async def run_agent(options: AgentOptions) -> None:
             await asyncio.Event().wait()
 
 
-def _more(worker: AffinityWorker | None, dra: DraDevices | None) -> Iterator[Family]:
+def _more(parts: Iterable[AffinityWorker | DraDevices | RestartMetrics | None]) -> Iterator[Family]:
     """Metrics of what else the agent looks after."""
-    for part in (worker, dra):
+    for part in parts:
         if part is not None:
             yield from part.families()
 

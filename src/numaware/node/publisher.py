@@ -97,6 +97,8 @@ class Publisher:
         )
         self._machine: Machine | None = None
         self.config: KubeletConfig | None = None
+        # The node as it was last seen whole.
+        self.node: Node | None = None
         self._owner: OwnerReference | None = None
         self._object = PublishedObject(client, name, troubles, self._wanted.set)
         self._volcano: dict[str, Any] | None = None
@@ -172,7 +174,8 @@ class Publisher:
             # Nothing has changed, here or there: what it comes to has not either.
             if facts != self._facts or self._object.unready():
                 self._facts = None
-                await self._publish(observe(facts))
+                self.node = observe(facts)
+                await self._publish(self.node)
                 self._facts = facts
         except PodResourcesError as error:
             self._troubles.raised("podresources", error.cause, str(error))

@@ -24,7 +24,7 @@ from numaware.twin.rules import rules_for
 from numaware.twin.topology.mask_overflow import LARGEST_ID
 from numaware.twin.topology.merge import Closest, narrower
 from numaware.twin.topology.policies import Policy
-from numaware.workload.demand import Demand, demand
+from numaware.workload.demand import Demand, demand_of
 from numaware.workload.pod import Pod
 
 MOST_NODES = 20
@@ -59,7 +59,7 @@ class Kubelet:
 
     def demand(self, pod: Pod) -> Demand:
         """What the pod wants of this kubelet's managers."""
-        return demand(pod, sidecars=self.rules.sidecars, pod_level=self.pod_level)
+        return demand_of(pod.shape, self.rules.sidecars, self.pod_level)
 
     def _check_reserved_cpus(self) -> None:
         text = self.config.reserved_cpus

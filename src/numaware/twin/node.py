@@ -150,6 +150,7 @@ class Node:
             check_masks(kubelet, wanted)
         pending = cpus is not None and kubelet.rules.keeps_pending
         policy, by_pod = kubelet.policy, kubelet.by_pod
+        whole = wanted.own and by_pod and policy is not None
         unasked = wanted.own and not kubelet.rules.memory_asked_for
         hints: list[Hint] = []
         hint, container = NO_HINT, ""
@@ -168,7 +169,7 @@ class Node:
                             raise topology_affinity(own=wanted.own, by_pod=by_pod)
                         hint = agreed
                     hints.append(hint)
-                if wanted.own and by_pod and policy is not None:
+                if whole:
                     # All at once. KUBELET: devices come only when the containers start (GetDeviceRunContainerOptions).
                     init = len(pod.init_containers)
                     cpu = allocate_cpus(cpus, cpu, uid, wanted, init, hint) if cpus else cpu

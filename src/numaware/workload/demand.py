@@ -47,7 +47,7 @@ def demand(pod: Pod, *, sidecars: bool = True, pod_level: bool = False) -> Deman
 
     `pod_level` where the gate PodLevelResourceManagers is open; `Kubelet.demand` knows both.
     """
-    return _demand(pod.shape, sidecars, pod_level)
+    return demand_of(pod.shape, sidecars, pod_level)
 
 
 def exclusive_cpus(container: Container) -> int:
@@ -71,7 +71,8 @@ def quantity_text(resource: str, nano: int) -> str:
 
 
 @lru_cache(maxsize=8192)
-def _demand(shape: Shape, sidecars: bool, pod_level: bool) -> Demand:
+def demand_of(shape: Shape, sidecars: bool, pod_level: bool) -> Demand:
+    """As `demand`, once for all pods of one shape."""
     containers, init_containers, recorded, requests, limits = shape
     pod = Pod("", "", "", containers, init_containers, recorded, (), requests, limits)
     qos = qos_class(pod)

@@ -411,7 +411,7 @@ export interface Placed {
   observed: ZoneView[] | null;
 }
 
-/** A pod of the node. `gpus` counts those of its devices that are GPUs. `slot` is its letter (0 is A) as long as it lives there, None for one that owns nothing. */
+/** A pod of the node. `gpus` counts those of its devices that are GPUs. `slot` is its letter (0 is A) as long as it lives there, None for one that owns nothing. `lostAtRestart` is what the kubelet would say to it if it were started again now, empty if the pod would stay. */
 export interface PodOnNode {
   pod: string;
   uid: string;
@@ -426,6 +426,7 @@ export interface PodOnNode {
   aligned: boolean;
   since: number;
   predicted: boolean | null;
+  lostAtRestart: string;
 }
 
 /** Pods in order; see `NodePage`. */

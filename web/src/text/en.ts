@@ -220,6 +220,7 @@ export const en = {
   noShared: "No pod runs in the shared pool.",
   asPredicted: "as predicted",
   mispredicted: "not as predicted",
+  lostAtRestart: "lost if the kubelet restarts",
   notPredicted: "not predicted",
   admitted: "admitted",
   waiting: "waiting",

@@ -216,6 +216,7 @@ export const zh: Record<Key, Message> = {
   noShared: "共享池中没有 Pod。",
   asPredicted: "与预测一致",
   mispredicted: "与预测不符",
+  lostAtRestart: "kubelet 重启后会被拒绝",
   notPredicted: "未预测",
   admitted: "准入",
   waiting: "等待",

@@ -12,6 +12,7 @@ from numaware.machine.topology import Machine
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.lab.world import LabWorld, lab_cluster
 from numaware.serve.listing import zone_rows
+from numaware.twin.config import KubeletConfig
 from numaware.twin.hardware import DeviceLink, Hardware
 from numaware.twin.inventory import hardware_of, plugin_resource
 from numaware.workload.pod import NANO, Container, Pod
@@ -98,3 +99,35 @@ def test_what_is_free_has_two_names_and_each_is_one_number_everywhere() -> None:
         assert summary["notRequestedMemory"] == member.not_requested["memory"]
         apart += pinned != summary["notRequestedCpus"]
     assert apart
+
+
+def answer_of(config: KubeletConfig, *pods: Pod) -> Any:
+    """The view of a node of the lab with this kubelet, on which these pods were admitted."""
+    spec = lab_cluster()
+    hardware = hardware_of(synthetic.read("1s x 1n x 8c x 2t mem=64Gi"), [])
+    node = msgspec.structs.replace(spec.nodes[0], hardware=hardware, config=config)
+    world = LabWorld(0, spec=msgspec.structs.replace(spec, nodes=(node,)))
+    for pod in pods:
+        assert world.cluster.bind(pod, node.name).admitted
+    return client(Console(world, lambda: world.now)).get(f"/api/v1/nodes/{node.name}").json()
+
+
+def test_a_release_that_nobody_recorded_is_said_beside_its_version() -> None:
+    assert answer_of(KubeletConfig(version="v1.38.0"))["kubelet"]["version"] == "v1.38.0 (modelled as v1.37)"
+
+
+def test_a_pod_that_the_kubelet_would_refuse_after_a_restart_is_marked_with_its_words() -> None:
+    config = KubeletConfig(
+        version="v1.36.4",
+        cpu_policy="static",
+        reserved_cpus="0,8",
+        cpu_options=(("full-pcpus-only", "true"),),
+    )
+
+    def pod(name: str, cpus: int) -> Pod:
+        amounts = (("cpu", cpus * NANO), ("memory", NANO << 30))
+        return Pod(name, uid=name, containers=(Container("main", amounts, amounts),))
+
+    told = {one["uid"]: one["lostAtRestart"] for one in answer_of(config, pod("a", 2), pod("b", 10))["pods"]}
+    assert told["a"] == ""
+    assert told["b"].startswith("SMTAlignmentError: SMT Alignment Error: not enough free physical CPUs")

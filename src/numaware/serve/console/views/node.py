@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -33,9 +34,11 @@ from numaware.twin.account import (
     pod_name,
     shared_cpus,
 )
+from numaware.twin.errors import KubeletPanic, StartError
 from numaware.twin.hardware import Hardware
 from numaware.twin.links import MOST_DEVICES
 from numaware.twin.node import Node
+from numaware.twin.readmission import lost_at_restart
 from numaware.twin.rules import named_version
 from numaware.workload.pod import Pod
 from numaware.workload.qos import qos_class
@@ -123,7 +126,10 @@ class NumaView(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodOnNode(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod of the node. `gpus` counts those of its devices that are GPUs. `slot` is its letter (0 is A) as long as it lives there, None for one that owns nothing."""
+    """A pod of the node. `gpus` counts those of its devices that are GPUs. `slot` is its letter (0 is A) as long as it lives there, None for one that owns nothing.
+
+    `lostAtRestart` is what the kubelet would say to it if it were started again now, empty if the pod would stay.
+    """
 
     pod: str
     uid: str
@@ -138,6 +144,7 @@ class PodOnNode(msgspec.Struct, frozen=True, rename="camel"):
     aligned: bool
     since: int
     predicted: bool | None
+    lost_at_restart: str
 
 
 class Kubelet(msgspec.Struct, frozen=True, rename="camel"):
@@ -238,7 +245,7 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
     """Everything about the node; the census has to be fresh."""
     node, world = member.node, wall_model.world
     kubelet, config = node.kubelet, node.kubelet.config
-    slots = letters.of(member)
+    slots, lost = letters.of(member), _lost_at_restart(node)
     recent = [event for event in world.events if event.node == member.name and event.kind != "left"]
     devices = tuple(_devices(member))
     return NodeView(
@@ -263,7 +270,10 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
         devices=devices,
         links=_links(kubelet.hardware, devices),
         links_known=bool(kubelet.hardware.links),
-        pods=tuple(_pod(wall_model, member, pod, slots.get(uid)) for uid, pod in member.pods.items()),
+        pods=tuple(
+            _pod(wall_model, member, pod, slots.get(uid), lost.get(uid, ""))
+            for uid, pod in member.pods.items()
+        ),
         largest=tuple(largest_on(member)),
         events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),
         dra=tuple(dra_devices(world.cluster, member.name)),
@@ -369,7 +379,18 @@ def _links(hardware: Hardware, devices: Sequence[NodeDevice]) -> tuple[tuple[str
     return tuple(tuple(word(one, other) for other in devices) for one in devices)
 
 
-def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> PodOnNode:
+@lru_cache(maxsize=16)
+def _lost_at_restart(node: Node) -> dict[str, str]:
+    """What the kubelet would say to each pod that it would refuse after a restart, by uid; to all if it stayed down."""
+    try:
+        return {lost.uid: f"{lost.reason}: {lost.message}" for lost in lost_at_restart(node)}
+    except StartError as error:
+        return dict.fromkeys(node.state.pods, error.message)
+    except (KubeletPanic, ValueError):
+        return {}
+
+
+def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None, lost: str) -> PodOnNode:
     node = member.node
     held = held_by(node.state, pod.uid)
     requests = dict(pod_requests(pod))
@@ -389,6 +410,7 @@ def _pod(wall_model: WallModel, member: Member, pod: Pod, slot: int | None) -> P
         aligned=wall_model.is_aligned(member, pod, mask),
         since=story.since if story else 0,
         predicted=None if story is None or story.predicted is None else story.predicted == story.observed,
+        lost_at_restart=lost,
     )
 
 
