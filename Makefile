@@ -64,12 +64,12 @@ e2e: .venv/.dev kube-assets
 	@scripts/system-packages e2e
 	$(BIN)/pytest tests/e2e -m e2e
 
-# Kubelets of other releases beside the twin, and a cluster of three of them; their programs are built on the first run.
+BESIDE := tests/e2e/test_kubelet_twin.py tests/e2e/test_restart_safe.py
+# Kubelets of other releases beside the twin; their programs are built on the first run.
 e2e-versions: .venv/.dev kube-assets
-	@scripts/kube-assets/build v1.34 v1.36 v1.37
-	for minor in v1.36 v1.37; do NUMAWARE_KUBELET=$$minor NUMAWARE_RESTARTS=34 $(BIN)/pytest tests/e2e/test_kubelet_twin.py \
-	  tests/e2e/test_restart_safe.py -m e2e -k "restart or published" || exit 1; done
-	$(BIN)/pytest tests/e2e/test_mixed_releases.py -m long
+	@scripts/kube-assets/build v1.36 v1.37
+	NUMAWARE_KUBELET=v1.36 NUMAWARE_RESTARTS=34 $(BIN)/pytest $(BESIDE) -m e2e -k "keep_what or published or others_stay"
+	NUMAWARE_KUBELET=v1.37 NUMAWARE_RESTARTS=34 $(BIN)/pytest $(BESIDE) -m e2e -k "keep_what or published or others_stay or wanted_again"
 
 # Ten times 460 pods at once through kube-scheduler and the extender, configured as our own command prints it.
 extender-rounds: .venv/.dev kube-assets
