@@ -17,6 +17,8 @@ pytestmark = pytest.mark.e2e
 
 DISTANCE = "/rest/scheduling/v1/numadistance"
 OPTION = "prefer-closest-numa-nodes"
+PODS = "/api/v1/namespaces/default/pods"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 SET = ("--set=cpuManagerPolicy=static", "--set=topologyManagerPolicy=restricted")
 
 
@@ -146,3 +148,52 @@ def test_numa_distance_is_locked_without_the_right_and_then_switched_on_and_off_
             assert config["topologyManagerPolicyOptions"][OPTION] == "false"
             assert one.whole()
         page.context.close()
+
+
+def test_a_drain_keeps_to_disruption_budgets_and_is_put_back_where_they_say_no(pool: KubeletPool) -> None:
+    """Through the real eviction API, as the kubelet's own account. The budget's controller is played by the test."""
+    one, api = pool.kubelets["n1"], pool.plane.api()
+    before = one.bytes()
+    labels = {"app": "web"}
+    budget = {"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}}}
+    api.create(BUDGETS, budget)
+
+    def allow(disruptions: int) -> None:
+        counts = {"currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}
+        status = {"observedGeneration": 1, "disruptionsAllowed": disruptions, **counts}
+        api.patch(f"{BUDGETS}/web/status", {"status": {**status, "disruptedPods": None}})
+
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    for number in range(2):
+        container = {"name": "app", "image": "registry.example/app:1"}
+        spec = {"nodeName": "n1", "terminationGracePeriodSeconds": 1, "containers": [container]}
+        metadata = {"name": f"web-{number}", "labels": labels, "ownerReferences": [owner]}
+        api.create(PODS, {"metadata": metadata, "spec": spec})
+
+    def running() -> set[str]:
+        pods = [pod for pod in api.list_all(PODS) if "deletionTimestamp" not in pod["metadata"]]
+        return {pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"}
+
+    eventually(lambda: len(running()) == 2, "both pods run", 60)
+    allow(1)
+    drain = (
+        "apply",
+        "--set=topologyManagerPolicy=restricted",
+        "--drain",
+        "--yes",
+        f"--kubeconfig={pool.plane.kubeconfig('kubelet-n1')}",
+    )
+    told = one.numaware(*drain, "--drain-timeout=5", status=1)
+    (left,) = running()
+    assert f"default/{left}: Cannot evict pod as it would violate the pod's disruption budget." in told
+    assert "Rolled back, everything is as it was" in told
+    assert one.whole()
+    assert one.bytes() == before
+    assert not api.get("/api/v1/nodes/n1")["spec"].get("unschedulable")
+
+    allow(1)
+    assert "Applied." in one.numaware(*drain, "--drain-timeout=60")
+    assert running() == set()
+    config = yaml.safe_load(one.config_file.read_text(encoding="utf-8"))
+    assert config["topologyManagerPolicy"] == "restricted"
+    assert not api.get("/api/v1/nodes/n1")["spec"].get("unschedulable")
