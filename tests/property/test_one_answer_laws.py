@@ -245,14 +245,25 @@ def test_every_change_that_is_offered_is_admitted_when_it_is_tried(
                 continue
             evidence = judge.tried(evidence_of(member.name, asked.node, pod), judged, policies)
             for change in (
-                *((change, policies) for change in evidence.changes),
-                *((change, AS_THEY_ARE) for change in explained_by(trial.engine, member.name, pod).changes),
+                *((change, policies, False) for change in evidence.changes),
+                # An explanation tells of DRA apart, and offers what would admit all the rest.
+                *(
+                    (change, AS_THEY_ARE, True)
+                    for change in explained_by(trial.engine, member.name, pod).changes
+                ),
             ):
                 event(change[0].kind)
                 assert is_admitted_after(scene.cluster, member.name, pod, *change), change
 
 
-def is_admitted_after(cluster: Cluster, name: str, pod: Pod, change: Change, policies: TrialPolicies) -> bool:
+def is_admitted_after(
+    cluster: Cluster,
+    name: str,
+    pod: Pod,
+    change: Change,
+    policies: TrialPolicies,
+    but_for_dra: bool,
+) -> bool:
     """Make the change by nothing but its patch, and let an engine that remembers nothing decide."""
     patch = dict(change.patch)
     if change.kind == "request":
@@ -270,7 +281,7 @@ def is_admitted_after(cluster: Cluster, name: str, pod: Pod, change: Change, pol
             else None,
         )
     with cluster.without(*leaving):
-        (answer,) = Engine(cluster, cached=False).ask(pod, [name], policies)
+        (answer,) = Engine(cluster, cached=False).ask(pod, [name], policies, but_for_dra=but_for_dra)
     return answer.admitted
 
 

@@ -35,7 +35,7 @@ def explained_by(engine: Engine, name: str, pod: Pod) -> Explanation:
     explanation = explain(name, node, pod, totals=False, dra=dra)
     # Of devices that come by DRA the explanation tells itself; whether they can be had is kube-scheduler's to say.
     (answer,) = engine.ask(pod, [name], but_for_dra=True)
-    kept = tried_changes(engine, explanation)
+    kept = tried_changes(engine, explanation, but_for_dra=True)
     if not answer.reasons or not explanation.admitted:
         return replace(explanation, changes=kept)
     return replace(
@@ -57,17 +57,25 @@ def _subject(reason: Reason) -> str:
 
 
 def tried_changes(
-    engine: Engine, explanation: Explanation, policies: TrialPolicies = AS_THEY_ARE
+    engine: Engine,
+    explanation: Explanation,
+    policies: TrialPolicies = AS_THEY_ARE,
+    *,
+    but_for_dra: bool = False,
 ) -> tuple[Change, ...]:
-    """The changes of an explanation that was given for kubelets with these policies, as far as the engine agrees to them."""
+    """The changes of an explanation that was given for kubelets with these policies, as far as the engine agrees to them; for who
+    leaves DRA to kube-scheduler, to all the rest of the pod.
+    """
     return tuple(
         change
         for change in explanation.changes
-        if _is_admitted(engine, explanation.name, explanation.pod, change, policies)
+        if _is_admitted(engine, explanation, change, policies, but_for_dra=but_for_dra)
     )
 
 
-def _is_admitted(engine: Engine, name: str, pod: Pod, change: Change, policies: TrialPolicies) -> bool:
+def _is_admitted(
+    engine: Engine, explanation: Explanation, change: Change, policies: TrialPolicies, *, but_for_dra: bool
+) -> bool:
     leaving = [victim["uid"] for victim in change.patch["evict"]] if change.kind == "evict" else []
     if change.kind in ("policy", "option"):
         settings: dict[str, Any] = {
@@ -75,6 +83,6 @@ def _is_admitted(engine: Engine, name: str, pod: Pod, change: Change, policies: 
             for field, value in change.patch.items()
         }
         policies = replace(policies, **settings)
-    with engine.cluster.without(pod.uid, *leaving):
-        (answer,) = engine.ask(change.pod, [name], policies, but_for_dra=True)
+    with engine.cluster.without(explanation.pod.uid, *leaving):
+        (answer,) = engine.ask(change.pod, [explanation.name], policies, but_for_dra=but_for_dra)
     return answer.admitted
