@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,11 +51,20 @@ def test_no_node_is_worth_more_than_it_promised(story: Story, profile: Profile, 
                 expected = plain.evaluate(number, member, pod, kind)
                 score = REFUSED if expected.reasons else expected.score
                 answers = evaluator.about(kind)
-                if number not in answers.promises and number not in answers.refused:
-                    assert evaluator.promise(answers, number, member, pod) >= score
+                offers = evaluator.offers(
+                    answers, [SomeClass(number, member.name)], life.engine.cluster.by_name, pod
+                )
+                assert max([-offer for offer, _, _ in offers], default=REFUSED) >= score
                 assert promised(answers, number) >= score
                 assert evaluator.evaluate(number, member, pod, kind) == expected
                 assert promised(answers, number) == score
+
+
+class SomeClass(NamedTuple):
+    """A class by one of its members."""
+
+    number: int
+    first: str
 
 
 def promised(answers: EvaluationCache, number: int) -> int:

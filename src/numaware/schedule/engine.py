@@ -8,15 +8,12 @@ place depends on other pods, on ports or on preferences make the engine look at 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
-from numaware.diagnose.reason import Counts, Reason, most_frequent_first
+from numaware.diagnose.reason import Counts, Reason
 from numaware.schedule.answer import Answer, refused
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluator
@@ -24,9 +21,6 @@ from numaware.schedule.filters import (
     InterPodRules,
     SoftSpread,
     VolumeRules,
-    beside_reason,
-    static_reason,
-    volcano_reason,
     volume_rules,
     waiting_reason,
 )
@@ -34,12 +28,14 @@ from numaware.schedule.held_room import HeldRoom
 from numaware.schedule.learned_mix import LearnedMix
 from numaware.schedule.need import Need
 from numaware.schedule.node_facts import NodeFacts
+from numaware.schedule.node_hindrances import NodeHindrances, node_reason
 from numaware.schedule.outlook import outlook
 from numaware.schedule.parts_by_dra import parts_by_dra
 from numaware.schedule.pod_kinds import Kind, kind_of
 from numaware.schedule.pool import NODE_UNKNOWN, Pool
 from numaware.schedule.preferences import Preferences, best_supplied
 from numaware.schedule.profile import DEFAULT_PROFILE, Profile
+from numaware.schedule.refusal_counts import reason_counts, shared_refusals
 from numaware.schedule.room import gpu_resource
 from numaware.schedule.shares import Share
 from numaware.schedule.storm import StormGuard
@@ -181,7 +177,7 @@ class Engine:
         if hindrance:
             return [refused(hindrance)] * len(names)
         rules = cluster.placed_pods.rules_for(pod)
-        there = _There(rules, volumes if isinstance(volumes, VolumeRules) else None, self.guard)
+        there = NodeHindrances(rules, volumes if isinstance(volumes, VolumeRules) else None, self.guard)
         if not self.cached:
             alone = [
                 self._asked_alone(cluster.by_name.get(name), pod, kind, there, policies) for name in names
@@ -215,13 +211,13 @@ class Engine:
         member: Member | None,
         pod: Pod,
         kind: Kind,
-        there: _There,
+        there: NodeHindrances,
         policies: TrialPolicies,
     ) -> Answer:
         """The answer of one node, from first principles: who remembers nothing asks like this."""
         if member is None:
             return NODE_UNKNOWN
-        reason = _node_reason(member, pod, policies.policy)
+        reason = node_reason(member, pod, policies.policy)
         reasons = (reason,) if reason else there.reasons(member, pod)
         if reasons:
             return refused(*reasons)
@@ -288,8 +284,8 @@ class Engine:
             answers = self._ask_by_parts(pod, None, AS_THEY_ARE, but_for_dra=False)
             best = self._best_of(answers, pod, kind, rules, spread)
         if best is None:
-            counts = pool.answer_counts(pod, kind) if pool is not None else _counted(answers)
-            return Decision(pod, None, 0, reasons=_reason_counts(counts))
+            refusals = shared_refusals(answers) if pool is None else pool.refusals(pod, kind)
+            return Decision(pod, None, 0, reasons=reason_counts(refusals))
         member, answer = best
         plan = volumes.plan(member.facts) if isinstance(volumes, VolumeRules) else None
         return Decision(pod, member.name, answer.score, answer.hints, answer.share, kind=kind, volumes=plan)
@@ -351,7 +347,7 @@ class Engine:
             if len(self._pools) >= _MOST_POOLS:
                 del self._pools[next(iter(self._pools))]
             pool = self._pools[key] = Pool(
-                self.cluster, self._evaluators[key[3]], partial(_node_reason, pod=pod, policy=key[2])
+                self.cluster, self._evaluators[key[3]], partial(node_reason, pod=pod, policy=key[2])
             )
         return pool
 
@@ -459,50 +455,6 @@ class Engine:
         self._trial = None
         for evaluator in self._evaluators.values():
             evaluator.learn(mix)
-
-
-class _There(NamedTuple):
-    """What depends on the very node and not on its state: ports, volumes, other pods, earlier refusals."""
-
-    rules: InterPodRules | None
-    volumes: VolumeRules | None
-    guard: StormGuard | None
-
-    def reasons(self, member: Member, pod: Pod) -> tuple[Reason, ...]:
-        reason = beside_reason(pod, member.name, member.pods.values(), None)
-        if reason is None and self.volumes is not None:
-            reasons = self.volumes.reasons(member.facts)
-            if reasons:
-                return reasons
-        if reason is None and self.rules is not None:
-            reason = self.rules.reason(member.name)
-        if reason is None and self.guard is not None:
-            reason = self.guard.reason(pod, member)
-        return () if reason is None else (reason,)
-
-
-def _counted(answers: Sequence[Answer]) -> Iterator[tuple[Answer, int]]:
-    """Each answer, and how many nodes share it."""
-    shared = {id(answer): answer for answer in answers}
-    return ((shared[identity], number) for identity, number in Counter(map(id, answers)).items())
-
-
-def _reason_counts(answers: Iterable[tuple[Answer, int]]) -> Counts:
-    """How many nodes give which reason; `answers` are shared by so many of them."""
-    alike: Counter[tuple[Reason, ...]] = Counter()
-    for answer, number in answers:
-        alike[answer.reasons] += number
-    counts: Counter[Reason] = Counter()
-    for reasons, number in alike.items():
-        for reason in set(reasons):
-            counts[reason] += number
-    return most_frequent_first(counts)
-
-
-def _node_reason(member: Member, pod: Pod, policy: str | None = None) -> Reason | None:
-    """What about the node itself keeps the pod off, whatever runs there; `policy` instead of the one that it has."""
-    facts = member.facts if policy is None else replace(member.facts, topology_policy=policy)
-    return static_reason(pod.scheduling, facts) or volcano_reason(pod, facts)
 
 
 def _is_reluctant(facts: NodeFacts) -> bool:

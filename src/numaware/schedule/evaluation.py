@@ -8,8 +8,9 @@ the first never changes, the second does when the engine learns which pods come.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
+from typing import Protocol
 
 from numaware.diagnose.reason import Reason
 from numaware.schedule.answer import Answer, refused
@@ -39,6 +40,16 @@ from numaware.workload.pod import Pod
 # Classes, fits and promises kept before everything is forgotten; at most about 1 KB each.
 _MOST_ANSWERS = 1 << 19
 ASTRAY = Reason("pods-astray")
+
+
+class SomeClass(Protocol):
+    """A class of members, and the name of one of them."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def first(self) -> str: ...
 
 
 class Evaluator:
@@ -161,24 +172,35 @@ class Evaluator:
         )
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def promise(self, answers: EvaluationCache, number: int, member: Member, pod: Pod) -> int:
-        """At least as much as the score, and the score itself if nothing is gained by not knowing it; `REFUSED` if none.
+    def offers(
+        self, answers: EvaluationCache, classes: Iterable[SomeClass], members: Mapping[str, Member], pod: Pod
+    ) -> list[tuple[int, str, int]]:
+        """What classes promise that do not refuse: minus the promise, the name of a member, the number of the class.
 
-        Most classes are never the best, and what they promise is enough to see that. To be asked only where `answers` has
-        no promise yet.
+        A promise is at least as much as the score, and the score itself if nothing is gained by not knowing it. Most
+        classes are never the best, and what they promise is enough to see that.
         """
-        standing = self._standings.get(number) or self._new_standing(number, member)
-        bound = answers.bounds.get(standing.kubelet) or self._bound(answers, standing, member, pod)
-        promise = bound(standing)
-        if promise is None:
-            answer = self.evaluated(answers, number, member, pod)
-            return REFUSED if answer.reasons else answer.score
-        self._kept += 1
-        if promise == REFUSED:
-            answers.refused.add(number)
-        else:
-            answers.promises[number] = promise
-        return promise
+        promises, bounds, standings = answers.promises, answers.bounds, self._standings
+        offers = []
+        for some in classes:
+            number, name = some.number, some.first
+            promise = promises.get(number)
+            if promise is None:
+                standing = standings.get(number) or self._new_standing(number, members[name])
+                bound = bounds.get(standing.kubelet) or self._bound(answers, standing, members[name], pod)
+                promise = bound(standing)
+                self._kept += 1
+                if promise == REFUSED:
+                    answers.refused.add(number)
+                    continue
+                if promise is None:
+                    answer = self.evaluated(answers, number, members[name], pod)
+                    if answer.reasons:
+                        continue
+                    promise = answer.score
+                promises[number] = promise
+            offers.append((-promise, name, number))
+        return offers
 
     def _bound(self, answers: EvaluationCache, standing: Standing, member: Member, pod: Pod) -> Bound:
         """How promises of nodes with such a kubelet are found, remembered until there is another mix."""
@@ -206,12 +228,8 @@ class Evaluator:
 
     def evaluated(self, answers: EvaluationCache, number: int, member: Member, pod: Pod) -> Answer:
         """The same, to be asked only where `answers` has not found it yet."""
-        fit = answers.fits.get(number)
-        if fit is None:
-            fit = answers.fits[number] = self._fit(answers, number, member, pod)
-            self._kept += 1
+        fit = self.fit(answers, number, member, pod)
         if fit.reasons:
-            answers.refused.add(number)
             # An object of its own for each class: by that others tell classes apart.
             refusal = answers.whole[number] = refused(*fit.reasons)
             return refusal
@@ -223,6 +241,16 @@ class Evaluator:
         answers.promises[number] = score
         answer = answers.whole[number] = Answer(score, fit.hints, share, (), numa)
         return answer
+
+    def fit(self, answers: EvaluationCache, number: int, member: Member, pod: Pod) -> Fit:
+        """What such a node says to the pod, whatever that is worth."""
+        fit = answers.fits.get(number)
+        if fit is None:
+            fit = answers.fits[number] = self._fit(answers, number, member, pod)
+            self._kept += 1
+            if fit.reasons:
+                answers.refused.add(number)
+        return fit
 
     def about(self, kind: Kind) -> EvaluationCache:
         """What is known about a kind of pod; nothing, for those who remember nothing."""

@@ -2,8 +2,8 @@
 
 Most of what an engine does on a cluster of many different nodes is this question, so it is asked of sets: each kind has
 a bit for its first pod, one for its second, and so on. An amount of one resource is the set of pods that it is enough
-for, and what CPUs, memory and GPUs have in common is what fits. Bits of first pods come before those of second ones, so
-sets of few pods are small numbers.
+for, and what CPUs, memory and GPUs have in common is what fits. Bits stand in the order of the GPUs that so many pods need,
+so what fits a zone with few GPUs is a small number.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from numaware.schedule.room import NumaRoom, gpus_left
 _MOST_TOGETHER = 16
 # Sets whose use is remembered for one mix of pods.
 _MOST_SETS = 1 << 16
+# Amounts of a resource that are remembered for the same kinds of pods.
+_MOST_AMOUNTS = 1 << 14
 # Each byte as eight numbers of 32 bits, one for each of its bits, the lowest first.
 _NUMBERS = [b"".join([(byte >> bit & 1).to_bytes(4, "little") for bit in range(8)]) for byte in range(256)]
 
@@ -30,17 +32,26 @@ class PodSets:
     """Which pods of these kinds fit: for each resource, and for all of them together."""
 
     def __init__(self, needs: tuple[Need, ...]) -> None:
-        self.cpus, self.by_cpus = _enough([need.cpus for need in needs])
-        self.memory, self.by_memory = _enough([need.memory for need in needs])
-        self.served = _Served(needs)
+        pods = sorted(
+            [
+                (need.gpus * need.milli * count, count, kind)
+                for kind, need in enumerate(needs)
+                for count in range(1, _MOST_TOGETHER + 1)
+            ]
+        )
+        # The kind of each pod in the order of their bits, and the bits of each kind's pods.
+        self.kinds = [kind for _, _, kind in pods]
+        bits: list[list[int]] = [[] for _ in needs]
+        for place, kind in enumerate(self.kinds):
+            bits[kind].append(1 << place)
+        self.first = [some[0] for some in bits]
+        self.by_cpus = _Enough([need.cpus for need in needs], bits)
+        self.by_memory = _Enough([need.memory for need in needs], bits)
+        self.served = _Served(needs, bits)
         self._after: dict[tuple[int, int], ServedAfter] = {}
 
     def fitting(self, cpus: int, memory: int, gpus: tuple[int, ...]) -> int:
-        return (
-            self.by_cpus[bisect_right(self.cpus, cpus)]
-            & self.by_memory[bisect_right(self.memory, memory)]
-            & self.served[gpus]
-        )
+        return self.by_cpus[cpus] & self.by_memory[memory] & self.served[gpus]
 
     def served_after(self, count: int, share: int) -> ServedAfter:
         """The pods that GPUs still serve when a pod has taken whole ones or a share of one."""
@@ -62,18 +73,27 @@ class ServedAfter(dict[tuple[int, ...], list[int]]):
         return served
 
 
-def _enough(wanted: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Amounts of a resource, ascending, from which on it is enough for more pods; the pods below the first, from it on, ..."""
-    added: dict[int, int] = {0: 0}
-    for count in range(_MOST_TOGETHER):
-        bit = 1 << count * len(wanted)
-        for amount in wanted:
-            step = amount * (count + 1)
-            added[step] = added.get(step, 0) | bit
-            bit <<= 1
-    # Less than nothing is as good as nothing.
-    steps = sorted(added)
-    return steps[1:], [*accumulate([added[step] for step in steps], or_)]
+class _Enough(dict[int, int]):
+    """The pods that an amount of one resource is enough for, by the amount."""
+
+    def __init__(self, wanted: Sequence[int], bits: Sequence[Sequence[int]]) -> None:
+        added: dict[int, int] = {0: 0}
+        for amount, pods in zip(wanted, bits, strict=True):
+            step = 0
+            for bit in pods:
+                step += amount
+                added[step] = added.get(step, 0) | bit
+        # Amounts, ascending, from which on it is enough for more pods; the pods below the first, from it on, ...
+        # Less than nothing is as good as nothing.
+        steps = sorted(added)
+        self._steps = steps[1:]
+        self._pods: list[int] = [*accumulate([added[step] for step in steps], or_)]
+
+    def __missing__(self, amount: int) -> int:
+        if len(self) >= _MOST_AMOUNTS:
+            self.clear()
+        pods = self[amount] = self._pods[bisect_right(self._steps, amount)]
+        return pods
 
 
 class _Served(dict[tuple[int, ...], int]):
@@ -82,20 +102,15 @@ class _Served(dict[tuple[int, ...], int]):
     Kinds that want as large a part of as many GPUs are worked out together, and once.
     """
 
-    def __init__(self, needs: Sequence[Need]) -> None:
+    def __init__(self, needs: Sequence[Need], bits: Sequence[Sequence[int]]) -> None:
         self._parts = tuple(sorted({need.milli for need in needs}))
-        groups: dict[tuple[int, int], int] = {}
-        for index, need in enumerate(needs):
-            group = self._parts.index(need.milli), need.gpus
-            groups[group] = groups.get(group, 0) | 1 << index
+        groups: dict[tuple[int, int], list[int]] = {}
+        for need, pods in zip(needs, bits, strict=True):
+            together = groups.setdefault((self._parts.index(need.milli), need.gpus), [0] * _MOST_TOGETHER)
+            together[:] = map(or_, together, pods)
         # The place of the part, the number of GPUs, and no, the first, the first two, ... pods of all these kinds.
         self._groups = [
-            (
-                part,
-                gpus,
-                [0, *accumulate([first << count * len(needs) for count in range(_MOST_TOGETHER)], or_)],
-            )
-            for (part, gpus), first in groups.items()
+            (part, gpus, [0, *accumulate(together, or_)]) for (part, gpus), together in groups.items()
         ]
 
     def __missing__(self, gpus: tuple[int, ...]) -> int:
@@ -151,9 +166,9 @@ class FittingPods:
 
     def _sums(self, first: int) -> list[int]:
         """What eight pods from this one on use, for each choice of them."""
-        sums = [0]
+        sums, kinds = [0], self.sets.kinds
         for bit in range(first, first + 8):
-            worth = self._worth[bit % len(self._worth)]
+            worth = self._worth[kinds[bit]] if bit < len(kinds) else 0
             sums += [some + worth for some in sums]
         return sums
 
@@ -168,11 +183,13 @@ class FittingPods:
         for pods, count in alike.items():
             numbers = b"".join(map(_NUMBERS.__getitem__, _bytes_of(pods)))
             total += count * int.from_bytes(numbers, "little")
-        kinds = len(self.kinds)
-        counts = array("I", total.to_bytes(4 * kinds * _MOST_TOGETHER + 32, "little"))
+        counts = array("I", total.to_bytes(4 * len(self.sets.kinds) + 32, "little"))
+        usable = [0] * len(self.kinds)
+        for kind, count in zip(self.sets.kinds, counts, strict=False):
+            usable[kind] += count
         return {
-            need: sum(counts[index : kinds * _MOST_TOGETHER : kinds]) * need.size(by_gpus=self._by_gpus)
-            for index, (need, _) in enumerate(self.kinds)
+            need: count * need.size(by_gpus=self._by_gpus)
+            for (need, _), count in zip(self.kinds, usable, strict=True)
         }
 
 

@@ -103,9 +103,9 @@ def _by_scarcity(weights: Mapping[Need, int], machines: Machines, *, by_gpus: bo
     """The weights, raised by the square of all that is free against what is free for the kind; none where nothing is."""
     free = sum(count * (room.gpus if by_gpus else WHOLE * room.cpus) for (_, room), count in machines.items())
     raised = {
-        need: weights[need] * min(_SCARCEST * usable**2, free**2) // usable**2
+        need: weights[need] * min(_SCARCEST * usable**2, free**2) // usable**2 if usable else 0
         for need, usable in Mix(weights).supply(machines).items()
-        if usable
     }
     total = sum(raised.values())
-    return {need: max(1, weight * _TOTAL // total) for need, weight in raised.items() if weight}
+    # Those that count for nothing stay: what is known of the same kinds of pods is known of the mix.
+    return {need: weight and max(1, weight * _TOTAL // total) for need, weight in raised.items()}

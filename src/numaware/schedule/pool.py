@@ -18,7 +18,7 @@ from numaware.diagnose.reason import Reason
 from numaware.schedule.answer import Answer, refused
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluator
-from numaware.schedule.evaluation_cache import REFUSED, EvaluationCache
+from numaware.schedule.evaluation_cache import EvaluationCache
 from numaware.schedule.pod_kinds import Kind
 from numaware.workload.pod import Pod
 
@@ -150,16 +150,17 @@ class Pool:
             for number, name in zip(numbers, names, strict=True)
         ]
 
-    def answer_counts(self, pod: Pod, kind: Kind) -> Iterator[tuple[Answer, int]]:
-        """What all members say, and how many say it: class by class, then those outside."""
+    def refusals(self, pod: Pod, kind: Kind) -> Iterator[tuple[tuple[Reason, ...], int]]:
+        """Why no member will have the pod, where none will, and how many say so: class by class, then those outside."""
         self._catch_up()
         known, by_name = self.evaluator.about(kind), self.cluster.by_name
+        fits = known.fits
         for number, some in self._classes.items():
-            answer = known.whole.get(number)
-            yield answer or self.evaluator.evaluated(known, number, by_name[some.first], pod), some.size
+            fit = fits.get(number) or self.evaluator.fit(known, number, by_name[some.first], pod)
+            yield fit.reasons, some.size
         for reason, number in self._refused.items():
             if number:
-                yield self._refusals[reason], number
+                yield (reason,), number
 
     def forget_scores(self) -> None:
         """The scores have changed: boards start again from the classes there are."""
@@ -171,27 +172,24 @@ class Pool:
 
     def _read(self, board: _Board, pod: Pod) -> None:
         """Take in the news since the board was last asked for."""
-        named, answers, heap = board.named, board.answers, board.heap
-        promises, refused, by_name = answers.promises, answers.refused, self.cluster.by_name
-        entries: list[tuple[int, str, int]] = []
-        for some in self._news[board.read :]:
-            if some is None or some.number in refused:
-                continue
-            name, number = some.first, some.number
-            known = named.get(number)
-            if known is not None and known <= name:
-                continue
-            score = promises.get(number)
-            if score is None:
-                score = self.evaluator.promise(answers, number, by_name[name], pod)
-                if score == REFUSED:
-                    continue
-            named[number] = name
-            entries.append((-score, name, number))
+        named, refused = board.named, board.answers.refused
+        news: list[_Class]
+        if board.read:
+            news = [
+                some
+                for some in self._news[board.read :]
+                if some is not None
+                and some.number not in refused
+                and ((known := named.get(some.number)) is None or some.first < known)
+            ]
+        else:
+            news = [some for some in self._classes.values() if some.number not in refused]
         board.read = len(self._news)
-        if heap:
+        entries = self.evaluator.offers(board.answers, news, self.cluster.by_name, pod)
+        named.update([(number, name) for _, name, number in entries])
+        if board.heap:
             for entry in entries:
-                heapq.heappush(heap, entry)
+                heapq.heappush(board.heap, entry)
         else:
             heapq.heapify(entries)
             board.heap = entries

@@ -112,7 +112,9 @@ class Mix:
         whole = site.empty.whole
         rest = sets.fitting(whole.cpus, whole.memory, whole.gpus) & ~alone
         kinds = [
-            kind for index, kind in enumerate(self.kinds) if rest >> index & 1 and _may_span(kind[0], site)
+            kind
+            for kind, first in zip(self.kinds, sets.first, strict=True)
+            if rest & first and _may_span(kind[0], site)
         ]
         return FittingPods(kinds, by_gpus=self.by_gpus) if kinds else None
 

@@ -6,18 +6,29 @@ of many different nodes is this, so all that depends on the kind of pod and on t
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from functools import lru_cache
 from operator import sub
 
 from numaware.schedule.evaluation_cache import REFUSED, Bound
 from numaware.schedule.pod_footprint import PodFootprint
 from numaware.schedule.room import WHOLE, gpus_left
 from numaware.schedule.score import TOP
-from numaware.schedule.standing import Part, Standing
+from numaware.schedule.standing import Standing
 from numaware.schedule.stranding import Mix
 
 # Less than any fall.
 _NOTHING = -(1 << 80)
+
+
+@lru_cache(maxsize=1 << 14)
+def _wholes_left(
+    all_gpus: tuple[int, ...], gpus: tuple[int, ...], count: int, share: int
+) -> list[tuple[int, ...]]:
+    """What may be left of all GPUs when a pod has taken whole ones, or a share of one, from these."""
+    rest = [*all_gpus]
+    for left in gpus:
+        rest.remove(left)
+    return [tuple(sorted((*rest, *left))) for left in gpus_left(gpus, count, share)]
 
 
 def stranding_bound(footprint: PodFootprint, mix: Mix, otherwise: Bound) -> Bound:
@@ -35,27 +46,18 @@ def stranding_bound(footprint: PodFootprint, mix: Mix, otherwise: Bound) -> Boun
     taken = mix.total * (own_gpus * WHOLE + share)
     scale = 2 * WHOLE * max(1, mix.total)
     sets, known = mix.anywhere.sets, mix.anywhere.known
-    used_by, useful = mix.anywhere.used_by, mix.anywhere.useful
-    cpu_steps, memory_steps = sets.cpus, sets.memory
-    served = sets.served_after(own_gpus, share)
+    used_by = mix.anywhere.used_by
+    by_cpus, by_memory = sets.by_cpus, sets.by_memory
+    served_before, served = sets.served, sets.served_after(own_gpus, share)
 
     def spanning_falls(standing: Standing, gpus: tuple[int, ...], cpus: int, memory: int) -> list[int]:
         """By how much less pods that need several zones could use, for each choice of GPUs of a zone that has these."""
         wide = mix.wide(standing.site)
-        rest = [*standing.whole.gpus]
-        for left in gpus:
-            rest.remove(left)
-        after = [tuple(sorted((*rest, *left))) for left in gpus_left(gpus, own_gpus, share)]
-        return [standing.spanning - wide.useful(cpus, memory, left) if wide else 0 for left in after]
-
-    def lost_elsewhere(standing: Standing, chosen: Part, cpus: int, memory: int) -> int:
-        """How much less pods could use of other zones, as none has more than the node has left."""
-        less = 0
-        for part in standing.parts:
-            zone_cpus, zone_memory, gpus, before = part
-            if part is not chosen and (zone_cpus > cpus or zone_memory > memory):
-                less += before - useful(min(zone_cpus, cpus), min(zone_memory, memory), gpus)
-        return less
+        if wide is None:
+            return []
+        enough = wide.sets.by_cpus[cpus] & wide.sets.by_memory[memory]
+        choices = _wholes_left(standing.whole.gpus, gpus, own_gpus, share)
+        return [standing.spanning - wide.used_by(enough & wide.sets.served[left]) for left in choices]
 
     def bound(standing: Standing) -> int | None:
         if standing.largest < least:
@@ -69,7 +71,10 @@ def stranding_bound(footprint: PodFootprint, mix: Mix, otherwise: Bound) -> Boun
             standing.look(mix)
         cpus //= 1000
         best, elsewhere = _NOTHING, False
-        for part in standing.parts:
+        parts, spanning = standing.parts, standing.spanning
+        # Whether other zones may have more than the node has left.
+        caps = len(parts) > 1 and (standing.most_cpus > cpus or standing.most_memory > memory)
+        for part in parts:
             zone_cpus, zone_memory, gpus, before = part
             left_cpus, left_memory = zone_cpus - own_cpus, zone_memory - own_memory
             if left_cpus < 0 or left_memory < 0:
@@ -82,18 +87,32 @@ def stranding_bound(footprint: PodFootprint, mix: Mix, otherwise: Bound) -> Boun
                     if lowest:
                         break
                 continue
-            by_cpus = sets.by_cpus[bisect_right(cpu_steps, min(left_cpus, cpus))]
-            by_memory = sets.by_memory[bisect_right(memory_steps, min(left_memory, memory))]
-            falls = []
-            for others in choices:
-                pods = others & by_cpus & by_memory
+            enough = by_cpus[min(cpus, left_cpus)] & by_memory[min(memory, left_memory)]
+            if len(choices) == 1 and not spanning:
+                pods = choices[0] & enough
                 used = known.get(pods)
-                falls.append((used_by(pods) if used is None else used) - before)
-            if standing.spanning:
-                falls = [*map(sub, falls, spanning_falls(standing, gpus, cpus, memory))]
-            fall = max(falls)
-            if standing.most_cpus > cpus or standing.most_memory > memory:
-                fall -= lost_elsewhere(standing, part, cpus, memory)
+                fall = (used_by(pods) if used is None else used) - before
+            else:
+                falls = []
+                for others in choices:
+                    pods = others & enough
+                    used = known.get(pods)
+                    falls.append((used_by(pods) if used is None else used) - before)
+                if spanning:
+                    falls = [*map(sub, falls, spanning_falls(standing, gpus, cpus, memory))]
+                fall = max(falls)
+            if caps:
+                for other in parts:
+                    other_cpus, other_memory, other_gpus, other_before = other
+                    if (other_cpus > cpus or other_memory > memory) and other is not part:
+                        # No zone has more than the node has left.
+                        pods = (
+                            by_cpus[min(cpus, other_cpus)]
+                            & by_memory[min(memory, other_memory)]
+                            & served_before[other_gpus]
+                        )
+                        used = known.get(pods)
+                        fall += (used_by(pods) if used is None else used) - other_before
             best = max(best, fall)
             if first_only:
                 break
