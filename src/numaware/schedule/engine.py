@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from numaware.diagnose.reason import Counts, Reason
 from numaware.schedule.answer import Answer, refused
