@@ -239,11 +239,11 @@ def test_every_change_that_is_offered_is_admitted_when_it_is_tried(
     """In the console and in what-if; a smaller request was offered on nodes without GPUs to pods that want some."""
     judge, trial = Judge(scene.cluster), Trial(scene.cluster)
     for pod in scene.asking:
-        for member, judged in zip(scene.cluster, judge.judge(pod, policies=policies), strict=True):
+        for member in scene.cluster:
             asked = judge.engine.member(member.name, policies)
             if asked is None:
                 continue
-            evidence = judge.tried(evidence_of(member.name, asked.node, pod), judged, policies)
+            evidence = judge.tried(evidence_of(member.name, asked.node, pod), policies)
             for change in (
                 *((change, policies, False) for change in evidence.changes),
                 # An explanation tells of DRA apart, and offers what would admit all the rest.

@@ -32,9 +32,10 @@ from numaware.workload.pod import Pod
 _MOST_CHANGES = 1 << 17
 
 
-class Load(msgspec.Struct, frozen=True, gc=False):
+class Load(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What a member carries: its twin, total requests, remainders of shared GPUs, and which pod sits on which of them.
 
+    A load is equal to itself alone, so that answers can be kept by it as long as the node stays as it is.
     `astray` are pods of which nobody knows what they hold of the node (see `Cluster.place`). As long as there are any,
     the twin's books are too good to be true, and nothing that would own a part of the node goes there.
     """

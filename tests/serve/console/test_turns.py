@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from numaware.serve.console.app import application
-from numaware.serve.console.turns import Slots
+from numaware.serve.console.turns import SharedAnswers, Slots
 from numaware.serve.problems import ProblemError
 from support.console_world import client, shared_console
 
@@ -89,3 +89,60 @@ def test_a_call_that_takes_too_long_is_given_up_and_its_slot_is_free_when_its_th
 def test_what_a_call_raises_comes_out() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         asyncio.run(Slots(1, 10).run(int, "x"))
+
+
+def test_what_many_ask_is_worked_out_once_though_the_first_of_them_goes_away() -> None:
+    begun = []
+
+    async def run() -> list[str]:
+        answers: SharedAnswers[str] = SharedAnswers(2)
+        go = asyncio.Event()
+
+        async def work() -> str:
+            begun.append("work")
+            await go.wait()
+            return "answer"
+
+        asked = [asyncio.create_task(answers.answer("question", work)) for _ in range(3)]
+        await asyncio.sleep(0)
+        asked[0].cancel()
+        go.set()
+        heard = await asyncio.gather(*asked[1:])
+        return [*heard, await answers.answer("question", work)]
+
+    assert asyncio.run(run()) == ["answer"] * 3
+    assert begun == ["work"]
+
+
+def test_work_that_failed_is_begun_anew_for_who_asks_next() -> None:
+    async def run() -> str:
+        answers: SharedAnswers[str] = SharedAnswers(2)
+
+        async def fails() -> str:
+            raise ProblemError(503, "too long")
+
+        async def works() -> str:
+            return "answer"
+
+        with pytest.raises(ProblemError):
+            await answers.answer("question", fails)
+        return await answers.answer("question", works)
+
+    assert asyncio.run(run()) == "answer"
+
+
+def test_no_more_answers_are_kept_than_asked_for() -> None:
+    begun = []
+
+    async def run() -> None:
+        answers: SharedAnswers[str] = SharedAnswers(2)
+        for question in ("a", "b", "b", "c", "a"):
+
+            async def work(question: str = question) -> str:
+                begun.append(question)
+                return question
+
+            assert await answers.answer(question, work) == question
+
+    asyncio.run(run())
+    assert begun == ["a", "b", "c", "a"]

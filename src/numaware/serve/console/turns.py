@@ -1,15 +1,15 @@
 """Work that one caller asks for and that must not keep the others waiting: on threads, or on the loop in short turns.
 
-`api/routes.py` reads manifests and explains on threads (`Slots`), and has nodes judged in turns (`judge_in_turns`), because
-what the judge remembers belongs to the loop.
+`api/routes.py` reads manifests and explains on threads (`Slots`), once for all who ask the same (`SharedAnswers`), and has
+nodes judged in turns (`judge_in_turns`), because what the judge remembers belongs to the loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
 from numaware.sentence import Sentence
@@ -53,6 +53,28 @@ class Slots:
         if not thread.cancelled():
             # Where nobody waits any more, nobody else asks what was wrong.
             thread.exception()
+
+
+class SharedAnswers(Generic[_Answer]):
+    """Answers that many ask for: each is worked out once, for those who ask meanwhile as for those who ask later."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tasks: dict[Hashable, asyncio.Task[_Answer]] = {}
+
+    async def answer(self, question: Hashable, work: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
+        """What is kept for the question, or what the work comes to; who fails is asked again next time."""
+        task = self._tasks.get(question)
+        if task is None:
+            if len(self._tasks) >= self._most:
+                del self._tasks[next(iter(self._tasks))]
+            task = self._tasks[question] = asyncio.create_task(work())
+        try:
+            return await asyncio.shield(task)
+        except Exception:
+            if self._tasks.get(question) is task:
+                del self._tasks[question]
+            raise
 
 
 async def judge_in_turns(

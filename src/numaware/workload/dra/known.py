@@ -58,6 +58,8 @@ class DraObjects:
 
     def __init__(self, given: Iterable[DraObject] = ()) -> None:
         self.hidden = False
+        # Another after every change.
+        self.serial = 0
         self.claims: dict[ClaimKey, DeviceClaim] = {}
         self.classes: dict[str, DeviceClass] = {}
         self._templates: dict[ClaimKey, ClaimTemplate] = {}
@@ -91,6 +93,7 @@ class DraObjects:
 
     def drop(self, one: DraObject) -> None:
         """Something is gone."""
+        self.serial += 1
         match one:
             case DeviceSlice():
                 before = self._slices.pop(one.name, None)

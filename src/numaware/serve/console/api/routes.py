@@ -43,7 +43,7 @@ from numaware.serve.console.api.stream import Changed, Stream, TooManyReadersErr
 from numaware.serve.console.api.uploads import Uploads
 from numaware.serve.console.history.api import History, Kept, Refusals, not_kept
 from numaware.serve.console.orders import CommandWish, Orders, OrderWish
-from numaware.serve.console.turns import Slots, judge_in_turns
+from numaware.serve.console.turns import SharedAnswers, Slots, judge_in_turns
 from numaware.serve.console.views import node, pods
 from numaware.serve.console.views.explain import Explained, evidence_of, explained, with_dra
 from numaware.serve.console.views.judging import Judgement
@@ -72,6 +72,8 @@ from numaware.workload.pod import Pod
 # Explanations worked out at the same time, on threads of their own, and how long whoever asked for one waits.
 _AT_ONCE = 2
 _SECONDS = 20.0
+# Explanations kept for those who look at the same.
+_MOST_EXPLAINED = 128
 _V1 = "/api/v1"
 
 
@@ -88,6 +90,7 @@ class Console:
         self.stream = Stream(self.wall_model)
         self.simulator = Simulator(world.cluster)
         self._slots = Slots(_AT_ONCE, _SECONDS)
+        self._explained: SharedAnswers[Explained] = SharedAnswers(_MOST_EXPLAINED)
         self._judging = asyncio.Lock()
         self._uploads = Uploads()
 
@@ -123,7 +126,10 @@ class Console:
     async def _shape(self, snapshot: SnapshotView, query: Shape) -> Shape:
         """The shape that is asked about, every node's judgement of it at hand."""
         shape = _shape(query)
-        await self._judged(snapshot, pod_of(shape))
+        wall_model = snapshot.wall_model
+        async with self._judging:
+            if names := wall_model.unjudged(shape):
+                await judge_in_turns(wall_model.judge, pod_of(shape), names)
         return shape
 
     # Lists
@@ -190,11 +196,16 @@ class Console:
                 "policy", Sentence("the kubelet of {node} would not start with it", node=member.name)
             )
         (judged,) = judge.judge(pod, [member.name], policies)
-        evidence = await self._slots.run(evidence_of, member.name, asked_member.node, pod)
-        # The engine is asked where nothing else changes the cluster meanwhile.
-        tried = judge.tried(evidence, judged, policies)
-        told = with_dra(tried, snapshot.wall_model.world.cluster.dra)
-        return await self._slots.run(explained, told, judged, path, lang)
+        dra = snapshot.world.cluster.dra
+
+        async def work() -> Explained:
+            evidence = await self._slots.run(evidence_of, member.name, asked_member.node, pod)
+            # The engine is asked where nothing else changes the cluster meanwhile.
+            told = with_dra(judge.tried(evidence, policies), dra)
+            return await self._slots.run(explained, told, judged, path, lang)
+
+        known = member.load, dra.serial, dra.hidden
+        return await self._explained.answer((known, pod, policies, judged, path, lang), work)
 
     async def _asked(self, question: Question, snapshot: SnapshotView) -> tuple[Pod, str]:
         """The pod in question, and where its spec stands in the manifest."""

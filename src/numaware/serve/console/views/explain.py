@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import lru_cache
 from heapq import nsmallest
 from itertools import islice
 from typing import Any, Literal, TypedDict, cast
@@ -40,8 +39,6 @@ Outcome = Literal["chosen", "agreed", "beaten", "dropped", "empty"]
 
 # Sets of NUMA nodes that a picture can show side by side.
 _MOST_MASKS = 5
-# Answers kept for those who look at the same: a node is a value, so what it says does not change.
-_MOST_ANSWERS = 128
 
 
 class Cell(msgspec.Struct, frozen=True, rename="camel"):
@@ -156,7 +153,6 @@ class Explained(msgspec.Struct, frozen=True, rename="camel"):
     attempts: tuple[Attempt | None, ...]
 
 
-@lru_cache(maxsize=_MOST_ANSWERS)
 def evidence_of(name: str, node: Node, pod: Pod) -> Evidence:
     """What the node's kubelet says; a pod that is on the node already is asked about as if it came anew."""
     node = node.release(pod.uid) if pod.uid in node.state.pods else node

@@ -19,7 +19,7 @@ from numaware.diagnose.explain.explanation import Explanation
 from numaware.diagnose.reason import Code as ReasonCode
 from numaware.diagnose.reason import Reason as NodeReason
 from numaware.schedule.answer import Answer
-from numaware.schedule.cluster import Cluster, Load, Member
+from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.engine import Engine
 from numaware.schedule.filters import capacity_reasons
 from numaware.schedule.need import Need, need_of
@@ -39,8 +39,6 @@ Code = Literal["only-on", "short-on-every", "short-on-node", "too-small", "polic
 
 # Judgements kept before everything is forgotten.
 _MOST = 1 << 16
-# Explanations whose changes were tried.
-_MOST_TRIED = 128
 # What other pods on the node, or near it, keep the pod from; it may be had when they are gone.
 _TAKEN: frozenset[ReasonCode] = frozenset(
     {
@@ -91,8 +89,6 @@ class Judge:
         self.engine = Engine(cluster)
         # By the engine's answer, which is kept with it, so that no other answer comes to have its identity.
         self._known: dict[int, tuple[Answer, Judgement]] = {}
-        # By the node's load, which is kept for the same cause: to try changes moves pods, which is news to all who look.
-        self._tried: dict[tuple[int, Pod, Judgement, TrialPolicies], tuple[Load, Explanation]] = {}
 
     def judge(
         self, pod: Pod, names: Sequence[str] | None = None, policies: TrialPolicies = AS_THEY_ARE
@@ -110,16 +106,9 @@ class Judge:
                     known[id(answer)] = answer, _judged(self.engine.member(name, policies), pod, answer)
         return [known[id(answer)][1] for answer in answers]
 
-    def tried(self, explanation: Explanation, judged: Judgement, policies: TrialPolicies) -> Explanation:
+    def tried(self, explanation: Explanation, policies: TrialPolicies) -> Explanation:
         """The explanation of a node's kubelet with those of its changes that the engine agrees to."""
-        if len(self._tried) >= _MOST_TRIED:
-            self._tried.clear()
-        load = self.cluster.by_name[explanation.name].load
-        key = id(load), explanation.pod, judged, policies
-        if key not in self._tried:
-            kept = replace(explanation, changes=tried_changes(self.engine, explanation, policies))
-            self._tried[key] = load, kept
-        return self._tried[key][1]
+        return replace(explanation, changes=tried_changes(self.engine, explanation, policies))
 
 
 def _judged(member: Member | None, pod: Pod, answer: Answer) -> Judgement:

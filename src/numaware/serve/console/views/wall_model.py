@@ -264,17 +264,21 @@ class WallModel:
             )
         return tuple(tiles)
 
+    def unjudged(self, shape: Shape) -> list[str]:
+        """The nodes that changed since they were judged for the shape, or never were."""
+        seen, _ = self._judged.get(shape, (-1, None))
+        return [name for name in self.cluster.changed_since(seen) if name in self.cluster.by_name]
+
     def judged(self, shape: Shape) -> dict[str, Judgement]:
         """What every node says to the shape, by name; only nodes that changed are asked again."""
         seen, known = self._judged.pop(shape, (-1, {}))
         serial = self.cluster.serial
         if seen != serial:
-            pod = pod_of(shape)
             changed = self.cluster.changed_since(seen)
             names = [name for name in changed if name in self.cluster.by_name]
             for name in set(changed).difference(names):
                 known.pop(name, None)
-            known.update(zip(names, self.judge.judge(pod, names), strict=True))
+            known.update(zip(names, self.judge.judge(pod_of(shape), names), strict=True))
         self._judged[shape] = serial, known
         if len(self._judged) > _MOST_SHAPES:
             del self._judged[next(iter(self._judged))]
