@@ -120,8 +120,7 @@ def _query(operation: Operation, request: Request) -> Any:
     given = dict(request.query_params)
     if len(given) < len(request.query_params.multi_items()):
         raise ProblemError(400, Sentence("a query parameter is there twice"))
-    known = {field.encode_name for field in msgspec.structs.fields(operation.query)}
-    strange = sorted(given.keys() - known)
+    strange = sorted(given.keys() - set(operation.query.__struct_encode_fields__))
     if strange:
         raise ProblemError(400, Sentence("there is no query parameter {name!r}", name=strange[0][:40]))
     try:

@@ -209,7 +209,7 @@ class Letters:
 
 
 def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Summary:
-    """The node's line in a list; the census has to be fresh."""
+    """The node's line in a list; the wall model has to be fresh."""
     node, not_requested = member.node, member.not_requested
     source, at = wall_model.reported(member.name)
     names = sorted(node.kubelet.devices.inventories)
@@ -242,7 +242,7 @@ def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Sum
 
 
 def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView:
-    """Everything about the node; the census has to be fresh."""
+    """Everything about the node; the wall model has to be fresh."""
     node, world = member.node, wall_model.world
     kubelet, config = node.kubelet, node.kubelet.config
     slots, lost = letters.of(member), _lost_at_restart(node)
