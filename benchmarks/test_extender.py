@@ -29,7 +29,7 @@ from numaware.serve.extender import Extender
 from numaware.serve.metrics import Metrics
 from numaware.serve.scheduler import Bound
 from numaware.web import serving
-from support.cache_world import complete, truth_of
+from support.cache_world import cache_of, complete
 
 NODES = 5_000
 
@@ -46,7 +46,7 @@ class _Server(LoopThread):
         super().__init__("extender")
         self.port = 0
         self.objects: list[dict[str, Any]] = []
-        self._cache = _full_truth(self.objects)
+        self._cache = _full_cache(self.objects)
         self._metrics = Metrics()
 
     def tell(self, raw: bytes) -> None:
@@ -61,8 +61,8 @@ class _Server(LoopThread):
             await self._until_stopped()
 
 
-def _full_truth(objects: list[dict[str, Any]]) -> ClusterCache:
-    cache = truth_of()
+def _full_cache(objects: list[dict[str, Any]]) -> ClusterCache:
+    cache = cache_of()
     reports: dict[str, Report] = {}
     for spec in load.nodes(NODES):
         kubelet = FakeKubelet(spec)

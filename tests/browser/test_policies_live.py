@@ -17,7 +17,7 @@ from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.openfuyao.volcano_conf import PLACE, switched
 from numaware.serve.console.world import AFFINITY, RUNTIME, Change, Progress, Status, Switch
 from numaware.twin.node import Node
-from support.cache_world import Clock, live_node, truth_of
+from support.cache_world import Clock, cache_of, live_node
 from support.console_server import RunningConsole, running
 from support.console_world import NOW
 from support.twin_nodes import config, machine
@@ -53,7 +53,7 @@ class StillAffinity:
 
 def still_console() -> Console:
     clock = Clock()
-    cache = truth_of(live_node(Node.fresh(machine(2, 4), config("restricted"))), clock=clock)
+    cache = cache_of(live_node(Node.fresh(machine(2, 4), config("restricted"))), clock=clock)
     parts: Any = (StillVolcano(), StillAffinity())
     world = LiveCluster("prod", cache, clock, NOW, parts)
     return Console(world, lambda: world.now)

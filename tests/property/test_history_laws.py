@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.twin.errors import KubeletPanic
 from property.strategies_twin import histories, nodes
-from support.cache_world import Clock, complete, counted, ended, live_node, live_pod, truth_of
+from support.cache_world import Clock, cache_of, complete, counted, ended, live_node, live_pod
 from support.console_world import NOW
 from support.recorded_world import lab, recording
 
@@ -51,7 +51,7 @@ def test_a_live_node_is_seen_later_as_well_as_it_was_known_then(data: st.DataObj
     node = data.draw(nodes())
     live = live_node(node)
     clock = Clock()
-    cache = truth_of(live, clock=clock)
+    cache = cache_of(live, clock=clock)
     world = LiveCluster("prod", cache, clock, NOW)
     world.begin()
     seen = {}

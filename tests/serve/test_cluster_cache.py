@@ -12,13 +12,13 @@ from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from support.cache_world import (
     Clock,
+    cache_of,
     complete,
     counted,
     ended,
     free_cpus,
     live_node,
     live_pod,
-    truth_of,
     twin,
 )
 from support.twin_nodes import GI, GPU, admitted, config, container, cpus_of, machine, pod, pod_of
@@ -46,7 +46,7 @@ LAST = "from v1.18 on (expected a form such as v1.35.0)"
 
 def test_a_node_with_a_report_of_ours_is_placed_by_its_twin() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(admitted(node, pod("a", 3)), generation=4))
     assert free_cpus(cache) == "4-7"
     assert decided(cache, pod("b", 4)) == "n1"
@@ -68,7 +68,7 @@ def test_a_cluster_of_many_releases_is_judged_node_by_node() -> None:
         "new": "v1.39.0",
     }
     nodes = {name: Node.fresh(hardware, config("best-effort", version=of)) for name, of in versions.items()}
-    cache = truth_of(*(live_node(node, name, f"u-{name}") for name, node in nodes.items()))
+    cache = cache_of(*(live_node(node, name, f"u-{name}") for name, node in nodes.items()))
     for name, node in nodes.items():
         cache.put_report(complete(node, name))
     known = {name: member.node for name, member in cache.engine.cluster.by_name.items()}
@@ -85,7 +85,7 @@ def test_a_cluster_of_many_releases_is_judged_node_by_node() -> None:
 
 def test_a_pod_that_only_the_report_knows_holds_its_cpus() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(admitted(node, pod("a", 3))))
     assert free_cpus(cache) == "4-7"
     cache.put_pod(live_pod(pod("a", 3)))
@@ -95,7 +95,7 @@ def test_a_pod_that_only_the_report_knows_holds_its_cpus() -> None:
 
 def test_a_bound_pod_holds_what_its_kubelet_will_give_it_until_a_report_shows_it() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(live_pod(pod("a", 3)))
     assert free_cpus(cache) == "4-7"
@@ -112,7 +112,7 @@ def test_a_bound_pod_holds_what_its_kubelet_will_give_it_until_a_report_shows_it
 
 def test_a_report_that_confirms_what_was_predicted_changes_nothing() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(live_pod(pod("a", 3)))
     serial = cache.engine.cluster.serial
@@ -123,7 +123,7 @@ def test_a_report_that_confirms_what_was_predicted_changes_nothing() -> None:
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_a_pod_that_has_ended_holds_nothing_whatever_the_report_still_shows(phase: str) -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_pod(live_pod(pod("a", 3)))
     cache.put_report(complete(admitted(node, pod("a", 3))))
     cache.put_pod(ended(live_pod(pod("a", 3)), phase))
@@ -134,7 +134,7 @@ def test_a_pod_that_has_ended_holds_nothing_whatever_the_report_still_shows(phas
 
 def test_a_deleted_pod_holds_nothing() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(live_pod(pod("a", 3)))
     cache.drop_pod("a")
@@ -144,7 +144,7 @@ def test_a_deleted_pod_holds_nothing() -> None:
 def test_a_pod_that_came_beside_one_that_went_stays_where_it_was_put() -> None:
     """The report is from before both; without the one that went, the other would have had its place."""
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(live_pod(pod("a", 3)))
     cache.put_pod(live_pod(pod("b", 3)))
@@ -158,7 +158,7 @@ def test_a_pod_that_came_beside_one_that_went_stays_where_it_was_put() -> None:
 
 def test_a_pod_that_its_kubelet_refused_never_held_anything() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     first = live_pod(pod("a", 3))
     cache.put_pod(first)
@@ -169,7 +169,7 @@ def test_a_pod_that_its_kubelet_refused_never_held_anything() -> None:
 
 def test_a_pod_that_cannot_have_been_taken_keeps_owners_off_until_it_is_known_what_it_holds() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(admitted(node, pod("a", 3), pod("b", 3))))
     cache.put_pod(live_pod(pod("foreign", 4)))
     assert decided(cache, pod("c", 1)) is None
@@ -183,7 +183,7 @@ def test_a_pod_that_cannot_have_been_taken_keeps_owners_off_until_it_is_known_wh
 
 def test_a_report_of_an_earlier_node_of_the_same_name_is_not_believed() -> None:
     node = fresh()
-    cache = truth_of(live_node(node, uid="new"))
+    cache = cache_of(live_node(node, uid="new"))
     cache.put_report(replace(complete(node), owner="old"))
     assert cache.problems == {"n1": "numaware: tells of an earlier node of this name"}
     assert decided(cache, pod("a", 1)) is None
@@ -201,7 +201,7 @@ def assumed(cache: ClusterCache, asking: Pod, node: str = "n1") -> None:
 
 def test_an_assumed_pod_is_on_its_node_until_the_api_server_says_otherwise() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     assumed(cache, pod("a", 3))
     assert free_cpus(cache) == "4-7"
@@ -214,7 +214,7 @@ def test_an_assumed_pod_is_on_its_node_until_the_api_server_says_otherwise() -> 
 
 def test_a_pod_that_could_not_be_bound_was_never_there() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     assumed(cache, pod("a", 3))
     assumed(cache, pod("b", 3))
@@ -225,7 +225,7 @@ def test_a_pod_that_could_not_be_bound_was_never_there() -> None:
 
 def test_an_assumed_pod_that_is_deleted_was_never_there() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     assumed(cache, pod("a", 3))
     cache.drop_pod("a")
@@ -234,7 +234,7 @@ def test_an_assumed_pod_that_is_deleted_was_never_there() -> None:
 
 def test_a_pod_that_somebody_else_bound_elsewhere_is_there() -> None:
     node = fresh()
-    cache = truth_of(live_node(node), live_node(node, "n2", "u2"))
+    cache = cache_of(live_node(node), live_node(node, "n2", "u2"))
     cache.put_report(complete(node))
     cache.put_report(complete(node, "n2"))
     assumed(cache, pod("a", 3))
@@ -245,7 +245,7 @@ def test_a_pod_that_somebody_else_bound_elsewhere_is_there() -> None:
 def test_a_pod_that_somebody_else_bound_comes_before_those_that_are_only_assumed() -> None:
     """The API server tells of bound pods in the order in which they were bound, and kubelets take them in that order."""
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     ours = live_pod(pod("ours", 3), node="")
     cache.assume(ours, cache.engine.decide(ours.pod))
@@ -259,7 +259,7 @@ def test_a_pod_that_somebody_else_bound_comes_before_those_that_are_only_assumed
 
 def test_an_assumed_pod_that_does_not_fit_beside_anothers_holds_nothing_for_certain() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     ours = live_pod(pod("ours", 4), node="")
     cache.assume(ours, cache.engine.decide(ours.pod))
@@ -272,7 +272,7 @@ def test_an_assumed_pod_that_does_not_fit_beside_anothers_holds_nothing_for_cert
 
 def test_a_report_taken_before_an_assumed_pod_came_does_not_free_it() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     assumed(cache, pod("a", 3))
     cache.put_report(complete(node, generation=2))
@@ -281,7 +281,7 @@ def test_a_report_taken_before_an_assumed_pod_came_does_not_free_it() -> None:
 
 def test_labels_that_come_with_the_binding_move_nothing() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     assumed(cache, pod("a", 3))
     assumed(cache, pod("b", 3))
@@ -296,7 +296,7 @@ def test_labels_that_come_with_the_binding_move_nothing() -> None:
 
 def test_a_node_that_is_gone_takes_its_pods_along_and_may_come_back() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(live_pod(pod("a", 3)))
     assert cache.drop_node("n1") == {"n1"}
@@ -308,7 +308,7 @@ def test_a_node_that_is_gone_takes_its_pods_along_and_may_come_back() -> None:
 
 def test_only_what_has_changed_is_told() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     live = live_node(node)
     # A status that is written again and says the same.
@@ -319,7 +319,7 @@ def test_only_what_has_changed_is_told() -> None:
 
 def test_pods_that_are_listed_are_taken_in_the_order_of_their_binding() -> None:
     node = fresh()
-    cache = truth_of()
+    cache = cache_of()
     cache.pause()
     cache.put_pod(live_pod(pod("a", 3), second=2))
     cache.put_pod(live_pod(pod("b", 3), second=1))
@@ -335,7 +335,7 @@ def test_pods_that_are_listed_are_taken_in_the_order_of_their_binding() -> None:
 
 def test_counts_with_a_fingerprint_say_whom_they_have_counted() -> None:
     node = fresh("single-numa-node")
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     for asking in (pod("a", 2), pod("idle"), pod("b", 2)):
         cache.put_pod(live_pod(asking))
     cache.put_report(counted(admitted(node, pod("a", 2))))
@@ -352,7 +352,7 @@ def test_counts_with_a_fingerprint_say_whom_they_have_counted() -> None:
 
 def test_counts_of_other_pods_than_are_known_promise_nothing_to_owners() -> None:
     node = fresh("single-numa-node")
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(counted(admitted(node, pod("stranger", 2))))
     known = cache.knowledge("n1")
     assert known is not None
@@ -366,7 +366,7 @@ def test_counts_of_other_pods_than_are_known_promise_nothing_to_owners() -> None
 def test_counts_that_do_not_say_whom_they_counted_are_believed_when_they_had_the_time() -> None:
     node = fresh("single-numa-node")
     clock = Clock()
-    cache = truth_of(live_node(node), clock=clock)
+    cache = cache_of(live_node(node), clock=clock)
     cache.put_report(counted(node, fingerprint=False))
     cache.put_pod(live_pod(pod("a", 2)))
     clock.now += 30
@@ -388,7 +388,7 @@ def test_counts_that_do_not_say_whom_they_counted_are_believed_when_they_had_the
 
 def test_what_kai_says_of_its_pods_is_taken_off_the_counts() -> None:
     node = fresh("single-numa-node")
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(counted(node))
     told = '[{"zone":"node-1","amount":{"cpu":"3"}}]'
     cache.put_pod(live_pod(pod("kai", 3), kai_observed=told))
@@ -401,7 +401,7 @@ def test_what_kai_says_of_its_pods_is_taken_off_the_counts() -> None:
 
 def test_volcano_tells_policies_but_not_enough_to_promise_anything() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(_volcano(node))
     known = cache.knowledge("n1")
     assert known is not None
@@ -423,7 +423,7 @@ def _volcano(node: Node) -> Report:
 
 def test_where_nobody_tells_pods_that_own_nothing_go_by_totals() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     half = pod_of("half", container("app", {"memory": GI}))
     assert decided(cache, EASY) == "n1"
     assert decided(cache, half) == "n1"
@@ -438,7 +438,7 @@ def test_where_nobody_tells_pods_that_own_nothing_go_by_totals() -> None:
 
 def test_a_node_with_nothing_and_one_that_makes_no_sense_are_nodes_all_the_same() -> None:
     node = fresh()
-    cache = truth_of(
+    cache = cache_of(
         replace(live_node(node), allocatable=(), capacity=()),
         replace(live_node(node, "n2"), kubelet_version="nightly"),
     )
@@ -454,7 +454,7 @@ def test_a_node_with_nothing_and_one_that_makes_no_sense_are_nodes_all_the_same(
 )
 def test_a_bad_report_marks_its_node_and_the_rest_goes_on(problem: str) -> None:
     node = fresh()
-    cache = truth_of(live_node(node), live_node(node, "n2", "u2"))
+    cache = cache_of(live_node(node), live_node(node, "n2", "u2"))
     cache.put_report(complete(node))
     cache.put_report(complete(node, "n2"))
     cache.put_report(Report("n1", "9", "unknown", problem=problem))
@@ -469,7 +469,7 @@ def test_a_bad_report_marks_its_node_and_the_rest_goes_on(problem: str) -> None:
 
 def test_a_report_that_is_gone_leaves_a_node_that_nobody_tells_of() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     report = complete(node)
     cache.put_report(report)
     assert cache.drop_report(report) == {"n1"}
@@ -479,7 +479,7 @@ def test_a_report_that_is_gone_leaves_a_node_that_nobody_tells_of() -> None:
 
 def test_an_extender_is_told_where_nobody_knows() -> None:
     node = fresh("single-numa-node")
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     assert [answer.is_unknown for answer in cache.engine.ask(pod("a", 1), ["n1", "nobody"])] == [True, True]
     cache.put_report(complete(node))
     (full,) = cache.engine.ask(pod("a", 5))
@@ -488,7 +488,7 @@ def test_an_extender_is_told_where_nobody_knows() -> None:
 
 def test_a_pod_bound_where_nobody_knows_is_counted() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     waiting = live_pod(pod("a", 3), node="")
     cache.put_pod(waiting)
     assert cache.pod("a") is waiting

@@ -12,7 +12,7 @@ from numaware.schedule import ledger
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.listing import NodeRow, PodRow, node_rows, pod_row, pod_rows
 from numaware.twin.node import Node
-from support.cache_world import complete, counted, ended, live_node, live_pod, truth_of
+from support.cache_world import cache_of, complete, counted, ended, live_node, live_pod
 from support.twin_nodes import GPU, admitted, config, machine, pod
 
 
@@ -22,7 +22,7 @@ def gpu_node(policy: str = "best-effort") -> Node:
 
 
 def known(node: Node, name: str = "n1") -> ClusterCache:
-    cache = truth_of(live_node(node, name))
+    cache = cache_of(live_node(node, name))
     cache.put_report(complete(node, name))
     return cache
 
@@ -58,7 +58,7 @@ def test_a_node_that_an_agent_tells_of_shows_policies_and_numa_nodes() -> None:
 
 def test_a_node_that_is_counted_shows_only_what_counting_tells() -> None:
     node = admitted(gpu_node("restricted"), pod("a", 2))
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(counted(node))
     row = only(cache)
     assert (row.known, row.topology_policy, row.memory_policy) == ("counts", "restricted", None)
@@ -66,12 +66,12 @@ def test_a_node_that_is_counted_shows_only_what_counting_tells() -> None:
 
 
 def test_a_node_that_nobody_tells_of_has_no_numa_nodes_to_show() -> None:
-    row = only(truth_of(live_node(gpu_node())))
+    row = only(cache_of(live_node(gpu_node())))
     assert (row.known, row.source, row.zones, row.topology_policy) == ("none", "", (), None)
 
 
 def test_what_is_wrong_with_a_topology_stands_beside_its_node() -> None:
-    cache = truth_of(live_node(gpu_node()))
+    cache = cache_of(live_node(gpu_node()))
     cache.put_report(nrt.decode(b'{"metadata":{"name":"n1"},"zones":[]}'))
     row = only(cache)
     assert row.known == "none"
@@ -88,7 +88,7 @@ def test_pods_that_no_report_shows_yet_are_on_their_way() -> None:
 
 
 def test_nodes_come_by_name() -> None:
-    cache = truth_of(*(live_node(gpu_node(), name, name) for name in ("n2", "n10", "n1")))
+    cache = cache_of(*(live_node(gpu_node(), name, name) for name in ("n2", "n10", "n1")))
     assert [row.name for row in node_rows(cache)] == ["n1", "n10", "n2"]
 
 

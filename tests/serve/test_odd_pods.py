@@ -14,7 +14,7 @@ from numaware.kube.pods import LivePod, decode
 from numaware.serve.listing import node_rows
 from numaware.twin.node import Node
 from serve.test_watches import play, warnings, watching
-from support.cache_world import complete, free_cpus, live_node, truth_of
+from support.cache_world import cache_of, complete, free_cpus, live_node
 from support.live_cluster import add_node, add_pod
 from support.live_objects import pod_object, raw
 from support.live_pods import live
@@ -41,7 +41,7 @@ def fresh() -> Node:
 
 def test_a_bound_pod_that_cannot_be_read_counts_and_its_node_is_in_doubt() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     assert cache.put_pod(later(cpu="3", node="n1")) == {"n1"}
     assert cache.engine.cluster.by_name["n1"].load.used["cpu"] == 3000
@@ -62,7 +62,7 @@ def test_a_bound_pod_that_cannot_be_read_counts_and_its_node_is_in_doubt() -> No
 
 def test_a_report_that_shows_what_it_holds_ends_the_doubt_and_not_the_word_about_it() -> None:
     node, odd = fresh(), later(cpu="3", node="n1")
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(odd)
     cache.put_report(complete(admitted(node, odd.pod), generation=2))
@@ -75,7 +75,7 @@ def test_a_report_that_shows_what_it_holds_ends_the_doubt_and_not_the_word_about
 
 def test_a_pod_that_is_put_right_is_a_pod_like_any_other() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(later(cpu="3", node="n1"))
     cache.put_pod(decode(raw(pod_object("odd", uid="odd", cpu="3", node="n1"))))
@@ -87,7 +87,7 @@ def test_a_pod_that_is_put_right_is_a_pod_like_any_other() -> None:
 
 def test_one_that_is_gone_takes_the_doubt_along() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(later(node="n1"))
     cache.drop_pod("odd")
@@ -162,7 +162,7 @@ def resized(asked: str, promised: str, name: str = "big", **more: Any) -> LivePo
 
 def test_what_a_pod_gives_back_is_not_free_before_its_kubelet_says_so() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(resized("1", "3"))
     assert cache.engine.cluster.by_name["n1"].load.used["cpu"] == 3000
@@ -173,7 +173,7 @@ def test_what_a_pod_gives_back_is_not_free_before_its_kubelet_says_so() -> None:
 
 def test_a_shared_pod_that_grows_counts_with_what_it_is_to_have() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(resized("6", "2", qosClass="Burstable"))
     assert cache.engine.cluster.by_name["n1"].load.used["cpu"] == 6000
@@ -181,7 +181,7 @@ def test_a_shared_pod_that_grows_counts_with_what_it_is_to_have() -> None:
 
 def test_a_pinned_pod_that_is_to_grow_stays_what_it_is_as_its_kubelet_will_say() -> None:
     node = fresh()
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(resized("6", "2"))
     assert cache.engine.cluster.by_name["n1"].load.used["cpu"] == 2000
@@ -197,7 +197,7 @@ def test_a_pinned_pod_that_is_to_grow_stays_what_it_is_as_its_kubelet_will_say()
 )
 def test_a_kubelet_that_would_try_it_is_believed_to(changes: dict[str, Any], counted: int) -> None:
     node = Node.fresh(machine(2, 4), replace(config("restricted"), **changes))
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(complete(node))
     cache.put_pod(resized("6", "2"))
     assert cache.engine.cluster.by_name["n1"].load.used["cpu"] == counted

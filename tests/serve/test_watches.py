@@ -58,7 +58,7 @@ def play(story: Callable[[FakeApiServer], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def new_truth() -> ClusterCache:
+def new_cache() -> ClusterCache:
     return ClusterCache(Engine(Cluster((), knows_namespaces=False)), lambda: 0.0)
 
 
@@ -67,7 +67,7 @@ async def watching(
     server: FakeApiServer, folder: Path, *listeners: Woken
 ) -> AsyncIterator[tuple[ClusterWatch, ClusterCache]]:
     logs.set_up("json")
-    cache = new_truth()
+    cache = new_cache()
     async with Client(await connect(kubeconfig(server, folder), None)) as client:
         live = ClusterWatch(client, cache, listeners, lambda: 0.0, decides=True)
         task = asyncio.create_task(live.run())
@@ -158,7 +158,7 @@ def test_a_look_goes_on_without_namespaces_that_may_not_be_read(tmp_path: Path) 
                 server.forbidden.add(NAMESPACES.path())
             else:
                 server.forbidden.clear()
-            cache = new_truth()
+            cache = new_cache()
             async with Client(await connect(kubeconfig(server, tmp_path), None)) as client:
                 problems = await look(client, cache)
             assert problems == []
@@ -203,7 +203,7 @@ def test_a_look_says_that_nobody_can_publish_unless_volcano_does(volcano: bool, 
         if volcano:
             server.put(NUMATOPOLOGIES, "n0", spec={})
         async with Client(await connect(kubeconfig(server, tmp_path), None)) as client:
-            problems = await look(client, new_truth())
+            problems = await look(client, new_cache())
         assert ["kubectl apply -f deploy/crd/noderesourcetopology.yaml" in one for one in problems] == (
             [] if volcano else [True]
         )

@@ -28,7 +28,7 @@ class Clock:
         return self.now
 
 
-def truth_of(*nodes: LiveNode, clock: Clock | None = None) -> ClusterCache:
+def cache_of(*nodes: LiveNode, clock: Clock | None = None) -> ClusterCache:
     cache = ClusterCache(Engine(Cluster(())), clock or Clock(), settle=90.0)
     for node in nodes:
         cache.put_node(node)

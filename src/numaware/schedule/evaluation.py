@@ -215,11 +215,11 @@ class Evaluator:
         return bound
 
     def _worth(self, kind: Kind, wanted: PodFootprint, standing: Standing) -> int | None:
-        """What the best prospect is worth, None if that cannot be told."""
+        """What the best that may come of it is worth, None if that cannot be told."""
         bounds = score_bounds(standing, wanted, self.mix)
         if bounds is None:
             return None
-        return max([self._weigh(prospect, kind) for prospect in bounds], default=REFUSED)
+        return max([self._weigh(bound, kind) for bound in bounds], default=REFUSED)
 
     def evaluate(self, number: int, member: Member, pod: Pod, kind: Kind) -> Answer:
         """The answer of class `number` to a kind of pod; `member` and `pod` stand for all of theirs."""

@@ -1,7 +1,7 @@
 """What may become of a node that takes a pod, as far as that is certain before its kubelet is asked.
 
 A kubelet that insists on alignment keeps a pod on one NUMA node: which one is its own affair, but how much it takes
-there is not. So there are a few prospects, one of which comes true if the pod is admitted, and no node is worth more to
+there is not. So there are a few ways to end, one of which it is if the pod is admitted, and no node is worth more to
 the pod than the best of them. Most nodes are never the best, and need not be asked.
 """
 

@@ -108,8 +108,12 @@ def run_all(
         from numaware.simulate.ray_cluster import play_on_ray  # noqa: PLC0415 - only who asks for Ray pays for it
 
         return play_on_ray(jobs, listener, task)
-    crew = min(len(os.sched_getaffinity(0)) if workers is None else workers, len(jobs))
-    return _with_processes(jobs, crew, listener, task) if crew > 1 else _one_by_one(jobs, listener, task)
+    processes = min(len(os.sched_getaffinity(0)) if workers is None else workers, len(jobs))
+    return (
+        _with_processes(jobs, processes, listener, task)
+        if processes > 1
+        else _one_by_one(jobs, listener, task)
+    )
 
 
 def attempt(job: Job, progress: Progress, task: Task) -> Outcome:
@@ -157,7 +161,7 @@ class _Worker(NamedTuple):
 _Step = tuple[int, int]
 
 
-def _with_processes(jobs: Sequence[Job], crew: int, listener: Listener, task: Task) -> list[Result]:
+def _with_processes(jobs: Sequence[Job], processes: int, listener: Listener, task: Task) -> list[Result]:
     """Each process gets all jobs once, as clusters are large and shared, and then the number of one after another.
 
     They are started afresh, not forked: what this process has open or locked is none of theirs.
@@ -166,14 +170,14 @@ def _with_processes(jobs: Sequence[Job], crew: int, listener: Listener, task: Ta
     results: dict[int, Result] = {}
     workers: dict[Connection, _Worker] = {}
     try:
-        for number in range(crew):
+        for number in range(processes):
             ours, theirs = context.Pipe()
             process = context.Process(target=_work, args=(tuple(jobs), task, theirs), daemon=True)
             process.start()
             theirs.close()
             workers[ours] = _Worker(process, number)
             ours.send(number)
-        following = crew
+        following = processes
         while workers:
             ready = wait(list(workers))
             for connection in [one for one in workers if one in ready]:

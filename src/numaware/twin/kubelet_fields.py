@@ -59,8 +59,8 @@ _SINCE = {
 }
 _DURATION = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _INT32 = 1 << 31
-# What a field holds: text, a map of text, a map of truths, a truth, or reservations by NUMA node.
-Kind = Literal["text", "texts", "gates", "truth", "reservations"]
+# What a field holds: text, a map of text, a map of booleans, a boolean, or reservations by NUMA node.
+Kind = Literal["text", "texts", "gates", "boolean", "reservations"]
 # Unknown fields told one by one; a file with more of them is something else.
 MAX_UNKNOWN = 50
 
@@ -124,7 +124,7 @@ def _text(node: Node, field: str) -> str:
     return node.text
 
 
-def _truth(node: Node, field: str) -> bool:
+def _boolean(node: Node, field: str) -> bool:
     if not isinstance(node.value, bool):
         raise _cannot(node, field, "bool")
     return node.value
@@ -148,7 +148,7 @@ def _texts(node: Node, field: str) -> object:
 def _gates(node: Node, field: str) -> object:
     members = _members(node, field, "map[string]bool")
     return tuple(
-        sorted((key, value.value is not None and _truth(value, field)) for key, value in members.items())
+        sorted((key, value.value is not None and _boolean(value, field)) for key, value in members.items())
     )
 
 
@@ -196,7 +196,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Node, str], object]]] = {
     "kubeReservedCgroup": ("kube_reserved_cgroup", _text),
     "systemReservedCgroup": ("system_reserved_cgroup", _text),
     "evictionHard": ("eviction_hard", _texts),
-    "mergeDefaultEvictionSettings": ("merge_default_eviction", _truth),
+    "mergeDefaultEvictionSettings": ("merge_default_eviction", _boolean),
     "featureGates": ("feature_gates", _gates),
 }
 
@@ -207,7 +207,7 @@ _KINDS: dict[Callable[[Node, str], object], Kind] = {
     _duration: "text",
     _texts: "texts",
     _gates: "gates",
-    _truth: "truth",
+    _boolean: "boolean",
     _reservations: "reservations",
 }
 KIND_OF = {name: _KINDS[read] for name, (_, read) in _FIELDS.items()}

@@ -288,8 +288,8 @@ def _key(node: Node) -> str | None:
     match node.value:
         case str(text):
             return text
-        case bool(truth):
-            return "true" if truth else "false"
+        case bool(value):
+            return "true" if value else "false"
         case int() | float():
             return str(node.value)
         case _:

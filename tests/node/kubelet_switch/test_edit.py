@@ -71,7 +71,7 @@ def test_flags_of_k3s_are_a_list_that_adds_to_others() -> None:
     }
 
 
-def test_numbers_and_truths_are_text_where_the_kubelet_wants_text() -> None:
+def test_numbers_and_booleans_are_text_where_the_kubelet_wants_text() -> None:
     after = edit(
         "kind: KubeletConfiguration\n",
         "reservedSystemCPUs=0",

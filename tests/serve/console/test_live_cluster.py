@@ -12,7 +12,7 @@ from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.twin.node import Node
-from support.cache_world import Clock, complete, counted, ended, live_node, live_pod, truth_of
+from support.cache_world import Clock, cache_of, complete, counted, ended, live_node, live_pod
 from support.console_world import NOW, client
 from support.twin_nodes import admitted, config, machine, pod
 
@@ -23,11 +23,11 @@ def fresh(policy: str = "restricted") -> Node:
 
 
 class Told:
-    """A cluster whose news go to truth and to the console, as `serve.live` would send them."""
+    """A cluster whose news go to the cache and to the console, as `serve.live` would send them."""
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.cache: ClusterCache = truth_of(live_node(fresh()), clock=self.clock)
+        self.cache: ClusterCache = cache_of(live_node(fresh()), clock=self.clock)
         self.world = LiveCluster("prod", self.cache, self.clock, NOW)
         self.console = Console(self.world, lambda: self.world.now)
 

@@ -133,7 +133,7 @@ def _member(kind: str, value: str) -> Any:
 
 
 def _scalar(kind: str, value: str) -> Any:
-    if kind == "truth":
+    if kind == "boolean":
         return parse_bool(value)
     if kind == "reservations":
         parsed = flags.from_arguments([(flags.FLAG_OF["reserved_memory"], value)], "--set")
@@ -169,7 +169,7 @@ def _merged(before: Any, value: Any) -> Any:
 
 
 def _typed(value: Any) -> Any:
-    """The kubelet's decoder takes no bare number or truth where text belongs: such text is quoted."""
+    """The kubelet's decoder takes no bare number or boolean where text belongs: such text is quoted."""
     if isinstance(value, dict):
         return CommentedMap({key: _typed(member) for key, member in value.items()})
     if isinstance(value, list):

@@ -14,7 +14,7 @@ from numaware.sentence import quoted
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.world import AFFINITY, Status, Switch, SwitchError
-from support.cache_world import Clock, truth_of
+from support.cache_world import Clock, cache_of
 from support.console_server import running
 from support.console_world import NOW, client, console
 
@@ -152,7 +152,7 @@ class Stubborn:
 
 def live(part: Stubborn) -> TestClient:
     clock = Clock()
-    world = LiveCluster("prod", truth_of(clock=clock), clock, NOW, (part,))
+    world = LiveCluster("prod", cache_of(clock=clock), clock, NOW, (part,))
     return client(Console(world, lambda: world.now))
 
 

@@ -15,7 +15,7 @@ from numaware.kube.resources import OENUMAS
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.openfuyao.runtime_affinity import NAME, NAMESPACE, RuntimeAffinity
 from numaware.serve.console.world import RUNTIME, SwitchError
-from support.cache_world import Clock, truth_of
+from support.cache_world import Clock, cache_of
 from support.volcano_cluster import MeddledClient
 
 NODES = [{"name": "n1", "numa": [{"numaNum": 0, "cpuset": "0-3", "memset": "0"}]}]
@@ -131,7 +131,7 @@ def test_an_object_that_makes_no_sense_is_said_to_be_broken() -> None:
 def test_a_world_moves_it_beside_the_others() -> None:
     async def story(snapshot: Scene) -> None:
         clock = Clock()
-        world = LiveCluster("prod", truth_of(clock=clock), clock, 1000, (snapshot.part,))
+        world = LiveCluster("prod", cache_of(clock=clock), clock, 1000, (snapshot.part,))
         await asyncio.gather(*(world.read_switches() for _ in range(3)))
         assert [bool(one.missing) for one in world.switches] == [True, True, False]
         assert len(snapshot.server.calls) == 1

@@ -14,7 +14,7 @@ from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.openfuyao.volcano import DEPLOYMENT
 from numaware.serve.console.openfuyao.volcano_conf import KEY, MAP, NAMESPACE
 from numaware.serve.console.world import AFFINITY, Progress, SwitchError
-from support.cache_world import Clock, truth_of
+from support.cache_world import Clock, cache_of
 from support.volcano_cluster import (
     CONF,
     DEPLOYMENT_PATH,
@@ -317,7 +317,7 @@ def test_who_may_not_read_the_map_has_no_switch() -> None:
 
 def world_of(snapshot: Scene, clock: Clock | None = None) -> LiveCluster:
     clock = clock or Clock()
-    return LiveCluster("prod", truth_of(clock=clock), clock, 1000, (snapshot.volcano,))
+    return LiveCluster("prod", cache_of(clock=clock), clock, 1000, (snapshot.volcano,))
 
 
 def test_a_world_remembers_what_was_switched_and_by_whom() -> None:

@@ -101,7 +101,7 @@ class Console:
         self.stream.publish()
 
     def write_down(self, *, wait: bool = False) -> None:
-        """For charts, and where history is kept, for whoever comes back; see `Keeper.look` for `wait`."""
+        """For charts, and where history is kept, for whoever comes back; see `HistoryWriter.look` for `wait`."""
         self.recorder.record()
         if self.history is not None:
             self.history.writer.look(self.wall_model, self.now.letters, self.recorder, wait=wait)

@@ -78,7 +78,7 @@ def written(time: int) -> str:
 
 
 class History:
-    """A keeper and what it has kept. Reading is done on threads, one question after the other."""
+    """A writer and what it has written. Reading is done on threads, one question after the other."""
 
     def __init__(self, path: Path, make: Callable[[Path], HistoryFile] = HistoryFile) -> None:
         """`InputError` for a file that is not ours; `make` opens it."""

@@ -72,7 +72,7 @@ class _Look(NamedTuple):
 
 
 class HistoryWriter:
-    """Keeps the history of what a census counts. `look` and the rest of the console share one thread."""
+    """Keeps the history of what the wall model counts. `look` and the rest of the console share one thread."""
 
     def __init__(self, path: Path, make: Callable[[Path], HistoryFile]) -> None:
         """`InputError` for a file that is not ours; one that cannot be written is told of as a `problem`."""

@@ -1,4 +1,4 @@
-"""A world and all that is worked out to look at it; the present is one scene, every moment that is over another."""
+"""A world and all that is worked out to look at it; the present is one snapshot, every moment that is over another."""
 
 from __future__ import annotations
 

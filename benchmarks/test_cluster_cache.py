@@ -17,7 +17,7 @@ from numaware.kube import pods
 from numaware.kube.topology import nrt, publish
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
 from numaware.twin.node import Node
-from support.cache_world import live_node, live_pod, truth_of
+from support.cache_world import cache_of, live_node, live_pod
 from support.live_objects import pod_object, raw
 from support.twin_nodes import GI, GPU, config, pod
 
@@ -65,7 +65,7 @@ def test_a_report_is_written(benchmark: BenchmarkFixture, number: int) -> None:
 @pytest.mark.parametrize("number", [20, 200])
 def test_a_report_that_confirms_what_was_known_is_taken_in(benchmark: BenchmarkFixture, number: int) -> None:
     node = busy(number)
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     document = msgspec.json.encode(publish.encode("n1", node, 1))
     cache.put_report(nrt.decode(document))
     assert benchmark(lambda: cache.put_report(nrt.decode(document))) == set()
@@ -73,7 +73,7 @@ def test_a_report_that_confirms_what_was_known_is_taken_in(benchmark: BenchmarkF
 
 def test_a_pod_is_assumed_confirmed_and_gone(benchmark: BenchmarkFixture) -> None:
     node = busy(20)
-    cache = truth_of(live_node(node))
+    cache = cache_of(live_node(node))
     cache.put_report(nrt.decode(msgspec.json.encode(publish.encode("n1", node, 1))))
     numbers = count()
 

@@ -1,4 +1,4 @@
-"""Laws of the cluster's truth: it is what the kubelet's books are, and it does not matter by which way news came first."""
+"""Laws of the cluster cache: it has the kubelet's books, and it does not matter by which way news came first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
 from property.strategies_twin import Step, histories, nodes
-from support.cache_world import complete, counted, ended, live_node, live_pod, truth_of, twin
+from support.cache_world import cache_of, complete, counted, ended, live_node, live_pod, twin
 from support.twin_nodes import state_key
 
 News = Callable[[ClusterCache], object]
@@ -71,14 +71,14 @@ def books(node: Node) -> tuple[object, ...]:
 
 @settings(max_examples=60)
 @given(st.data())
-def test_truth_has_the_kubelets_books_however_late_reports_are(data: st.DataObject) -> None:
+def test_the_cache_has_the_kubelets_books_however_late_reports_are(data: st.DataObject) -> None:
     """Pods are heard of as they come and go; each report is old when it comes, and some never do."""
     fresh = data.draw(nodes())
     try:
         moments = life(fresh, data.draw(histories(fresh, 10)))
     except KubeletPanic:
         assume(False)
-    cache = truth_of(live_node(fresh))
+    cache = cache_of(live_node(fresh))
     cache.put_report(complete(fresh))
     past = 0
     for now, moment in enumerate(moments):
@@ -113,7 +113,7 @@ def test_it_does_not_matter_which_of_pods_reports_and_nodes_is_heard_of_first(da
 
 
 def told(data: st.DataObject, streams: list[list[News]]) -> ClusterCache:
-    cache = truth_of()
+    cache = cache_of()
     left = [list(stream) for stream in streams]
     while any(left):
         index = data.draw(
@@ -154,7 +154,7 @@ def test_what_a_pod_holds_is_never_free_on_a_node_that_others_count(data: st.Dat
         moments = life(fresh, data.draw(histories(fresh, 6)))
     except KubeletPanic:
         assume(False)
-    cache = truth_of(live_node(fresh))
+    cache = cache_of(live_node(fresh))
     past = 0
     for now, moment in enumerate(moments):
         for news in moment.news:
