@@ -13,8 +13,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from numaware.machine import nvidia_smi, synthetic, sysfs
 from numaware.machine.closest_devices import closest
-from numaware.machine.nearness import FARTHEST, RANKS, Gap, Nearness, of_functions, of_table
+from numaware.machine.nearness import FARTHEST, RANKS, Gap, Nearness, of_functions
 from numaware.machine.tree import open_tree
+from support.gpu_tables import of_table
 
 SHARED = Path(__file__).parents[2] / "shared/data"
 # Sixteen GPUs behind eight switches on two NUMA nodes, and on eight NUMA nodes; the worst that real servers have.

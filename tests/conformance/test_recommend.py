@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from numaware.diagnose.recommend.configuration import PURPOSES, recommend
+from numaware.diagnose.recommend.configuration import recommend
 from numaware.diagnose.render import kubelet_yaml
 from numaware.diagnose.rules.lint import World, lint
 from numaware.errors import InputError
 from numaware.machine import sysfs
 from numaware.machine.tree import open_tree
 from numaware.twin.inventory import hardware_of
+from support.choices import PURPOSES
 from support.shared_data import ROOT, shared
 
 FOLDER = ("data", "topologies")

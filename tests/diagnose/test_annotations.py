@@ -11,7 +11,8 @@ import pytest
 
 from numaware.diagnose.finding import CODES, Evidence, Finding, Subject, finding
 from numaware.diagnose.render import github, sarif
-from numaware.diagnose.texts import LANGUAGES, Lang
+from numaware.diagnose.texts import Lang
+from support.choices import LANGUAGES
 
 LEVELS = {"none", "note", "warning", "error"}
 NASTY = "a%b\n::error::x\r\n\x1b[2J,:漢"

@@ -18,9 +18,10 @@ from numaware.diagnose.finding import (
 )
 from numaware.diagnose.render import json as as_json
 from numaware.diagnose.render import text as as_text
-from numaware.diagnose.texts import LANGUAGES, Lang, Language, finding_text, language
+from numaware.diagnose.texts import Lang, Language, finding_text, language
 from numaware.diagnose.texts.template import MissingFactError, fill
 from numaware.machine.drawing.lines import line_width, plain
+from support.choices import LANGUAGES
 
 ENGLISH = language("en")
 CHINESE = language("zh")

@@ -11,11 +11,12 @@ import pytest
 from e2e.kubelet_beside_twin import VERSION, SideBySide, container, pod
 from e2e.real_kubelet import RealKubelet
 from numaware.diagnose.evidence.start_messages import start_failure
-from numaware.diagnose.recommend.configuration import PURPOSES, Purpose, recommend
+from numaware.diagnose.recommend.configuration import Purpose, recommend
 from numaware.diagnose.render.kubelet_yaml import to_builtins
 from numaware.diagnose.rules.lint import World, lint
 from numaware.machine import synthetic
 from numaware.twin.inventory import hardware_of
+from support.choices import PURPOSES
 
 pytestmark = pytest.mark.e2e
 MACHINE = "2s x 1n x 8c x 2t mem=32Gi"

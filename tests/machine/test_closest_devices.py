@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from numaware.machine import nvidia_smi, synthetic, sysfs
 from numaware.machine.closest_devices import closest
-from numaware.machine.nearness import FARTHEST, Gap, Nearness, of_functions, of_table
+from numaware.machine.nearness import FARTHEST, Gap, Nearness, of_functions
 from numaware.machine.topology import Machine
 from numaware.machine.tree import open_tree
+from support.gpu_tables import of_table
 from support.shared_data import shared
 
 TABLES = (

@@ -12,9 +12,9 @@ from numaware.diagnose.finding import CODES, CONFIDENCES, SEVERITIES
 from numaware.diagnose.render import html, text
 from numaware.diagnose.render import json as as_json
 from numaware.diagnose.rules.diagnosis import findings
-from numaware.diagnose.texts import LANGUAGES
 from numaware.machine.drawing.lines import line_width, plain
 from numaware.twin.topology.hints import Hint
+from support.choices import LANGUAGES
 from support.diagnosed import bundled
 from support.healthy_evidence import samples
 from support.kubelet_logs import ERAS, WRAPPERS, Story, noisy, written

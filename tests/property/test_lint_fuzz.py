@@ -14,7 +14,6 @@ from numaware.diagnose.render import json as as_json
 from numaware.diagnose.render import text as as_text
 from numaware.diagnose.rules.lint import World, findings_of_kubelet_flags, lint
 from numaware.diagnose.rules.node_kinds import kinds_of
-from numaware.diagnose.texts import LANGUAGES
 from numaware.errors import InputError
 from numaware.machine import synthetic
 from numaware.machine.archive import Entry
@@ -25,6 +24,7 @@ from numaware.twin.inventory import hardware_of
 from numaware.twin.node import Node
 from property.damaged_capture import WHOLE
 from property.test_manifest_fuzz import SCALARS, SOUP, TREES, refused
+from support.choices import LANGUAGES
 
 MACHINE = hardware_of(synthetic.read("2s x 1n x 4c x 2t +gpu@0"))
 NODES = kinds_of(

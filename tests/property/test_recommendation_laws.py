@@ -6,16 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numaware.diagnose.recommend.configuration import PURPOSES, Purpose, recommend
+from numaware.diagnose.recommend.configuration import Purpose, recommend
 from numaware.diagnose.render import kubelet_yaml
 from numaware.diagnose.rules.lint import World, lint
-from numaware.diagnose.texts import LANGUAGES, Lang
+from numaware.diagnose.texts import Lang
 from numaware.machine import synthetic
 from numaware.machine.topology import Machine
 from numaware.twin import kubelet_config
 from numaware.twin.hardware import layout
 from numaware.twin.kubelet import start
 from property.strategies import machines
+from support.choices import LANGUAGES, PURPOSES
 
 VERSIONS = st.integers(18, 36).map(lambda minor: f"v1.{minor}.0")
 

@@ -76,7 +76,7 @@ def of_functions(
         key = name if function is None or name in linked else (above[0], nodes[name], local)
         kin[name] = numbers.setdefault(key, len(numbers))
         samples.setdefault(kin[name], []).append(address)
-    distances = _distances(machine)
+    distances = numa_distances(machine)
     gaps = {}
     for one, here in samples.items():
         for other, there in samples.items():
@@ -84,37 +84,17 @@ def of_functions(
             known = all(address in functions for address in pair)
             rank = RANKS[tree.closeness(*pair)] if known and pair[0] != pair[1] else RANKS["SYS"]
             near = [functions[address].numa if known else None for address in pair]
-            gaps[one, other] = Gap(_distance(distances, *near), rank)
+            gaps[one, other] = Gap(numa_distance(distances, *near), rank)
     return Nearness(nodes, kin, gaps, links)
 
 
-def of_table(machine: Machine) -> Nearness:
-    """The nearness of the GPUs in a table of `nvidia-smi topo`.
-
-    A pair with NVLinks shows nothing of its PCIe: on one NUMA node it counts as PIX, between two as SYS.
-    """
-    gpus = [device for device in machine.devices if device.kind == "gpu"]
-    words = {frozenset((link.a, link.b)): link.type for link in machine.links}
-    distances = _distances(machine)
-    nvlinks: dict[frozenset[str], int] = {}
-    gaps = {}
-    for row, a in enumerate(gpus):
-        for column, b in enumerate(gpus):
-            pair = frozenset((a.name, b.name))
-            word = words.get(pair, "SYS")
-            if match := _NVLINK.fullmatch(word):
-                nvlinks[pair] = int(match[1])
-                word = "PIX" if a.numa == b.numa else "SYS"
-            gaps[row, column] = Gap(_distance(distances, a.numa, b.numa), RANKS.get(word, RANKS["SYS"]))
-    nodes = {gpu.name: gpu.numa for gpu in gpus}
-    return Nearness(nodes, {gpu.name: row for row, gpu in enumerate(gpus)}, gaps, nvlinks)
-
-
-def _distances(machine: Machine) -> dict[tuple[int, int], int]:
+def numa_distances(machine: Machine) -> dict[tuple[int, int], int]:
+    """How far each NUMA node says that others are."""
     return {(node.id, other): distance for node in machine.numa for other, distance in node.distances}
 
 
-def _distance(distances: Mapping[tuple[int, int], int], a: int | None, b: int | None) -> int:
+def numa_distance(distances: Mapping[tuple[int, int], int], a: int | None, b: int | None) -> int:
+    """How far two NUMA nodes are from each other, as the farther way says; one that is not known is far from all."""
     if a is None or b is None:
         return FARTHEST
     # Firmware may give another distance for the way back.

@@ -15,8 +15,6 @@ _MOST_PER_CONTAINER = 1000 * _MIB
 _TOP = 100
 _MOST_TEMPLATES = 4096
 
-Images = tuple[tuple[str, int], ...]
-
 
 class NodeImages:
     """Images by node: name -> bytes."""

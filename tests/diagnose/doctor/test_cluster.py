@@ -16,8 +16,9 @@ from numaware.diagnose.doctor.cluster import (
 from numaware.diagnose.doctor.component import Component
 from numaware.diagnose.doctor.volcano import OPENFUYAO, VOLCANO, component_of
 from numaware.diagnose.render import checkup
-from numaware.diagnose.texts import LANGUAGES, Lang
+from numaware.diagnose.texts import Lang
 from numaware.machine.drawing.lines import line_width
+from support.choices import LANGUAGES
 
 NAMES = ("a", "b", "c")
 CONFIG = json.dumps({"kubeletconfig": {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}}).encode()

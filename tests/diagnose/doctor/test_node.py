@@ -13,7 +13,7 @@ import pytest
 from numaware.diagnose.doctor.check import STATUSES
 from numaware.diagnose.doctor.node import Examination, examine
 from numaware.diagnose.render import checkup
-from numaware.diagnose.texts import LANGUAGES, Lang
+from numaware.diagnose.texts import Lang
 from numaware.machine import sysfs
 from numaware.machine.drawing.lines import line_width, plain
 from numaware.machine.tree import open_tree
@@ -22,6 +22,7 @@ from numaware.twin.files import state_files
 from numaware.twin.inventory import hardware_of, plugin_resource
 from numaware.twin.node import Node
 from numaware.workload.pod import NANO, Container, Pod
+from support.choices import LANGUAGES
 from support.made_machine import two_nodes, write
 
 CONFIG = """\

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from numaware.diagnose.recommend.configuration import PURPOSES, Purpose, recommend
+from numaware.diagnose.recommend.configuration import Purpose, recommend
 from numaware.diagnose.recommend.reservation import kept_cores, kept_memory
 from numaware.diagnose.render import kubelet_yaml
 from numaware.errors import InputError
@@ -12,6 +12,7 @@ from numaware.machine.cpuset import CpuSet
 from numaware.machine.quantity import Quantity
 from numaware.machine.topology import Machine
 from numaware.twin.inventory import hardware_of
+from support.choices import PURPOSES
 
 GI = 1 << 30
 SERVER = "2s x 1n x 16c x 2t +gpu@0,0,1,1 +nic@0 mem=256Gi"

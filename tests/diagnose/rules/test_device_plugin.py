@@ -7,7 +7,8 @@ import re
 import pytest
 
 from numaware.diagnose.rules.lint import World, lint
-from numaware.diagnose.texts import LANGUAGES, finding_text
+from numaware.diagnose.texts import finding_text
+from support.choices import LANGUAGES
 from support.shared_data import shared
 
 STATIC, NONE, UNKNOWN = frozenset({"static"}), frozenset({"none"}), frozenset[str]()

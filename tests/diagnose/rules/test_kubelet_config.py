@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from numaware.diagnose.finding import Finding
 from numaware.diagnose.rules.lint import World, findings_of_kubelet_flags, lint
-from numaware.diagnose.texts import LANGUAGES, finding_text
+from numaware.diagnose.texts import finding_text
 from numaware.machine import synthetic
 from numaware.twin import kubelet_config
 from numaware.twin.config import DEFAULT_VERSION
@@ -17,6 +17,7 @@ from numaware.twin.hardware import Hardware
 from numaware.twin.inventory import hardware_of
 from numaware.twin.kubelet import Kubelet
 from numaware.twin.options import CPU_STAGES, TOPOLOGY_STAGES
+from support.choices import LANGUAGES
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 STATIC = f'{HEAD}cpuManagerPolicy: static\nreservedSystemCPUs: "0"\n'

@@ -7,7 +7,7 @@ it is meant for. What a release does not know, or keeps behind a gate that is cl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -29,7 +29,6 @@ from numaware.twin.rules import rules_for
 from numaware.workload.pod import Pod
 
 Purpose = Literal["ai-training", "inference", "latency", "database", "mixed"]
-PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 # A kubelet tries every combination of sets of NUMA nodes. Up to so many nodes that is no matter with CPUs, memory and
 # devices; with CPUs and devices alone; and where only single nodes are accepted, which it sorts out first.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from numaware.diagnose.finding import Finding, Message
 from numaware.diagnose.reason import Reason
@@ -14,7 +14,6 @@ from numaware.diagnose.texts.template import MissingFactError, Specs, Text, fill
 from numaware.sentence import Sentence
 
 Lang = Literal["en", "zh"]
-LANGUAGES: tuple[Lang, ...] = get_args(Lang)
 
 # A sentence of ours, or a quote: what a kubelet or a scheduler said stays in its own words.
 Words = Message | Reason | Sentence | str
