@@ -15,7 +15,7 @@ from numaware.machine.cpuset import CpuSet
 from numaware.schedule.cluster import Member
 from numaware.schedule.ledger import zones_of
 from numaware.schedule.room import WHOLE, gpu_resource, numa_rooms
-from numaware.serve.console.views.wall_model import strips_of
+from numaware.serve.console.views.strips import strips_of
 from numaware.serve.listing import zone_rows
 from numaware.simulate.views import numa_info_of, topology_of
 from numaware.twin.account import account, fewest_nodes, fewest_nodes_for, holders, numa_nodes, resources

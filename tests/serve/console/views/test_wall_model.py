@@ -11,7 +11,9 @@ import pytest
 from numaware.machine.cpuset import CpuSet
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.lab.world import LabWorld, lab_cluster
-from numaware.serve.console.views.wall_model import Tile, strips_of
+from numaware.serve.console.views.pod_shape import Shape
+from numaware.serve.console.views.strips import strips_of
+from numaware.serve.console.views.wall_model import Tile
 from numaware.serve.console.world import Source
 from support.console_world import NOW, client, get, lopsided_console, post
 
@@ -114,3 +116,15 @@ def test_nodes_that_share_their_strips_have_the_same_ones() -> None:
         shared.append(len({id(wall_model.strips(member.name)) for member in world.cluster}))
     assert min(shared) < len(world.cluster)
     assert len(set(shared)) > 1
+
+
+def test_only_nodes_that_changed_are_judged_again() -> None:
+    found = lopsided_console()
+    model, shape = found.wall_model, Shape("10", "120Gi", 0)
+    assert model.unjudged(shape) == [member.name for member in model.cluster]
+    model.judged(shape)
+    assert model.unjudged(shape) == []
+    assert model.unjudged(Shape("1", "1Gi", 0)) == [member.name for member in model.cluster]
+    name, uid = next((member.name, uid) for member in model.cluster for uid in member.pods)
+    model.cluster.release(uid)
+    assert model.unjudged(shape) == [name]

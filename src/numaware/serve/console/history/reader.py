@@ -19,7 +19,7 @@ from numaware.serve.console.history.file import inflate, size_of
 from numaware.serve.console.history.snapshot import ClusterMoment, NodeMoment, Unpacker, event_of
 from numaware.serve.console.orders import NoOrders
 from numaware.serve.console.views.recorder import Point
-from numaware.serve.console.views.wall_model import Strip, strips_of
+from numaware.serve.console.views.strips import Strip, strips_of
 from numaware.serve.console.world import Event, Source, Status, Story, Switch, SwitchError, Waiting
 
 # What is on no node is written down like a node without a name.

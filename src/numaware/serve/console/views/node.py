@@ -11,14 +11,8 @@ from numaware.machine.cpuset import list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.room import gpu_resource
-from numaware.serve.console.views.wall_model import (
-    Largest,
-    Refusals,
-    Strip,
-    WallModel,
-    largest_by_numa,
-    pool_of,
-)
+from numaware.serve.console.views.strips import Largest, Strip, largest_by_numa
+from numaware.serve.console.views.wall_model import Refusals, WallModel, pool_of
 from numaware.serve.console.world import Event, Source
 from numaware.serve.listing import DraDevice, dra_devices
 from numaware.simulate.measure import numa_nodes

@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from numaware.serve.console.views.wall_model import Strip, WallModel
+from numaware.serve.console.views.strips import Strip
+from numaware.serve.console.views.wall_model import WallModel
 from numaware.serve.console.world import news
 
 EVERY = 15_000

@@ -13,12 +13,12 @@ from numaware.diagnose.rules.storms import Storm, StormDetector
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.pod_kinds import owns_something
-from numaware.schedule.room import WHOLE, gpu_resource, room
 from numaware.serve.console.views.judging import VERDICTS, Judge, Judgement, Verdict
 from numaware.serve.console.views.pod_shape import Shape, pod_of
+from numaware.serve.console.views.strips import Largest, Strip, largest_by_gpus, largest_first, strips_of
 from numaware.serve.console.world import Kind, Source, World
 from numaware.simulate.measure import numa_nodes
-from numaware.twin.account import account, is_aligned
+from numaware.twin.account import is_aligned
 from numaware.twin.kubelet import Kubelet
 from numaware.workload.pod import Pod
 
@@ -27,7 +27,6 @@ HOUR = 60 * MINUTE
 BUCKET = 5 * MINUTE
 # A node that has not been heard of for longer than three reports, ten seconds apart, is stale.
 STALE_AFTER = 30_000
-_GPU_STEPS = (0, 1, 2, 4, 8)
 _MOST_SHAPES = 32
 _MOST_CLASSES = 1 << 16
 # What a person should look at first: what NUMA alone keeps out, then what it spreads, then what is merely used up.
@@ -40,22 +39,6 @@ _PLACES = {
     verdict: (place, 4 * _RANKS * _RANKS * (1 + WORST_FIRST.index(verdict)))
     for place, verdict in enumerate(VERDICTS)
 }
-
-
-class Strip(msgspec.Struct, frozen=True, array_like=True, rename="camel", gc=False):
-    """One NUMA node of a tile: CPUs in all, of the system, owned by pods, asked for in the shared pool; memory used in
-    thousandths; GPUs in all and in use; CPUs that a new pod could own.
-    """
-
-    id: int
-    cpus: int
-    reserved: int
-    exclusive: int
-    shared: int
-    memory: int
-    gpus: int
-    gpus_used: int
-    free_to_pin: int
 
 
 class Tile(msgspec.Struct, frozen=True, array_like=True, rename="camel", gc=False):
@@ -78,16 +61,6 @@ class Tile(msgspec.Struct, frozen=True, array_like=True, rename="camel", gc=Fals
     source: Source
     reported_at: int
     rank: int
-
-
-class Largest(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """The largest pod with so many GPUs that still fits on one NUMA node: most CPUs first, then memory."""
-
-    gpus: int
-    cpus: int
-    memory: int
-    node: str
-    numa: int
 
 
 class Stranded(msgspec.Struct, frozen=True, rename="camel"):
@@ -219,7 +192,7 @@ class WallModel:
         if shared is None:
             if len(self._shared) > _MOST_CLASSES:
                 self._shared.clear()
-            shared = self._shared[number] = _Shared(strips_of(member), tuple(_largest(member)))
+            shared = self._shared[number] = _Shared(strips_of(member), tuple(largest_by_gpus(member)))
         return shared
 
     # Tiles
@@ -361,7 +334,7 @@ class WallModel:
         best: dict[int, Largest] = {}
         for name, shared in sorted(first.values(), key=itemgetter(0)):
             for one in shared.largest:
-                if one.gpus not in best or _order(one) < _order(best[one.gpus]):
+                if one.gpus not in best or largest_first(one) < largest_first(best[one.gpus]):
                     best[one.gpus] = replace(one, node=name)
         return [best[gpus] for gpus in sorted(best)]
 
@@ -394,34 +367,6 @@ class Refusals:
         self.worst = storms[0] if storms else None
 
 
-def largest_by_numa(member: Member) -> list[Largest]:
-    """The largest pod on each NUMA node of a node that has a CPU left, with all GPUs that are free there."""
-    load = member.load
-    zones = room(load.node, load.shares, member.allocatable, load.used).capped
-    return [
-        Largest(sum(left == WHOLE for left in zone.gpus), zone.cpus, max(0, zone.memory), member.name, numa)
-        for numa, zone in zip(member.node.kubelet.layout.ids, zones, strict=True)
-        if zone.cpus > 0
-    ]
-
-
-def _largest(member: Member) -> Iterable[Largest]:
-    """The largest pod on one NUMA node of such a node, for every number of GPUs that one of them has free."""
-    best: dict[int, Largest] = {}
-    for one in largest_by_numa(member):
-        for gpus in _GPU_STEPS:
-            if one.gpus < gpus:
-                break
-            if gpus not in best or _order(one) < _order(best[gpus]):
-                best[gpus] = replace(one, gpus=gpus, node="")
-    return best.values()
-
-
-def _order(one: Largest) -> tuple[int, int]:
-    """More CPUs first, then more memory; of equals the one that is met first stays."""
-    return -one.cpus, -one.memory
-
-
 def pool_of(member: Member) -> str:
     """The pool a node belongs to: what its label says, else its name without the number at the end."""
     for name, value in member.facts.labels:
@@ -446,40 +391,3 @@ def _stranded(judged: Collection[Judgement], pod: Pod) -> Stranded:
         pods * -(-requests.get("cpu", 0) // 1000),
         pods * gpus,
     )
-
-
-def strips_of(member: Member) -> tuple[Strip, ...]:
-    """What the NUMA nodes of a node hold."""
-    node, used = member.node, member.load.used
-    layout, gpu = node.kubelet.layout, gpu_resource(node)
-    cpus, memory = account(node, "cpu"), account(node, "memory")
-    gpus = account(node, gpu) if gpu else ()
-    pool = sum(part.free for part in cpus) if cpus else layout.cpu_count
-    wanted = max(0, -(-used.get("cpu", 0) // 1000) - sum(part.held for part in cpus))
-    # Where no manager looks after memory, a NUMA node has its share of what was asked for.
-    memory_used = _thousandths(used.get("memory", 0), member.allocatable.get("memory", 0))
-    strips = []
-    for position, numa in enumerate(layout.ids):
-        count = layout.node_cpus[position].bit_count()
-        here = cpus[position].free if cpus else count
-        strips.append(
-            Strip(
-                numa,
-                count,
-                cpus[position].reserved if cpus else 0,
-                cpus[position].held if cpus else 0,
-                # Nobody knows where shared work runs; it is drawn where the pool is.
-                min(here, round(wanted * here / pool)) if pool else 0,
-                _thousandths(memory[position].total - memory[position].free, memory[position].total)
-                if memory
-                else memory_used,
-                gpus[position].total if gpus else 0,
-                gpus[position].total - gpus[position].free if gpus else 0,
-                here,
-            )
-        )
-    return tuple(strips)
-
-
-def _thousandths(part: int, whole: int) -> int:
-    return 1000 * part // whole if whole else 0

@@ -16,7 +16,8 @@ from numaware.schedule.engine import Engine
 from numaware.schedule.filters import capacity_reasons
 from numaware.schedule.node_facts import pod_requests
 from numaware.serve.console.views.judging import Judgement, Reason, Verdict
-from numaware.serve.console.views.wall_model import WORST_FIRST, Strip
+from numaware.serve.console.views.strips import Strip
+from numaware.serve.console.views.wall_model import WORST_FIRST
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node
 from numaware.workload.pod import Pod
