@@ -268,7 +268,7 @@ def test_whoever_may_not_look_at_dra_is_told_so_by_the_pods_that_have_it(tmp_pat
     async def story(server: FakeApiServer) -> None:
         add_node(server, "n0", gpu_node())
         server.forbidden.add(RESOURCE_CLAIMS.path())
-        cache = new_truth()
+        cache = new_cache()
         async with Client(await connect(kubeconfig(server, tmp_path), None)) as client:
             assert await look(client, cache) == []
         assert cache.engine.cluster.dra.hidden

@@ -8,7 +8,8 @@ import pytest
 
 from numaware.machine.cpuset import CpuSet
 from numaware.serve.console.app import operations_of
-from support.console_world import NOW, client, console, get, post, shared_console
+from numaware.workload.dra.objects import Allotted, ClaimSpec, DeviceClaim, DeviceRequest
+from support.console_world import NOW, client, console, get, lopsided_console, post, shared_console
 
 GIB = 1 << 30
 
@@ -284,3 +285,30 @@ def test_events_are_listed_newest_first() -> None:
     times = [event["time"] for event in get("/api/v1/events", limit="50")["items"]]
     assert len(times) == 50
     assert times == sorted(times, reverse=True)
+
+
+def test_an_explanation_is_kept_until_there_is_news_of_its_devices() -> None:
+    manifest = """
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: x, namespace: default}
+        spec:
+          resourceClaims: [{name: gpu, resourceClaimName: c}]
+          containers:
+            - {name: a, resources: {limits: {cpu: "1", memory: 1Gi}}}
+    """
+    found = lopsided_console()
+    node = found.world.cluster.members[0].name
+
+    def state() -> str:
+        told = client(found).post("/api/v1/explain", json={"manifest": manifest, "node": node}).json()
+        (part,) = told["explanation"]["dra"]
+        return str(part["state"])
+
+    assert (state(), state()) == ("unseen", "unseen")
+    found.world.cluster.dra.put(
+        DeviceClaim(
+            "default", "c", ClaimSpec((DeviceRequest("r", ("gpu",)),)), (Allotted("r", "d.io", node, "d0"),)
+        )
+    )
+    assert state() == "allocated"
