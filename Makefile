@@ -65,11 +65,12 @@ e2e: .venv/.dev kube-assets
 	$(BIN)/pytest tests/e2e -m e2e
 
 BESIDE := tests/e2e/test_kubelet_twin.py tests/e2e/test_restart_safe.py
-# Kubelets of other releases beside the twin; their programs are built on the first run.
+# Kubelets of other releases beside the twin, and a cluster of three; their programs are built on the first run.
 e2e-versions: .venv/.dev kube-assets
 	@scripts/kube-assets/build v1.36 v1.37
 	NUMAWARE_KUBELET=v1.36 NUMAWARE_RESTARTS=34 $(BIN)/pytest $(BESIDE) -m e2e -k "keep_what or published or others_stay"
 	NUMAWARE_KUBELET=v1.37 NUMAWARE_RESTARTS=34 $(BIN)/pytest $(BESIDE) -m e2e -k "keep_what or published or others_stay or wanted_again"
+	$(BIN)/pytest tests/e2e/test_mixed_releases.py -m long
 
 # Ten times 460 pods at once through kube-scheduler and the extender, configured as our own command prints it.
 extender-rounds: .venv/.dev kube-assets
