@@ -10,6 +10,8 @@ import asyncio
 import random
 from pathlib import Path
 
+import yaml
+
 from numaware.affinity.plan import Member, Plan, Rules, Zone, plan
 from numaware.affinity.traffic import Flows, Pair, Smoothing, after, pair_of, talking
 from numaware.machine import synthetic
@@ -151,6 +153,21 @@ def test_9_containers_are_placed_while_they_are_made_and_the_kubelet_does_not_un
     container = RunningContainer("c", "s", "main", "0-7")
     assert placements.created(sandbox, container) == CpusAndMems("4-7")
     assert placements.updated(sandbox, container, CpusAndMems("2-5")) == CpusAndMems("4-5")
+
+
+def test_10_there_is_no_object_that_the_agents_of_all_nodes_write() -> None:
+    """What one of them knows of its node is a file there."""
+    rights = Path(__file__).parents[3] / "deploy/rbac/agent.yaml"
+    written = {
+        resource
+        for document in yaml.safe_load_all(rights.read_text(encoding="utf-8"))
+        for rule in document.get("rules", [])
+        if {"create", "update", "patch"} & set(rule["verbs"])
+        for resource in rule["resources"]
+    }
+    # Named after nodes, or pods of theirs.
+    assert "noderesourcetopologies" in written
+    assert not written & {"oenumas", "configmaps"}
 
 
 def test_11_who_was_moved_rests_and_gets_back_what_he_had(tmp_path: Path) -> None:
