@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,8 +105,8 @@ class Watcher(threading.Thread):
     def _line(self) -> bytes:
         try:
             return self._response.readline()
-        except OSError:
-            # Closed, since nobody wants to know more.
+        except (OSError, HTTPException):
+            # Closed, since nobody wants to know more; perhaps in the middle of a chunk.
             return b""
 
     def wait_for(self, count: int) -> None:
