@@ -74,7 +74,7 @@ class Waits(Event):
         return self.is_set()
 
 
-def test_pages_go_a_mebibyte_at_a_time_and_no_faster_than_allowed(
+def test_pages_go_two_mebibytes_at_a_time_and_no_faster_than_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages, stop = Pages(tmp_path), Waits()
@@ -82,7 +82,7 @@ def test_pages_go_a_mebibyte_at_a_time_and_no_faster_than_allowed(
     monkeypatch.setattr("time.monotonic", lambda: 0.0)
     done = migrate(tmp_path, [40, 41], 1, 1 << 20, stop)
     assert (done.moved, done.left) == (2970 * 4096, 30 * 4096)
-    assert max(pages.moves) == 256
+    assert max(pages.moves) == 512
     # With a clock that stands still, what was waited in all is what each step had to wait for all before it.
     assert stop.seconds >= done.moved / (1 << 20)
 
@@ -91,7 +91,7 @@ def test_one_who_is_stopped_stops_after_a_step(tmp_path: Path, monkeypatch: pyte
     pages, stop = Pages(tmp_path), Waits()
     stop.set()
     monkeypatch.setattr(migration, "_move", pages)
-    assert migrate(tmp_path, [41], 1, 1 << 20, stop).moved < 2 << 20
+    assert migrate(tmp_path, [41], 1, 1 << 20, stop).moved <= 2 << 20
     assert len(pages.moves) == 1
 
 
