@@ -130,7 +130,7 @@ def test_with_one_numa_node_nothing_can_be_gained(places: list[Zone]) -> None:
 
 
 def test_no_numa_node_and_no_pod_is_an_empty_plan() -> None:
-    assert plan([], [], {}) == Plan((), 0, 0, 0)
+    assert plan([], [], {}) == Plan((), (), ())
     assert plan(zones(4, 4), [], talk(("a", "b", 50 * MB))).total == 0
 
 

@@ -36,6 +36,8 @@ PAGES = (
     "/pods/default/nobody",
     "/monitoring?node=gpu-1",
     "/policies",
+    "/traffic",
+    "/traffic?node=box-0",
     "/diagnose",
     "/simulate",
 )

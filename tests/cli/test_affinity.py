@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from numaware.affinity.plan import Member, Rules, Zone
+from numaware.affinity.report import Move
 from numaware.cli import main
 from numaware.machine.cpuset import CpuSet
 from numaware.node.affinity.intent import Intent
 from numaware.node.affinity.migration import Migrated
-from numaware.node.affinity.status import AffinityStatus, Move, Talk, encode
+from numaware.node.affinity.status import AffinityStatus, Talk, encode
 from support.made_cgroups import add_container, add_pod
 
 GIB = 1 << 30

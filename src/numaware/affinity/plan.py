@@ -10,7 +10,7 @@ leave the devices he uses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -96,13 +96,34 @@ class Answer(msgspec.Struct, frozen=True):
         return self.code == "move"
 
 
+class Edge(msgspec.Struct, frozen=True):
+    """What two pods say in bytes a second, and how much of it is between NUMA nodes, before and after."""
+
+    pair: Pair
+    rate: int
+    before: int
+    after: int
+
+
 class Plan(msgspec.Struct, frozen=True):
-    """Answers in the order of namespace and name, and the bytes a second across NUMA nodes before and after."""
+    """Answers in the order of namespace and name, all talk, and who is joined by it, directly or through others."""
 
     answers: tuple[Answer, ...]
-    across_before: int
-    across_after: int
-    total: int
+    edges: tuple[Edge, ...]
+    groups: tuple[tuple[str, ...], ...]
+
+    @property
+    def total(self) -> int:
+        return sum(one.rate for one in self.edges)
+
+    @property
+    def across_before(self) -> int:
+        """Bytes a second between NUMA nodes as pods are now."""
+        return sum(one.before for one in self.edges)
+
+    @property
+    def across_after(self) -> int:
+        return sum(one.after for one in self.edges)
 
     @property
     def moves(self) -> tuple[Answer, ...]:
@@ -121,14 +142,22 @@ def crossing(zones: Sequence[Zone], members: Iterable[Member], talk: Mapping[Pai
     return _Planning(zones, members, talk, Rules()).crossing()
 
 
+def between_zones(
+    zones: Sequence[Zone], members: Iterable[Member], talk: Mapping[Pair, int]
+) -> tuple[tuple[int, ...], ...]:
+    """Bytes a second that the pods of one NUMA node say to those of another, or to each other, as they are now."""
+    return _Planning(zones, members, talk, Rules()).between_zones()
+
+
 class _Planning:
     """One plan in the making; a target is the place of a zone in the list of zones."""
 
     def __init__(
         self, zones: Sequence[Zone], members: Iterable[Member], talk: Mapping[Pair, int], rules: Rules
     ) -> None:
-        # A NUMA node without CPUs is no place to sit.
-        self._zones = sorted((zone for zone in zones if zone.cpus), key=lambda zone: zone.id)
+        self._zones = sorted(zones, key=lambda zone: zone.id)
+        # One without CPUs that nobody holds is no place to sit, but those who hold them are there.
+        self._seats = [place for place, zone in enumerate(self._zones) if zone.cpus]
         self._place = {zone.id: place for place, zone in enumerate(self._zones)}
         self._members = sorted(members, key=lambda member: (member.namespace, member.name, member.uid))
         known = {member.uid for member in self._members}
@@ -150,11 +179,32 @@ class _Planning:
         self._position = {member.uid: self._position_of(member) for member in self._members}
 
     def plan(self) -> Plan:
-        before = self._across(self._talk, {})
-        targets = self._worthwhile(self._targets()) if len(self._zones) > 1 else {}
+        targets = self._worthwhile(self._targets()) if len(self._seats) > 1 else {}
         savings = {uid: saving for group, saving in self._savings(targets).items() for uid in group}
         answers = tuple(self._answer(member, targets, savings) for member in self._members)
-        return Plan(answers, before, self._across(self._talk, targets), sum(self._talk.values()))
+        edges = tuple(
+            Edge(pair, rate, self._across({pair: rate}, {}), self._across({pair: rate}, targets))
+            for pair, rate in self._talk.items()
+        )
+        return Plan(answers, edges, tuple(self._groups(self._partners)))
+
+    def between_zones(self) -> tuple[tuple[int, ...], ...]:
+        """By the ascending ids of NUMA nodes, the same either way."""
+        rates: dict[tuple[Position, Position], int] = {}
+        for (one, other), rate in self._talk.items():
+            # Positions are few.
+            key = self._position[one], self._position[other]
+            rates[key] = rates.get(key, 0) + rate
+        places = range(len(self._zones))
+        sums = [[0 for _ in places] for _ in places]
+        for (here, there), rate in rates.items():
+            for a in places:
+                for b in places:
+                    sums[a][b] += rate * here[a] * there[b]
+        return tuple(
+            tuple((sums[a][b] if a == b else sums[a][b] + sums[b][a]) // _WHOLE**2 for b in places)
+            for a in places
+        )
 
     def crossing(self) -> dict[str, int]:
         return {uid: self._across(self._talk_of([uid]), {}) for uid in self._partners}
@@ -212,7 +262,7 @@ class _Planning:
             zone = self._zones[place]
             near = [uid for uid in self._partners[member.uid] if self._after(uid, targets) == self._at[place]]
             return Answer(member.uid, "move", zone.id, zone.cpus, savings[member.uid], tuple(sorted(near)))
-        if len(self._zones) < 2:
+        if len(self._seats) < 2:
             return Answer(member.uid, "one-numa-node")
         return Answer(member.uid, self._stays(member) or self._why_not_moved(member))
 
@@ -242,7 +292,7 @@ class _Planning:
 
     def _allowed(self, member: Member) -> list[int]:
         return [
-            place for place, zone in enumerate(self._zones) if not member.devices or zone.id in member.devices
+            place for place in self._seats if not member.devices or self._zones[place].id in member.devices
         ]
 
     def _room(self, movable: Sequence[Member]) -> list[tuple[int, int]]:
@@ -306,10 +356,10 @@ class _Planning:
             savings[group] = 0 if more_crosses else nearer // worst
         return savings
 
-    def _groups(self, targets: Mapping[str, int]) -> list[tuple[str, ...]]:
+    def _groups(self, uids: Container[str]) -> list[tuple[str, ...]]:
         """Those of them who are joined by talk, directly or through each other."""
         groups = []
-        left = dict.fromkeys(member.uid for member in self._members if member.uid in targets)
+        left = dict.fromkeys(member.uid for member in self._members if member.uid in uids)
         while left:
             group: list[str] = []
             waiting = [next(iter(left))]
@@ -354,7 +404,8 @@ class _Planning:
         if not inside:
             return self._floating
         widths = [len(zone.cpus) if place in inside else 0 for place, zone in enumerate(self._zones)]
-        return _shares(widths)
+        # Where nothing is left beside it, all the same.
+        return _shares(widths if any(widths) else [int(place in inside) for place in range(len(widths))])
 
     def _distance(self, a: Zone, b: Zone) -> int:
         usual = LOCAL_DISTANCE if a is b else 2 * LOCAL_DISTANCE

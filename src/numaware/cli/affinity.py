@@ -12,6 +12,7 @@ import msgspec
 from cyclopts import App
 
 from numaware.affinity.plan import Answer, Plan
+from numaware.affinity.report import Move
 from numaware.cli.options import AsJson, option
 from numaware.cli.output import write_json
 from numaware.cli.tables import table
@@ -25,7 +26,7 @@ from numaware.node.affinity import status as status_file
 from numaware.node.affinity.intent import Mismatch
 from numaware.node.affinity.intent import verify as verify_processes
 from numaware.node.affinity.pod_groups import read_pods
-from numaware.node.affinity.status import AffinityStatus, Move
+from numaware.node.affinity.status import AffinityStatus
 
 app = App(name="affinity", help="See which pods of this node talk to each other, and sit together.")
 

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from numaware.affinity.plan import Rules
+from numaware.affinity.report import Move
 from numaware.affinity.traffic import Smoothing
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.node.affinity import mover
 from numaware.node.affinity.migration import Migrated
 from numaware.node.affinity.placements import Placements, Target
-from numaware.node.affinity.status import AffinityStatus, Move, read
+from numaware.node.affinity.status import AffinityStatus, read
 from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
 from numaware.node.nri import nri_pb2 as wire
 from numaware.node.nri.plugin import CpusAndMems, Plugin, RunningContainer, Sandbox

@@ -104,6 +104,15 @@ export interface DraDevice {
   claims: string[];
 }
 
+/** Two pods by their places, bytes a second, and how much of that is between NUMA nodes, now and after the plan. */
+export interface EdgeReport {
+  one: number;
+  other: number;
+  rate: number;
+  across: number;
+  planned: number;
+}
+
 /** Every answer to openFuyao's console. */
 export interface Envelope {
   code: number;
@@ -242,6 +251,26 @@ export interface MergeView {
   admitted: boolean;
 }
 
+/** A pod that was moved: when (seconds since 1970), where, and what its group was to save and has saved since. `before`, `planned` and `after` are bytes a second that the pod itself exchanges with other NUMA nodes: when it was moved, as the plan foresaw, and since. `measured` and `after` are None until they were measured. */
+export interface Move {
+  uid: string;
+  namespace: string;
+  name: string;
+  at: number;
+  target: number;
+  predicted: number;
+  measured: number | null;
+  before: number;
+  planned: number;
+  after: number | null;
+}
+
+/** A move that was made, and on which node. */
+export interface MovedPod {
+  node: string;
+  move: Move;
+}
+
 /** One node's answer; `why` tells its reasons in words. */
 export interface NodeAnswer {
   node: string;
@@ -291,6 +320,50 @@ export interface NodeProgress {
   step: number;
   steps: number;
   message: string;
+}
+
+/** One node at one moment (`at`, seconds since 1970). `moving`: whether pods are moved at present; `silent` talk to nobody. `total`, `across` and `planned` are bytes a second: all talk, that between NUMA nodes, and what of it the plan leaves. `between` has them for every two of the NUMA nodes in `numa`. */
+export interface NodeReport {
+  node: string;
+  mode: "cgroup" | "modelled" | "nri" | "observe";
+  moving: boolean;
+  at: number;
+  numa: number[];
+  between: number[][];
+  pods: PodReport[];
+  edges: EdgeReport[];
+  moves: Move[];
+  total: number;
+  across: number;
+  planned: number;
+  talking: number;
+  silent: number;
+  troubles: string[];
+}
+
+/** One node in a list; amounts are bytes a second, `moves` so many pods that should move. */
+export interface NodeTalk {
+  node: string;
+  mode: "cgroup" | "modelled" | "nri" | "observe";
+  moving: boolean;
+  stale: boolean;
+  at: number;
+  numa: number;
+  talking: number;
+  total: number;
+  across: number;
+  planned: number;
+  moves: number;
+}
+
+/** One node in full. */
+export interface NodeTraffic {
+  report: NodeReport;
+  pods: TalkingPod[];
+  mode: string;
+  stale: boolean;
+  source: "inferred" | "measured" | "modelled" | "reported";
+  time: number;
 }
 
 /** All that is known of a node. `caches` are the bytes of each last-level cache, 0 if nobody told, by the number that cores have. `poolCpus` counts the CPUs that pods share, `linksKnown` tells whether more is known of devices than their NUMA nodes. `links` has a row for each of `devices` and says how close it is to each of them, in nvidia-smi's words: X is the device itself, the empty word not known. It is empty where there are too many devices for a table. `dra` are devices that DRA drivers report of the node, which are none of its kubelet's. */
@@ -434,6 +507,17 @@ export interface PodPage {
   items: PodSummary[];
   total: number;
   continue: string;
+}
+
+/** A pod that talks: the NUMA nodes it is confined to (none while it floats), its group, and what becomes of it. */
+export interface PodReport {
+  namespace: string;
+  name: string;
+  numa: number[];
+  group: number;
+  answer: "cooling-down" | "move" | "no-gain" | "no-room" | "not-chosen" | "one-numa-node" | "pinned" | "silent" | "together";
+  target: number | null;
+  saving: number;
 }
 
 /** A pod in a list. `aligned` is None for one that owns nothing; `predicted` None where nobody predicted. */
@@ -794,6 +878,20 @@ export interface SwitchWish {
   dryRun: boolean;
 }
 
+/** All nodes together at one moment, in bytes a second. */
+export interface TalkMoment {
+  time: number;
+  total: number;
+  across: number;
+  planned: number;
+}
+
+/** A pod and what becomes of it, in the reader's language as well. */
+export interface TalkingPod {
+  pod: PodReport;
+  reason: string;
+}
+
 /** One node of the wall, as short as it can be told; `verdict` is a place in the list of verdicts. `numa` is where the pod would lie. `reportedAt` is when the node was last heard of, 0 for one whose state is current as long as nothing else is told. Tiles of a lower `rank` come first where the worst does. */
 export interface Tile {
   name: string;
@@ -824,6 +922,18 @@ export interface Told {
   severity: "error" | "info" | "warning";
   subject: Subject;
   title: string;
+}
+
+/** Nodes of which an agent reports, those first where most could be saved; the latest moves first. */
+export interface Traffic {
+  nodes: NodeTalk[];
+  moves: MovedPod[];
+  moments: TalkMoment[];
+  total: number;
+  across: number;
+  planned: number;
+  source: "inferred" | "measured" | "modelled" | "reported";
+  time: number;
 }
 
 /** All nodes, packed. */

@@ -5,6 +5,13 @@ export function gib(bytes: number): string {
   return amount >= 100 || Number.isInteger(amount) ? String(Math.round(amount)) : amount.toFixed(1).replace(/\.0$/, "");
 }
 
+/** Bytes a second, as the server's sentences have them. */
+export function rate(bytes: number): string {
+  const unit = bytes < 1 ? 0 : Math.min(4, Math.floor(Math.log2(bytes) / 10));
+  const amount = bytes / 2 ** (10 * unit);
+  return `${amount < 1000 ? Math.round(10 * amount) / 10 : Math.round(amount)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}/s`;
+}
+
 export function cpus(milli: number): string {
   return String(Math.round(milli / 100) / 10);
 }

@@ -18,13 +18,13 @@ import msgspec
 import structlog
 
 from numaware.affinity.plan import Answer, Member, Plan, Zone, crossing
+from numaware.affinity.report import Move
 from numaware.affinity.traffic import Pair
 from numaware.machine.cpuset import CpuSet
 from numaware.node.affinity.migration import Migrated, migrate
 from numaware.node.affinity.placements import Placements, Target
 from numaware.node.affinity.pod_groups import PodGroup
 from numaware.node.affinity.runtime import FAILURES, Runtime
-from numaware.node.affinity.status import Move
 from numaware.node.nri.plugin import Changes
 from numaware.node.troubles import Troubles
 

@@ -9,6 +9,7 @@ import msgspec
 
 from numaware.affinity.plan import Member, Plan, Zone, plan
 from numaware.affinity.plan import Rules as PlanRules
+from numaware.affinity.report import Move
 from numaware.affinity.traffic import Pair
 from numaware.errors import InputError
 from numaware.machine.cpuset import CpuSet
@@ -31,25 +32,6 @@ class Talk(msgspec.Struct, frozen=True):
     one: str
     other: str
     rate: int
-
-
-class Move(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod that was moved: when (seconds since 1970), where, and what its group was to save and has saved since.
-
-    `before`, `planned` and `after` are bytes a second that the pod itself exchanges with other NUMA nodes: when it was moved, as
-    the plan foresaw, and since. `measured` and `after` are None until they were measured.
-    """
-
-    uid: str
-    namespace: str
-    name: str
-    at: int
-    target: int
-    predicted: int
-    measured: int | None = None
-    before: int = 0
-    planned: int = 0
-    after: int | None = None
 
 
 class AffinityStatus(msgspec.Struct, frozen=True, rename="camel"):

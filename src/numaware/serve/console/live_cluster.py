@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import count
 from typing import Literal, Protocol
 
+from numaware.affinity.report import NodeReport
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.cluster import Cluster
@@ -83,6 +84,8 @@ class LiveCluster:
         self.waiting: dict[str, Waiting] = {}
         self.changes: list[Change] = []
         self.orders = orders or NoOrders()
+        # What agents say of talk on their nodes, by node.
+        self.talk: dict[str, NodeReport] = {}
         self._parts = {part.switch.id: part for part in parts}
         self._switches_read: float | None = None
         self._reading = asyncio.Lock()
@@ -104,6 +107,9 @@ class LiveCluster:
 
     def advance(self, now: int) -> None:
         self.now = max(self.now, now)
+
+    def traffic(self) -> tuple[NodeReport, ...]:
+        return tuple(report for name, report in sorted(self.talk.items()) if name in self.cluster.by_name)
 
     def reported(self, node: str) -> tuple[Source, int]:
         known = self._cache.knowledge(node)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
+from numaware.affinity.report import NodeReport
 from numaware.kube.errors import ApiError
 from numaware.kube.kubelet_policies import KubeletPolicy
 from numaware.kube.kubelet_policies import Order as Command
@@ -189,6 +190,9 @@ class World(Protocol):
     @property
     def changes(self) -> Sequence[Change]:
         """Switches moved, oldest first."""
+
+    def traffic(self) -> Sequence[NodeReport]:
+        """What agents say of pods that talk on their nodes; of a past nothing is kept."""
 
     def advance(self, now: int) -> None:
         """Time has come to `now`, in milliseconds since 1970."""

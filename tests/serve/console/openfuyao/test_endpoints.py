@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from numaware.sentence import quoted
+from numaware.sentence import Sentence, quoted
 from numaware.serve.console.api.routes import Console
+from numaware.serve.console.lab.world import LabWorld
 from numaware.serve.console.live_cluster import LiveCluster
-from numaware.serve.console.world import AFFINITY, Status, Switch, SwitchError
+from numaware.serve.console.world import AFFINITY, RUNTIME, Status, Switch, SwitchError
 from support.cache_world import Clock, cache_of
 from support.console_server import running
 from support.console_world import NOW, client, console
@@ -65,8 +66,29 @@ def test_a_status_that_is_none_is_the_callers_mistake(content: bytes, query: str
     assert (answer.status_code, answer.json()) == (400, {"code": 400, "msg": message})
 
 
+def test_runtime_affinity_moves_pods_of_the_lab_while_it_is_open() -> None:
+    found = console()
+    api = client(found)
+    assert api.get("/rest/scheduling/v1/podaffinity").json()["data"]["status"] == "close"
+    assert api.put("/rest/scheduling/v1/podaffinity?status=open").json()["code"] == 200
+    before = api.get("/api/v1/traffic").json()
+    found.world.advance(found.world.now + 60_000)
+    after = api.get("/api/v1/traffic").json()
+    assert not before["moves"]
+    assert after["moves"]
+
+
+class WithoutPlugIn(LabWorld):
+    """A cluster in which nobody moves pods."""
+
+    @property
+    def switches(self) -> tuple[Switch, ...]:
+        return (*super().switches[:2], Switch(RUNTIME, "close", missing=Sentence("no plug-in runs here")))
+
+
 def test_what_is_not_installed_says_so() -> None:
-    api, name = client(), "podaffinity"
+    world = WithoutPlugIn(NOW)
+    api, name = client(Console(world, lambda: world.now)), "podaffinity"
     assert api.get(f"/rest/scheduling/v1/{name}").json()["data"]["installed"] is False
     answer = api.put(f"/rest/scheduling/v1/{name}?status=open")
     assert answer.status_code == answer.json()["code"] == 409

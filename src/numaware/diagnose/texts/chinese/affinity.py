@@ -21,6 +21,7 @@ LABELS: Mapping[str, str] = {
     "affinity-intruding": "{pod}：进程 {pid} 可用 CPU {allowed}，这些由他人独占",
     "affinity-memory": "{pod}：进程 {pid} 可用 NUMA {allowed} 的内存，应为 {wanted}",
     "affinity-mode-observe": "仅观察：不移动任何 Pod",
+    "affinity-mode-modelled": "模型：内置演示的 Pod 没有进程",
     "affinity-mode-nri": "通过[[ {runtime} 的]] NRI 执行",
     "affinity-mode-cgroup": "直接在内核的控制组中执行",
     "affinity-stale": "{seconds} 秒前写入：agent 可能已停止",

@@ -21,6 +21,7 @@ LABELS: Mapping[str, str] = {
     "affinity-intruding": "{pod}: process {pid} may use CPUs {allowed}, which others have for themselves",
     "affinity-memory": "{pod}: process {pid} may have memory from NUMA {allowed}, should be {wanted}",
     "affinity-mode-observe": "observes only: nothing is moved",
+    "affinity-mode-modelled": "modelled: the lab's pods have no processes",
     "affinity-mode-nri": "acts through NRI[[ of {runtime}]]",
     "affinity-mode-cgroup": "acts in the kernel's control groups",
     "affinity-stale": "written {seconds} s ago: the agent may have stopped",

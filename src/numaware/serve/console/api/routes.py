@@ -44,7 +44,7 @@ from numaware.serve.console.api.uploads import Uploads
 from numaware.serve.console.history.api import History, Kept, Refusals, not_kept
 from numaware.serve.console.orders import CommandWish, Orders, OrderWish
 from numaware.serve.console.turns import SharedAnswers, Slots, judge_in_turns
-from numaware.serve.console.views import node, pods
+from numaware.serve.console.views import node, pods, traffic
 from numaware.serve.console.views.explain import Explained, evidence_of, explained, with_dra
 from numaware.serve.console.views.judging import Judgement
 from numaware.serve.console.views.node import NodeView
@@ -52,6 +52,7 @@ from numaware.serve.console.views.pod_shape import Shape, pod_of, workload_of
 from numaware.serve.console.views.pods import PodView
 from numaware.serve.console.views.recorder import Recorder, Series
 from numaware.serve.console.views.snapshot_view import SnapshotView
+from numaware.serve.console.views.traffic import NodeTraffic, Traffic, TrafficRecorder
 from numaware.serve.console.views.wall_model import Numbers, pool_of, tally
 from numaware.serve.console.views.whatif import (
     NodeAnswer,
@@ -88,6 +89,7 @@ class Console:
         self.history = history
         self.recorder = Recorder(self.wall_model)
         self.stream = Stream(self.wall_model)
+        self.talk = TrafficRecorder(world)
         self.simulator = Simulator(world.cluster)
         self._slots = Slots(_AT_ONCE, _SECONDS)
         self._explained: SharedAnswers[Explained] = SharedAnswers(_MOST_EXPLAINED)
@@ -98,6 +100,7 @@ class Console:
         """Let time pass, write down what is, and tell those who listen."""
         self.world.advance(self.clock())
         self.write_down()
+        self.talk.record()
         self.stream.publish()
 
     def write_down(self, *, wait: bool = False) -> None:
@@ -304,6 +307,16 @@ class Console:
     async def refusals(self, _: Call) -> Refusals:
         return Refusals() if self.history is None else await self.history.refusals()
 
+    async def traffic(self, _: Call) -> Traffic:
+        return traffic.overview(self.world, self.talk)
+
+    async def node_traffic(self, call: Call) -> NodeTraffic:
+        name = self.now.member(call.path["name"]).name
+        report = next((one for one in self.world.traffic() if one.node == name), None)
+        if report is None:
+            raise ProblemError(404, Sentence("no agent of {node} reports who talks there", node=name))
+        return traffic.of_node(self.world, report, call.lang)
+
     async def policies(self, call: Call) -> switching.Policies:
         snapshot = await self._snapshot(call.query.at)
         return await switching.policies_of(snapshot.world)
@@ -387,6 +400,7 @@ class Console:
         why = "Why a node would take or refuse a pod"
         compare = "Compare schedulers on these machines"
         upload = "application/octet-stream"
+        talk = "How much pods say across NUMA nodes, and which were moved"
         return (
             Operation("GET", "/healthz", "Whether the process answers", self.healthz, Health, tag="process"),
             get("cluster", "The headline numbers for a shape of pod", self.cluster, Numbers, ShapeQuery),
@@ -403,6 +417,8 @@ class Console:
             get("monitoring", recorded, self.monitoring, Series, MonitorQuery),
             get("history", kept, self.kept, Kept, HistoryQuery),
             get("history/refusals", "When kubelets refused", self.refusals, Refusals, Nothing),
+            get("traffic", talk, self.traffic, Traffic, Nothing)._replace(missing=()),
+            get("traffic/{name}", "Who talks to whom on a node", self.node_traffic, NodeTraffic, Nothing),
             get("policies", "Switches, pools and history", self.policies, switching.Policies),
             post(
                 "policies/{id}", switch, self.switch, switching.SwitchAnswer, body=switching.SwitchWish

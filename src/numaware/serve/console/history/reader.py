@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from numaware.affinity.report import NodeReport
 from numaware.schedule.cluster import Cluster, Member
 from numaware.sentence import Sentence
 from numaware.serve.console.history.file import inflate, size_of
@@ -78,6 +79,9 @@ class PastWorld:
 
     def advance(self, now: int) -> None:
         """Nothing happens any more."""
+
+    def traffic(self) -> tuple[NodeReport, ...]:
+        return ()
 
     def reported(self, node: str) -> tuple[Source, int]:
         heard = self._heard[node]

@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
+from numaware.affinity.report import NodeReport
 from numaware.diagnose.reason import nodes_available
 from numaware.diagnose.texts import say
 from numaware.machine import synthetic
@@ -25,6 +26,9 @@ from numaware.schedule.node_facts import NodeFacts
 from numaware.sentence import Sentence
 from numaware.serve.console.lab.distance import LabDistance
 from numaware.serve.console.lab.kubelets import LabKubelets
+from numaware.serve.console.lab.mover import LabMover
+from numaware.serve.console.openfuyao.runtime_affinity import PLACE as RUNTIME_PLACE
+from numaware.serve.console.openfuyao.runtime_affinity import conf_of as runtime_conf
 from numaware.serve.console.openfuyao.volcano_conf import PLACE, switched
 from numaware.serve.console.world import (
     AFFINITY,
@@ -104,6 +108,7 @@ class LabWorld:
         self._seed = seed
         self._ids = count(1)
         self._status: Status = "close"
+        self._mover = LabMover()
         self._opens: int | None = start + _CLOSED_FOR
         self._phases = {
             member.name: sum(member.name.encode()) * 997 % _REPORT_EVERY for member in self.cluster
@@ -132,6 +137,10 @@ class LabWorld:
             self._opens = None
             self._switch("open", "lab")
         self._play(now)
+        self._mover.act(self.cluster, self.now)
+
+    def traffic(self) -> tuple[NodeReport, ...]:
+        return self._mover.reports(self.cluster, self.now)
 
     def _play(self, until: int) -> None:
         while (due := self.orders.due) is not None and due <= until:
@@ -188,18 +197,24 @@ class LabWorld:
     # Switches
 
     @property
+    def _runtime(self) -> Status:
+        return "open" if self._mover.open else "close"
+
+    @property
     def switches(self) -> tuple[Switch, ...]:
         return (
             Switch(AFFINITY, self._status, place=PLACE, conf=_conf(self._status)),
             self._distance.switch,
-            Switch(RUNTIME, "close", missing=Sentence("no agent with its runtime plug-in runs in the lab")),
+            Switch(RUNTIME, self._runtime, place=RUNTIME_PLACE, conf=runtime_conf(self._runtime)),
         )
 
     def switched_conf(self, switch: str, status: Status) -> str:
         if switch == DISTANCE:
             return self._distance.switched(status)
         known = self._switch_called(switch)
-        return _conf(status) if not known.missing else known.conf
+        if known.missing:
+            return known.conf
+        return runtime_conf(status) if known.id == RUNTIME else _conf(status)
 
     async def read_switches(self) -> None:
         """The lab knows how they stand."""
@@ -208,8 +223,8 @@ class LabWorld:
         known = self._switch_called(switch)
         if known.missing:
             raise SwitchError(known.missing)
-        if switch == AFFINITY:
-            self._switch(status, by)
+        if switch != DISTANCE:
+            self._switch(status, by, switch)
         elif self._distance.moving:
             raise SwitchError(Sentence("it is being moved already"), busy=True)
         elif known.status != status:
@@ -233,11 +248,14 @@ class LabWorld:
     def _switch_called(self, name: str) -> Switch:
         return next(switch for switch in self.switches if switch.id == name)
 
-    def _switch(self, status: Status, by: str) -> None:
-        """Change schedulers, if that is one."""
-        if self._status == status:
+    def _switch(self, status: Status, by: str, switch: str = AFFINITY) -> None:
+        """Change schedulers, or have pods moved, if they are not yet."""
+        if self._switch_called(switch).status == status:
             return
-        self._changed(AFFINITY, status, by)
+        self._changed(switch, status, by)
+        if switch == RUNTIME:
+            self._mover.switch(on=status == "open")
+            return
         self._status = status
         self._loop.policy = self._scheduler()
 

@@ -36,7 +36,7 @@ class RuntimeAffinity:
 
     def switched(self, status: Status) -> str:
         """What would be written there."""
-        return self.switch.conf if status == self.switch.status else _conf(_WORDS[status])
+        return self.switch.conf if status == self.switch.status else conf_of(status)
 
     async def move(self, status: Status, by: str) -> bool:
         """Write the other word, and return whether it had to be written; `SwitchError` if it could not be."""
@@ -76,6 +76,11 @@ class RuntimeAffinity:
     def _know(self, found: oenumas.Oenuma) -> None:
         status: Status = "open" if found.acts else "close"
         self.switch = Switch(RUNTIME, status, place=PLACE, conf=_conf(found.spec.updateenable))
+
+
+def conf_of(status: Status) -> str:
+    """What a switch that stands like this has in its Oenuma."""
+    return _conf(_WORDS[status])
 
 
 def _conf(word: str) -> str:
