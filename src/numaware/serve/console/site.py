@@ -32,6 +32,7 @@ _PAGES = (
     "/whatif",
     "/monitoring",
     "/policies",
+    "/traffic",
     "/diagnose",
     "/simulate",
     # As openFuyao's console calls its pages.
