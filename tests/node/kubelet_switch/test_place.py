@@ -106,6 +106,51 @@ def test_ranchers_take_drop_ins_and_older_ones_flags(tmp_path: Path, kind: str, 
     )
 
 
+def test_flags_of_k3s_add_up_over_its_own_files(tmp_path: Path) -> None:
+    """`kubelet-arg+` adds to what files before it say, in the order of their names; the last word on a setting wins."""
+    own = "etc/rancher/k3s"
+    root = files(
+        tmp_path,
+        {
+            "var/lib/rancher/k3s/agent/kubelet.kubeconfig": b"",
+            f"{own}/config.yaml": b"kubelet-arg:\n- cpu-manager-policy=static\n- topology-manager-policy=best-effort\n",
+            f"{own}/config.yaml.d/10-site.yaml": b"kubelet-arg+:\n- topology-manager-policy=restricted\n",
+            f"{own}/config.yaml.d/20-one.yaml": b"kubelet-arg+: topology-manager-scope=pod\n",
+            f"{own}/config.yaml.d/README": b"kubelet-arg+: [cpu-manager-policy=none]\n",
+        },
+    )
+    place = place_of(root)
+    assert (place.form, place.file) == ("kubelet-arg", f"/{own}/config.yaml.d/99-numaware.yaml")
+    config = place.read("v1.35.0").config
+    assert (config.cpu_policy, config.topology_policy, config.topology_scope) == (
+        "static",
+        "restricted",
+        "pod",
+    )
+    assert place.source_of("topology_policy", "v1.35.0") == f"/{own}/config.yaml.d/10-site.yaml"
+    ours = place.with_content(b"kubelet-arg+:\n- topology-manager-policy=single-numa-node\n")
+    assert ours.read("v1.35.0").config.topology_policy == "single-numa-node"
+
+
+def test_a_file_of_ours_in_the_folder_of_rke2_is_taken_up_again(tmp_path: Path) -> None:
+    own = "etc/rancher/rke2"
+    before = b"kubelet-arg+:\n- topology-manager-policy=restricted\n"
+    root = files(
+        tmp_path,
+        {
+            "var/lib/rancher/rke2/agent/kubelet.kubeconfig": b"",
+            f"{own}/config.yaml": b"token: secret\n",
+            f"{own}/config.yaml.d/99-numaware.yaml": before,
+        },
+    )
+    place = place_of(root)
+    assert (place.kind, place.unit, place.form) == ("rke2", "rke2-agent", "kubelet-arg")
+    assert place.file == f"/{own}/config.yaml.d/99-numaware.yaml"
+    assert place.content == before
+    assert place.read("v1.35.0").config.topology_policy == "restricted"
+    assert place.source_of("topology_policy", "v1.35.0") == place.file
+
+
 def test_no_configuration_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="its configuration file was not found"):
         place_of(files(tmp_path, {}))

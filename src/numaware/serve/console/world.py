@@ -209,5 +209,6 @@ class World(Protocol):
     async def set_switch(self, switch: str, status: Status, by: str) -> Switch:
         """Move a switch, and return when all that follows from it is done; one that stands there already is left alone.
 
+        One whose `progress` is still there has only been begun: nobody moves the clock that it needs.
         `SwitchError` if it could not be moved, or had to be put back.
         """

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from numaware.sentence import Sentence, quoted
 from numaware.serve.console.api.routes import Console
+from numaware.serve.console.lab import world as lab
 from numaware.serve.console.lab.world import LabWorld
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.world import AFFINITY, RUNTIME, Status, Switch, SwitchError
@@ -114,6 +115,21 @@ def test_numa_distance_is_switched_on_the_kubelets_of_the_lab() -> None:
                 server.advance(500)
             assert moving.result()["data"]["status"] == status
         assert ask("GET")["data"]["status"] == "close"
+
+
+def test_numa_distance_is_accepted_where_the_clock_of_the_lab_stands_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lab, "_STILL_SECONDS", 0.0)
+    found = console(nodes=4)
+    api, path = client(found), "/rest/scheduling/v1/numadistance"
+    answer = api.put(f"{path}?status=open")
+    assert (answer.status_code, answer.json()["code"], answer.json()["msg"]) == (202, 202, "accepted")
+    assert api.put(f"{path}?status=open").status_code == 409
+    # It goes on when time does.
+    found.world.advance(found.world.now + 60_000)
+    assert api.get(path).json()["data"]["status"] == "open"
+    assert found.world.changes[-1].switch == "numadistance"
 
 
 def test_closing_it_brings_refusals_and_opening_it_ends_them() -> None:

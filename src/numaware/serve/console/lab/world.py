@@ -10,6 +10,8 @@ console's clock, and put down as the console tells it.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections import deque
 from functools import lru_cache
 from itertools import count
@@ -61,6 +63,8 @@ _PATIENCE = 15 * 60 * SECOND
 _REPORT_EVERY = 10 * SECOND
 _SCHEDULERS: dict[Status, str] = {"open": "numaware", "close": "kube-scheduler"}
 _NO_PROBLEM = Sentence()
+# Who waits for kubelets while the lab's clock stands still is answered after so long.
+_STILL_SECONDS = 5.0
 _BEFORE = """\
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -230,8 +234,18 @@ class LabWorld:
         elif known.status != status:
             self._distance.begin(status, by)
             self._follow()
-            await self._distance.ended()
+            await self._moved()
         return self._switch_called(switch)
+
+    async def _moved(self) -> None:
+        """Until all kubelets have it; where nobody moves the clock there is nothing to wait for: it goes on when time does."""
+        while True:
+            before = self.now
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_STILL_SECONDS):
+                    return await self._distance.ended()
+            if self.now == before:
+                return None
 
     def _described(self, facts: NodeFacts) -> None:
         self.cluster.put(facts)

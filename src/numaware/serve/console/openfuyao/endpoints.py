@@ -76,7 +76,8 @@ def operations(console: Console) -> Iterator[Operation]:
 
     for name in _PLUGINS:
         yield operation(name, "GET", "How the switch stands")
-        yield operation(name, "PUT", "Move the switch")._replace(query=StatusQuery, body=_Wish)
+        move = operation(name, "PUT", "Move the switch")
+        yield move._replace(query=StatusQuery, body=_Wish, missing=(202, *move.missing))
 
 
 async def _put(console: Console, switch: Switch, request: Request) -> Response:
@@ -101,6 +102,8 @@ async def _put(console: Console, switch: Switch, request: Request) -> Response:
         if error.busy:
             return envelope(409, str(error), _data(now))
         return envelope(500, _BUSY, _data(now, str(error)))
+    if answer.switch.progress is not None:
+        return envelope(202, "accepted", _data(answer.switch))
     return _told(answer.switch)
 
 
