@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web test bare lint bench image release-check kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials docs clean
+.PHONY: up web test bare lint bench image release-check kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials switch-trials docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -83,7 +83,12 @@ fault-rounds: .venv/.dev kube-assets
 # Talking pods and their memory on a kernel with several NUMA nodes (in QEMU), and five hundred containers of a real containerd.
 affinity-trials: .venv/.dev
 	@scripts/system-packages e2e
-	$(BIN)/pytest tests/e2e -m long -s
+	$(BIN)/pytest tests/e2e/test_affinity_machine.py tests/e2e/test_affinity_many.py -m long -s
+
+# A kubelet's switch made to fail and killed at every step, on a real kubelet and API server.
+switch-trials: .venv/.dev kube-assets
+	@scripts/system-packages e2e
+	$(BIN)/pytest tests/e2e/test_kubelet_trials.py -m long
 
 docs: .venv/.dev
 	$(BIN)/mkdocs serve

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from e2e.control_plane import ROOT, ControlPlane, free_port, kubelet
+from e2e.control_plane import RBAC, ROOT, ControlPlane, free_port, kubelet
 from e2e.ours import numaware
 from e2e.program import Program, eventually
-from e2e.switched_kubelet import SwitchedKubelet
+from e2e.switched_kubelet import Files, SwitchedKubelet
 from numaware.machine import synthetic
 
 NODES = ("n1", "n2")
@@ -42,6 +42,7 @@ class KubeletPool:
             for name in NODES
         }
         self.agents: dict[str, Program] = {}
+        self._found: dict[str, dict[str, Files]] = {}
 
     def __enter__(self) -> Self:
         try:
@@ -61,6 +62,26 @@ class KubeletPool:
             agent.stop(30)
         for one in self.kubelets.values():
             one.__exit__(kind, error, trace)
+
+    def begin(self, test: str) -> None:
+        """Nothing that another test has left; where this one is tried again, the kubelets are as it found them at first."""
+        for agent in self.agents.values():
+            agent.stop(30)
+        self.agents.clear()
+        self.plane.kubectl(
+            "delete", "kubeletpolicies,poddisruptionbudgets,pods", "--all", "--namespace=default"
+        )
+        self.plane.kubectl(
+            "delete", "--ignore-not-found", "-f", RBAC / "optional/console-switch-distance.yaml"
+        )
+        again = test in self._found
+        found = self._found.setdefault(test, {name: one.bytes() for name, one in self.kubelets.items()})
+        for name, one in self.kubelets.items():
+            one.mend()
+            if again:
+                one.restore(found[name])
+                self.plane.kubectl("uncordon", name)
+                eventually(lambda name=name: self._ready(name), f"{name} is ready")  # type: ignore[misc]
 
     def start_agent(self, name: str, *flags: str) -> Program:
         """The agent of a node, anew."""

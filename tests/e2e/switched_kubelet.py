@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from e2e import fake_systemd
+from e2e import broken_step, fake_systemd
 from e2e.real_kubelet import RealKubelet
 from numaware.machine.topology import Machine
 
 STATE = ("cpu_manager_state", "memory_manager_state")
+Files = dict[str, bytes]
 
 
 class SwitchedKubelet(RealKubelet):
@@ -56,8 +58,16 @@ class SwitchedKubelet(RealKubelet):
         """`numaware kubelet WORDS` on this node; what it printed."""
         flags = [one for one in self.node_flags if not (config and one.startswith("--config="))]
         flags += [f"--config={config}"] if config else []
+        return self._run([Path(sys.executable).with_name("numaware")], [words[0], *flags, *words[1:]], status)
+
+    def broken_at(self, number: int, *words: str) -> str:
+        """`numaware kubelet apply WORDS` that fails when it has done this step; what it printed."""
+        program = [sys.executable, broken_step.__file__, str(number)]
+        return self._run(program, ["apply", *self.node_flags, *words], 1)
+
+    def _run(self, program: Sequence[str | Path], words: Sequence[str], status: int) -> str:
         done = subprocess.run(
-            [Path(sys.executable).with_name("numaware"), "kubelet", words[0], *flags, *words[1:]],
+            [*program, "kubelet", *words],
             capture_output=True,
             text=True,
             check=False,
@@ -95,13 +105,23 @@ class SwitchedKubelet(RealKubelet):
         healthy: bool = self._fetch(self._healthz) == b"ok"
         return healthy
 
-    def bytes(self) -> dict[str, bytes]:
+    def bytes(self) -> Files:
         """All that a switch may touch, to the byte."""
         return {
             path.name: path.read_bytes()
             for path in (self.config_file, *(self.root / name for name in STATE))
             if path.exists()
         }
+
+    def restore(self, before: Files) -> None:
+        """Everything as it was when `bytes` said so, and nothing switched since."""
+        self.stop()
+        shutil.rmtree(self.folder / "journal", ignore_errors=True)
+        for path in (self.config_file, *(self.root / name for name in STATE)):
+            path.unlink(missing_ok=True)
+            if path.name in before:
+                path.write_bytes(before[path.name])
+        self.start()
 
     @staticmethod
     def mounted(folder: Path, options: str) -> None:

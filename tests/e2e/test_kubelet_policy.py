@@ -23,10 +23,17 @@ SET = ("--set=cpuManagerPolicy=static", "--set=topologyManagerPolicy=restricted"
 
 
 @pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeletPool]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeletPool]:
     folder = tmp_path_factory.mktemp("pool")
-    with ControlPlane(folder / "plane", users=USERS) as plane, KubeletPool(folder, plane) as running:
-        yield running
+    with ControlPlane(folder / "plane", users=USERS) as plane, KubeletPool(folder, plane) as started:
+        yield started
+
+
+@pytest.fixture
+def pool(running: KubeletPool, request: pytest.FixtureRequest) -> KubeletPool:
+    """The pool without the orders, pods, budgets and rights of other tests, and of earlier tries of this one."""
+    running.begin(request.node.name)
+    return running
 
 
 def test_a_pool_is_switched_one_node_at_a_time_and_stops_at_the_first_failure(pool: KubeletPool) -> None:
@@ -90,7 +97,6 @@ def test_an_order_is_held_and_an_agent_that_may_not_says_so(pool: KubeletPool) -
 def test_numa_distance_is_locked_without_the_right_and_then_switched_on_and_off_from_the_page(
     pool: KubeletPool, browser: Browser
 ) -> None:
-    pool.plane.kubectl("delete", "kubeletpolicies", "--all")
     pool.start_agents()
     with ConsoleProgram(pool.plane) as console:
         eventually(lambda: console.ask("GET", "/api/v1/policies").status == 200, "the console answers", 60)

@@ -113,7 +113,7 @@ def test_a_kubelet_that_does_not_come_up_is_put_back(kubelet: SwitchedKubelet) -
 
 
 def test_killed_half_way_it_is_brought_to_either_end(kubelet: SwitchedKubelet) -> None:
-    """At some steps; at all of them in the tests of the executor, where no kubelet takes its time."""
+    """At some steps; at all of them in `make switch-trials`, and in the tests of the executor."""
     before = kubelet.bytes()
     kubelet.killed_at("write ", *SET, "--yes")
     assert "left half-way" in kubelet.numaware("apply", *SET, "--yes", status=2)

@@ -130,6 +130,13 @@ def test_flags_of_k3s_add_up_over_its_own_files(tmp_path: Path) -> None:
     assert place.source_of("topology_policy", "v1.35.0") == f"/{own}/config.yaml.d/10-site.yaml"
     ours = place.with_content(b"kubelet-arg+:\n- topology-manager-policy=single-numa-node\n")
     assert ours.read("v1.35.0").config.topology_policy == "single-numa-node"
+    # Without the plus it takes the place of all before it.
+    files(root, {f"{own}/config.yaml.d/15-last.yaml": b"kubelet-arg:\n- topology-manager-policy=none\n"})
+    place = place_of(root)
+    config = place.read("v1.35.0").config
+    assert (config.cpu_policy, config.topology_policy, config.topology_scope) == ("none", "none", "pod")
+    assert place.source_of("cpu_policy", "v1.35.0") == ""
+    assert place.source_of("topology_scope", "v1.35.0") == f"/{own}/config.yaml.d/20-one.yaml"
 
 
 def test_a_file_of_ours_in_the_folder_of_rke2_is_taken_up_again(tmp_path: Path) -> None:

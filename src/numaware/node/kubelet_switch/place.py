@@ -94,7 +94,7 @@ class Place(msgspec.Struct, frozen=True):
         settings, over = Settings(), Settings()
         for layer in self.layers:
             if layer.form == "kubelet-arg":
-                over = over.overridden(_arguments(layer))
+                over = (Settings() if _replaces(layer) else over).overridden(_arguments(layer))
             elif layer.data.strip():
                 settings = settings.patched(kubelet_config.read(layer.data, layer.path, version).settings)
         if self.flag_text:
@@ -105,7 +105,11 @@ class Place(msgspec.Struct, frozen=True):
         """Which layer, or the flags, has the last word on a setting; empty if none says anything."""
         if self.flag_text and getattr(flags.read(self.flag_text, self.flag_source), field) is not None:
             return self.flag_source
+        replaced = False
         for layer in reversed(self.layers):
+            if replaced and layer.form == "kubelet-arg":
+                continue
+            replaced = layer.form == "kubelet-arg" and _replaces(layer)
             settings = (
                 _arguments(layer)
                 if layer.form == "kubelet-arg"
@@ -211,6 +215,11 @@ def _with_layers(root: NodeRoot, place: Place, paths: Mapping[str, Form]) -> Pla
                 path, Sentence("cannot be read"), hint=Sentence("is it there, and are you root?")
             )
     return msgspec.structs.replace(place, layers=tuple(sorted(layers, key=_order)))
+
+
+def _replaces(layer: Layer) -> bool:
+    """Whether it takes the place of all flags in files before it, as a `kubelet-arg` without a plus does."""
+    return any(document.get(KUBELET_ARG).value is not None for document in documents(layer.data, layer.path))
 
 
 def _arguments(layer: Layer) -> Settings:
