@@ -13,6 +13,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 _LAST_WORDS = 4000
@@ -27,6 +28,7 @@ class Unit:
         self._log = Path(f"{socket_path}.log")
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = True
+        self._since = 0.0
 
     def start(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -43,6 +45,7 @@ class Unit:
                 stderr=subprocess.STDOUT,
             )
         self._stopped = False
+        self._since = time.monotonic()
 
     def stop(self) -> None:
         self._stopped = True
@@ -57,7 +60,7 @@ class Unit:
     def show(self) -> str:
         running = self._process is not None and self._process.poll() is None
         state = "active" if running else "inactive" if self._stopped else "failed"
-        return f"ActiveState={state}\nNRestarts=0\n"
+        return f"ActiveState={state}\nNRestarts=0\nActiveEnterTimestampMonotonic={int(self._since * 1e6)}\n"
 
     def answer(self, words: list[str]) -> tuple[int, str]:
         match words:
