@@ -200,7 +200,7 @@ def test_what_a_person_does_is_answered_in_chinese(
         page.get_by_role("button", name=re.compile("试试其他")).first.click()
         page.get_by_label("策略").first.select_option("single-numa-node")
         page.get_by_role("button", name="试试", exact=True).click()
-        expect(page.get_by_text(re.compile("再次准入"))).to_be_visible()
+        expect(page.get_by_text(re.compile("那里的 .* 个 Pod 都会再次准入|个 Pod 中有"))).to_be_visible()
         page.get_by_role("switch").first.click()
         expect(page.locator(".diff")).to_be_visible()
         assert_chinese(page)
