@@ -50,7 +50,7 @@ def looks_right(page: Page) -> None:
     assert english(page) == []
 
 
-@pytest.mark.parametrize("width", [800, 1024, 1200])
+@pytest.mark.parametrize("width", [800, 1024, 1200, 1280])
 def test_every_page_is_in_sight_in_a_window_of_middle_size(
     browser: Browser, server: RunningConsole, width: int
 ) -> None:

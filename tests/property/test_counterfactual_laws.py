@@ -24,6 +24,7 @@ KEYS = {
     "node",
     "admitted",
     "admittedWhenEmpty",
+    "dra",
     "reason",
     "message",
     "containers",

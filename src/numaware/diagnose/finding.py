@@ -27,6 +27,7 @@ CODES: dict[str, Severity] = {
     "smt-alignment-error": "error",
     "not-enough-exclusive-cpus": "error",
     "distributed-cpus-miscounted": "error",
+    "empty-pod-shared-pool": "error",
     "not-enough-memory-on-nodes": "error",
     "out-of-cpu": "error",
     "out-of-resource": "error",

@@ -52,6 +52,21 @@ REFUSALS: list[tuple[str, str, str, dict[str, Any]]] = [
         {"resource": "nvidia.com/gpu", "requested": 2, "available": 1},
     ),
     (
+        (
+            "pod rejected, sum of exclusive container cpu requests equals pod budget, "
+            "leaving no cpus for shared containers"
+        ),
+        "EmptyPodSharedPoolError",
+        "empty-pod-shared-pool",
+        {"resource": "cpu"},
+    ),
+    (
+        "pod rejected, pod has shared init containers but no cpus available for them",
+        "EmptyPodSharedPoolError",
+        "empty-pod-shared-pool",
+        {"resource": "cpu"},
+    ),
+    (
         UNEXPECTED.format("accounting error, not enough CPUs allocated, remaining: 2"),
         "UnexpectedAdmissionError",
         "distributed-cpus-miscounted",

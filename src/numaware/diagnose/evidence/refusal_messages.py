@@ -69,6 +69,13 @@ def _shared(match: re.Match[str]) -> Meaning:
     return Meaning("device-plugin-refused", "", facts)
 
 
+def _nothing_shared(match: re.Match[str]) -> Meaning:
+    resource, needed = match["resource"], match["needed"]
+    # The kubelet's own plural, where only CPUs can be meant.
+    facts = {"resource": (resource or needed).replace("cpus", "cpu"), "reason": "EmptyPodSharedPoolError"}
+    return Meaning("empty-pod-shared-pool", "init" if needed else "", facts)
+
+
 def _rpc(match: re.Match[str]) -> Meaning:
     call = match.groupdict().get("call") or "Allocate"
     error = re.sub(r", which is unexpected\.?\Z", "", match["error"].strip()).strip()
@@ -95,6 +102,13 @@ _REFUSALS = table(
     (
         r"accounting error, (?:not enough|too many) CPUs allocated, remaining: (?P<missing>-?\d{1,9})",
         taking("distributed-cpus-miscounted", reason=UNEXPECTED),
+    ),
+    (
+        (
+            rf"sum of exclusive container (?P<resource>{_NAME}) requests equals pod budget|"
+            rf"pod has shared init containers but no (?P<needed>{_NAME}) available for them"
+        ),
+        _nothing_shared,
     ),
     (
         rf"no healthy devices present; cannot allocate unhealthy devices (?P<resource>{_NAME})",

@@ -87,7 +87,7 @@ SENTENCES: Mapping[str, str] = {
     "label them pool={pool}, or use `numaware policy set`": "请加上标签 pool={pool}，或使用 `numaware policy set`",
     "there is no order {name!r}": "没有名为 {name!r} 的指令",
     "the order was called back, or replaced, before all nodes had it": "在所有节点完成之前，该指令已被撤回或替换",
-    "no agent with its runtime plug-in runs in the lab": "演示环境里没有运行带运行时插件的代理",
+    "no agent of {node} reports who talks there": "{node} 上没有代理报告谁在通信",
     "it has not been read yet": "尚未读取",
     "it is being moved already": "正在切换中",
     "the API server says: {problem}": "API server 的答复：{problem}",

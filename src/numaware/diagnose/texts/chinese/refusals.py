@@ -114,6 +114,20 @@ TEXTS: Mapping[str, Text] = {
         "或者从 cpuManagerPolicyOptions 中去掉 distribute-cpus-across-numa，这需要清空 cpu_manager_state 并重启 kubelet",
         "或者把 Pod 放到各 NUMA 节点占用均匀的节点上",
     ),
+    "empty-pod-shared-pool": text(
+        "{who} 被[[ {node} ]]拒绝（EmptyPodSharedPoolError）：它的 {resource} 没有留下可共享的部分",
+        "这个 Pod 有自己的资源（spec.resources）：请求整数 CPU 或内存的容器从中取走自己的一份，其余容器共享剩下的部分。"
+        "现在这些容器取走了全部 {resource}，共享的容器无处可运行。换节点没有用。",
+        "把 Pod 的 spec.resources 中的 {resource} 提高到大于各容器自己请求的总和",
+        "或者减少这些容器的请求，或者给每个容器写上自己的资源",
+    ),
+    "empty-pod-shared-pool/init": text(
+        "{who} 被[[ {node} ]]拒绝（EmptyPodSharedPoolError）：没有 {resource} 留给 init 容器",
+        "这个 Pod 有自己的资源（spec.resources）：可重启的 init 容器从中取走自己的一份并一直占用；后面没有请求的 init 容器"
+        "要共享剩下的 {resource}，却什么也没有剩。换节点没有用。",
+        "提高 Pod 的 spec.resources 中的 {resource}，或减少可重启 init 容器的请求",
+        "或者给那个 init 容器写上自己的资源",
+    ),
     "not-enough-memory-on-nodes": text(
         "{who} 被[[ {node} ]]拒绝：内存管理器给不出内存",
         "内存管理器无法从选定的 NUMA 节点给出内存（{message}）：那里剩余不够，或者它们已属于另一个节点组。"

@@ -48,5 +48,8 @@ SENTENCES: Mapping[str, str] = {
     "a state file is read as its newest layout first; one without a memory checksum is taken": "状态文件先按最新的格式读取；没有校验和的内存文件也接受",
     "full-pcpus-only asks nothing of a container that has its CPUs: a restart refuses it no more": "full-pcpus-only 不再要求已有 CPU 的容器：重启不再拒绝它",
     "distributed CPUs never ask a NUMA node for more than it has; with align-by-socket one socket wins": "分散的 CPU 不会向 NUMA 节点要得比它有的更多；同时用 align-by-socket 时同一插槽优先",
+    "a container that may have no memory of its own is not in the memory file (PodLevelResourceManagers)": (
+        "没有自己内存的容器不记入内存状态文件（PodLevelResourceManagers）"
+    ),
     "CPU and memory state files hold their content twice, and only the second checksum counts": "CPU 和内存状态文件的内容写两遍，只有第二个校验和算数",
 }

@@ -123,6 +123,22 @@ TEXTS: Mapping[str, Text] = {
         "empty cpu_manager_state",
         "or place the pod on a node whose NUMA nodes are filled evenly",
     ),
+    "empty-pod-shared-pool": text(
+        "{who} was refused with EmptyPodSharedPoolError[[ on {node}]]: nothing of its {resource} is left to share",
+        "The pod has resources of its own (spec.resources), and containers that ask for whole CPUs or for memory take theirs "
+        "out of them; what is left is shared by the others. Here these take all of its {resource}, and containers that would "
+        "share have nothing to run on. No node can change that.",
+        "raise {resource} in the pod's spec.resources above the sum of what its containers ask for themselves",
+        "or ask for less in those containers, or give every container resources of its own",
+    ),
+    "empty-pod-shared-pool/init": text(
+        "{who} was refused with EmptyPodSharedPoolError[[ on {node}]]: no {resource} is left for an init container",
+        "The pod has resources of its own (spec.resources). Init containers that restart take theirs out of them and keep it; "
+        "an init container after them that asks for none would share what is left of {resource}, and there is nothing. No "
+        "node can change that.",
+        "raise {resource} in the pod's spec.resources, or ask for less in the init containers that restart",
+        "or give that init container resources of its own",
+    ),
     "not-enough-memory-on-nodes": text(
         "{who} was refused: the Memory Manager cannot give the memory[[ on {node}]]",
         "The Memory Manager could not give memory from the NUMA nodes that were chosen ({message}): they have not so much "
