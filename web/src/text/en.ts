@@ -604,7 +604,7 @@ export const en = {
   talkNone: "nobody was moved",
   talkOn: "Talk on",
   talkStale: "reported {age} ago: the agent may have ended",
-  talkHere: "{total} between pods, {across} of it between NUMA nodes, {planned} after the plan. {silent} other pods talk to nobody here.",
+  talkHere: "{total} between pods, {across} of it between NUMA nodes, {planned} after the plan. Pods that talk to nobody here: {silent}.",
   talkMatrix: "Between NUMA nodes; a pod that floats counts where its CPUs are.",
   talkAnswers: "Who moves, who stays, and why",
   talkShown: "{n} of {all} that talk",
