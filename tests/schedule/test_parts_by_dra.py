@@ -6,7 +6,9 @@ from msgspec.structs import replace
 
 from numaware.diagnose.texts import say
 from numaware.schedule.cluster import Cluster
+from numaware.schedule.cures import cures
 from numaware.schedule.engine import Engine
+from numaware.schedule.message import refusal
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.tried_changes import explained_by
 from numaware.twin.node import Node
@@ -52,7 +54,7 @@ def test_with_a_class_it_waits_for_kube_scheduler_where_everything_else_fits() -
     told = said(engine)
     assert told["plugin"] == ""
     assert told["plain"] == (
-        f"the pod has resources that DRA serves here ({RESOURCE}): numaware leaves the allocation of claims to kube-scheduler"
+        f"node(s) left to kube-scheduler, which allocates what DRA serves here ({RESOURCE})"
     )
     # What would be refused anyway is.
     assert "NUMA" in told["small"] or "Insufficient" in told["small"]
@@ -84,3 +86,22 @@ def test_an_explanation_tells_of_the_kubelet_and_of_dra_apart() -> None:
     assert explanation.admitted
     assert [part.resources for part in explanation.dra] == [(RESOURCE,)]
     assert explained_by(engine, "plugin", WANTS).dra == ()
+
+
+def test_a_refusal_counts_the_nodes_where_dra_serves_a_resource_beside_those_that_have_too_little() -> None:
+    engine = Engine(cluster())
+    engine.cluster.dra.put(CLASS)
+    engine.cluster.put(facts("also-plain", 16), Node.fresh(machine(2, 8), config("single-numa-node")))
+    wide = pod_of("a", container("app", {"cpu": 4, "memory": GI, RESOURCE: 2}))
+    words = say(refusal(engine.decide(wide), len(engine.cluster)))
+    assert words.startswith("0/4 nodes are available: ")
+    assert "2 node(s) left to kube-scheduler, which allocates what DRA serves here" in words
+    assert f"1 Insufficient {RESOURCE}" in words
+
+
+def test_who_waits_for_dra_on_some_nodes_waits_for_news_of_nodes() -> None:
+    """A device plugin may start there, or the class may go: the pod itself need not change for that."""
+    engine = Engine(cluster())
+    engine.cluster.dra.put(CLASS)
+    (answer,) = engine.ask(WANTS, ["plain"])
+    assert cures(answer.reasons) == {"node"}

@@ -32,8 +32,7 @@ def waiting_reason(scheduling: Scheduling, *, knows_volumes: bool = False) -> Re
 
 def dra_reason(resources: tuple[str, ...]) -> Reason:
     """What the pod waits for on a node where DRA serves these resources: a claim that kube-scheduler makes and allocates."""
-    names = tuple(printable(name, 80) for name in resources)
-    return Reason("allocations", ((Reason("dra-resources", (names,)),),))
+    return Reason("dra-resources", (tuple(printable(name, 80) for name in resources),))
 
 
 def _claims(code: Code, names: tuple[str, ...]) -> tuple[Reason, ...]:
