@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kube.fake_api_server import FakeApiServer, fake_api_server, until
 from numaware.diagnose.reason import Reason
@@ -31,8 +32,11 @@ from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import UNKNOWN_NAMESPACES, Engine
 from numaware.serve import logs
 from numaware.serve.cluster_cache import ClusterCache
+from numaware.serve.dra_watch import DraFeed
 from numaware.serve.watches import ClusterWatch, look
+from numaware.workload.dra.objects import DeviceClass
 from support.live_cluster import add_node, add_pod, kubeconfig
+from support.live_pods import live_node
 from support.small_clusters import gpu_node
 
 
@@ -274,3 +278,18 @@ def test_whoever_may_not_look_at_dra_is_told_so_by_the_pods_that_have_it(tmp_pat
         assert cache.engine.cluster.dra.hidden
 
     play(story)
+
+
+def test_what_nodes_say_is_another_when_a_class_comes_or_goes_and_not_when_its_selectors_change() -> None:
+    cache = new_cache()
+    cache.put_node(live_node("n0", gpu_node()))
+    cluster, feed = cache.engine.cluster, DraFeed(cache)
+    seen = cluster.serial
+    one = DeviceClass("gpu", "d.io/gpu")
+    assert feed.put(None, one) == {"n0"}
+    assert list(cluster.changed_since(seen)) == ["n0"]
+    seen = cluster.serial
+    assert not feed.put(one, other := replace(one, drivers=("d.io",)))
+    assert not list(cluster.changed_since(seen))
+    assert feed.put(other, None) == {"n0"}
+    assert list(cluster.changed_since(seen)) == ["n0"]

@@ -168,6 +168,11 @@ class Cluster:
         self.described = self._descriptions.add(member.name)
         self._changed(member)
 
+    def changed_around(self) -> None:
+        """What all nodes say may be another, though they are as they were: something beside them is known anew."""
+        for member in self.members:
+            self._changed(member)
+
     def _no_way_back(self) -> None:
         if self._journal:
             raise ValueError("nodes cannot change while what happened on them may be undone")

@@ -44,5 +44,13 @@ class DraFeed:
             self._cluster.dra.put(new)
         elif old is not None:
             self._cluster.dra.drop(old)
+        if _served_by(old) == _served_by(new):
+            return ()
         # A class decides which resources are not the node's to count.
-        return set(self._cluster.by_name) if isinstance(new or old, DeviceClass) else ()
+        self._cluster.changed_around()
+        return set(self._cluster.by_name)
+
+
+def _served_by(one: DraObject | None) -> tuple[str, str] | None:
+    """By which class what is served, if it is one."""
+    return (one.name, one.resource) if isinstance(one, DeviceClass) else None
