@@ -28,8 +28,17 @@ def parts_by_dra(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Iterator[P
     served = cluster.dra.served(pod)
     groups: dict[tuple[str, ...], list[int]] = {}
     for place, name in enumerate(names):
-        member = cluster.by_name.get(name)
-        here = tuple(one for one in served if member is not None and not member.allocatable.get(one))
-        groups.setdefault(here, []).append(place)
+        groups.setdefault(_served_on(cluster, served, name), []).append(place)
     for here, places in groups.items():
         yield Part(without_resources(pod, here) if here else pod, places, dra_reason(here) if here else None)
+
+
+def left_of(cluster: Cluster, pod: Pod, name: str) -> Pod:
+    """What of the pod the node called `name` is asked about."""
+    here = _served_on(cluster, cluster.dra.served(pod), name)
+    return without_resources(pod, here) if here else pod
+
+
+def _served_on(cluster: Cluster, served: Sequence[str], name: str) -> tuple[str, ...]:
+    member = cluster.by_name.get(name)
+    return tuple(one for one in served if member is not None and not member.allocatable.get(one))

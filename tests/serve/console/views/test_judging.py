@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from numaware.schedule.trial_policies import TrialPolicies
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.views import judging
 from numaware.serve.console.views.judging import Judge, Judgement
 from numaware.serve.console.views.pod_shape import Shape, pod_of
+from numaware.workload.dra.objects import DeviceClass
 from support.console_world import console
 
 SHAPES = (Shape("4", "8Gi", 0), Shape("40", "64Gi", 4), Shape("8", "64Gi", 1), Shape("200", "8Gi", 0))
@@ -55,3 +57,16 @@ def test_other_rules_are_another_question() -> None:
     assert "refused" not in lax
     assert as_they_are != lax
     assert [answer.verdict for answer in judge.judge(pod)] == as_they_are
+
+
+def test_what_dra_serves_is_nothing_that_a_node_lacks() -> None:
+    """Neither of the pod that asks for it nor of the one that is the same without it."""
+    cluster = console(nodes=4).world.cluster
+    name = cluster.members[0].name
+    cluster.dra.put(DeviceClass("gpu", "d.io/gpu"))
+    wide = Shape("4000", "8Gi", 0)
+    (alone,) = Judge(cluster).judge(pod_of(wide), [name])
+    judge = Judge(cluster)
+    (served,) = judge.judge(pod_of(replace(wide, gpu=1, gpu_resource="d.io/gpu")), [name])
+    assert [part.resource for part in served.parts] == ["cpu"]
+    assert judge.judge(pod_of(wide), [name]) == [alone]

@@ -24,6 +24,7 @@ from numaware.schedule.engine import Engine
 from numaware.schedule.filters import capacity_reasons
 from numaware.schedule.need import Need, need_of
 from numaware.schedule.node_facts import pod_requests
+from numaware.schedule.parts_by_dra import left_of
 from numaware.schedule.room import WHOLE, NumaRoom, gpu_resource, room, site
 from numaware.schedule.shares import choices
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
@@ -103,7 +104,9 @@ class Judge:
             answers = self.engine.ask(pod, names, policies)
             for name, answer in zip(names, answers, strict=True):
                 if id(answer) not in known:
-                    known[id(answer)] = answer, _judged(self.engine.member(name, policies), pod, answer)
+                    # Pods that differ only in what DRA serves there share the answer, and so what is made of it.
+                    asked = left_of(self.cluster, pod, name)
+                    known[id(answer)] = answer, _judged(self.engine.member(name, policies), asked, answer)
         return [known[id(answer)][1] for answer in answers]
 
     def tried(self, explanation: Explanation, policies: TrialPolicies) -> Explanation:
