@@ -131,6 +131,30 @@ def test_work_that_failed_is_begun_anew_for_who_asks_next() -> None:
     assert asyncio.run(run()) == "answer"
 
 
+def test_work_that_failed_when_nobody_waited_any_more_is_begun_anew_for_who_asks_next() -> None:
+    async def run() -> str:
+        answers: SharedAnswers[str] = SharedAnswers(2)
+        go = asyncio.Event()
+
+        async def fails() -> str:
+            await go.wait()
+            raise ProblemError(503, "too long")
+
+        async def works() -> str:
+            return "answer"
+
+        asked = asyncio.create_task(answers.answer("question", fails))
+        await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.wait((asked,))
+        go.set()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return await answers.answer("question", works)
+
+    assert asyncio.run(run()) == "answer"
+
+
 def test_no_more_answers_are_kept_than_asked_for() -> None:
     begun = []
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
+from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
@@ -69,12 +70,13 @@ class SharedAnswers(Generic[_Answer]):
             if len(self._tasks) >= self._most:
                 del self._tasks[next(iter(self._tasks))]
             task = self._tasks[question] = asyncio.create_task(work())
-        try:
-            return await asyncio.shield(task)
-        except Exception:
-            if self._tasks.get(question) is task:
-                del self._tasks[question]
-            raise
+            task.add_done_callback(partial(self._ended, question))
+        return await asyncio.shield(task)
+
+    def _ended(self, question: Hashable, task: asyncio.Task[_Answer]) -> None:
+        """Also where nobody waits any more: who asks next is not to hear of a failure that is long over."""
+        if (task.cancelled() or task.exception()) and self._tasks.get(question) is task:
+            del self._tasks[question]
 
 
 async def judge_in_turns(
