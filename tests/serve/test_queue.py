@@ -4,9 +4,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numaware.serve.queue import Queue
+from numaware.serve.queue import Queue, group_of
 from numaware.workload.pod import NANO, Container, Pod
-from numaware.workload.scheduling import Scheduling
+from numaware.workload.scheduling import PodClaim, Scheduling
 
 
 def pod(uid: str, priority: int = 0, cpus: int = 1) -> Pod:
@@ -170,3 +170,12 @@ def test_no_pod_is_lost_and_none_is_in_two_hands(actions: list[tuple[str, str, i
     for uid in sorted(hands):
         queue.refused(uid, now)
     assert sorted(uids(queue, now + 1000)) == sorted(wanted)
+
+
+def test_replicas_of_one_template_are_one_group_though_each_has_a_claim_of_its_own() -> None:
+    def replica(uid: str, *claims: PodClaim) -> Pod:
+        return msgspec.structs.replace(pod(uid), scheduling=Scheduling(resource_claims=claims))
+
+    waiting, made = PodClaim("gpu", "", "t"), PodClaim("gpu", "a-gpu-x7", "t")
+    assert group_of(replica("a", waiting)) == group_of(replica("b", made))
+    assert group_of(replica("a", waiting)) != group_of(replica("b", PodClaim("nic", "", "t")))

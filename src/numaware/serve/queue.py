@@ -14,8 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, KeysView
 from typing import Literal
 
+from msgspec.structs import replace
+
 from numaware.schedule.held_room import priority_of
 from numaware.workload.pod import Pod
+from numaware.workload.scheduling import PodClaim
 
 # As kube-scheduler: one second after the first failure, never more than ten.
 _FIRST_WAIT = 1.0
@@ -87,8 +90,15 @@ class Waiting:
 
 
 def group_of(pod: Pod) -> Hashable:
-    """Pods of one group get one answer from any cluster."""
-    return pod.shape, pod.overhead, pod.namespace, pod.scheduling
+    """Pods of one group get one answer from any cluster.
+
+    Claims of devices are told apart by what the pod calls them: those made by a template are each pod's own.
+    """
+    scheduling = pod.scheduling
+    if scheduling.resource_claims:
+        names = tuple(PodClaim(claim.name) for claim in scheduling.resource_claims)
+        scheduling = replace(scheduling, resource_claims=names)
+    return pod.shape, pod.overhead, pod.namespace, scheduling
 
 
 class Queue:
