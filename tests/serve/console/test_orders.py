@@ -143,6 +143,16 @@ def test_the_orders_of_a_cluster_are_counted_node_by_node(monkeypatch: pytest.Mo
     run(story, monkeypatch)
 
 
+def test_an_order_that_cannot_be_read_is_told_of_and_breaks_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(server: FakeApiServer, book: ClusterOrders) -> None:
+        server.put(KUBELET_POLICIES, NAME, spec={"kubelet": "static"})
+        await book.read()
+        assert NAME in str(book.locked)
+        assert orders_of(book).orders == ()
+
+    run(story, monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("verbs", "verb", "seen"),
     [

@@ -14,6 +14,7 @@ import msgspec
 from numaware.errors import InputError
 from numaware.kube import kubelet_policies
 from numaware.kube.client import Client
+from numaware.kube.decoding import DecodeError
 from numaware.kube.errors import ApiError
 from numaware.kube.kubelet_policies import KubeletPolicy, Phase
 from numaware.kube.kubelet_policies import Order as Command
@@ -117,6 +118,9 @@ class ClusterOrders:
         except ApiError as error:
             self.policies = ()
             self.locked = _MISSING if error.not_found else _refusal(error)
+        except DecodeError as error:
+            self.policies = ()
+            self.locked = _refusal(error)
         else:
             self.locked = _locked(verbs[0]) if verbs else Sentence()
 
@@ -206,5 +210,5 @@ def _locked(verb: str) -> Sentence:
     return Sentence("the account of this console may not {verb} {what}", verb=verb, what=_KIND)
 
 
-def _refusal(error: ApiError) -> Sentence:
+def _refusal(error: Exception) -> Sentence:
     return Sentence("the API server says: {problem}", problem=str(error))
