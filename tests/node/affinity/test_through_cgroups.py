@@ -6,6 +6,7 @@ import asyncio
 import errno
 import shutil
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -115,6 +116,33 @@ def test_what_was_written_a_moment_ago_is_not_written_over_when_all_is_given_bac
     node.say(OTHER, "5")
     node.update(node.placements.restore())
     assert node.value(OTHER) == "5"
+
+
+def test_what_is_changed_in_the_middle_of_a_look_is_not_taken_for_somebody_elses(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by pages that have followed, whose containers are confined to their memory node beside the rounds."""
+    node.follow()
+    node.place(FIRST)
+    changes = node.placements.place({UID: Target(FIRST.cpus, 0, "0")})
+    change = Thread(target=node.update, args=(changes,))
+    tell = node.placements.updated
+
+    def tell_and_wait(*told: Any) -> CpusAndMems | None:
+        if change.ident is None:
+            change.start()
+            # It either waits until the look is over, or is through by then.
+            change.join(0.5)
+        return tell(*told)
+
+    monkeypatch.setattr(node.placements, "updated", tell_and_wait)
+    node.say(ONE, "0-3")
+    node.follow()
+    change.join()
+    node.follow()
+    assert {mems for _, mems in node.values().values()} == {"0"}
+    node.update(node.placements.restore())
+    assert node.values()[OTHER] == node.first[OTHER]
 
 
 def test_who_insists_has_the_last_word(node: Node) -> None:

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from threading import RLock
 
 import msgspec
 
@@ -46,6 +47,8 @@ class ThroughCgroups:
         self._seen: dict[str, CpusAndMems] = {}
         self._answered: dict[str, list[float]] = {}
         self._problem: str | None = None
+        # What is seen and what is changed are one thing: a change in between would be taken for somebody else's.
+        self._lock = RLock()
 
     @property
     def name(self) -> str:
@@ -68,6 +71,10 @@ class ThroughCgroups:
 
     def _follow(self, pods: list[PodGroup]) -> frozenset[str]:
         """Tells what is new, changed and gone since the last time, and does what is answered."""
+        with self._lock:
+            return self._followed(pods)
+
+    def _followed(self, pods: list[PodGroup]) -> frozenset[str]:
         groups = {group.id: group for pod in pods for group in _groups_of(self._root, pod)}
         has = {one: value for one, group in groups.items() if (value := _read(group.folder)) is not None}
         before, self._groups = self._groups, {one: groups[one] for one in has}
@@ -116,6 +123,10 @@ class ThroughCgroups:
 
     def _change(self, changes: Changes, *, only_as_seen: bool = False) -> tuple[str, ...]:
         """Those that could not be changed. Who is gone meanwhile is no failure, nor who has something new since it was seen."""
+        with self._lock:
+            return self._changed(changes, only_as_seen=only_as_seen)
+
+    def _changed(self, changes: Changes, *, only_as_seen: bool) -> tuple[str, ...]:
         if only_as_seen:
             changes = {
                 one: change
