@@ -87,12 +87,35 @@ def test_pages_go_two_mebibytes_at_a_time_and_no_faster_than_allowed(
     assert stop.seconds >= done.moved / (1 << 20)
 
 
-def test_one_who_is_stopped_stops_after_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_who_is_stopped_moves_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pages, stop = Pages(tmp_path), Waits()
     stop.set()
     monkeypatch.setattr(migration, "_move", pages)
-    assert migrate(tmp_path, [41], 1, 1 << 20, stop).moved <= 2 << 20
-    assert len(pages.moves) == 1
+    assert migrate(tmp_path, [41], 1, 1 << 20, stop).moved == 0
+    assert pages.moves == []
+
+
+def test_one_who_is_stopped_looks_no_further_where_pages_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program may have a terabyte of addresses, and one page at its end."""
+    folder = tmp_path / "proc/41"
+    folder.mkdir(parents=True)
+    (folder / "numa_maps").write_text("7e0000000000 default anon=1 N0=1 kernelpagesize_kB=4\n")
+    (folder / "maps").write_text("7e0000000000-7f0000000000 rw-p 00000000 00:00 0\n")
+    stop = Waits()
+    looks = 0
+
+    def nothing(_: int, pages: list[int], __: int | None = None, **___: bool) -> list[int]:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            stop.set()
+        assert looks < 10, "it should have stopped"
+        return [-2] * len(pages)
+
+    monkeypatch.setattr(migration, "_move", nothing)
+    assert migrate(tmp_path, [41], 1, 1 << 20, stop).moved == 0
 
 
 def test_the_kernel_tells_where_pages_of_this_process_are() -> None:

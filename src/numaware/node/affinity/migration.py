@@ -55,6 +55,10 @@ def migrate(root: Path, processes: Iterable[int], node: int, rate: int, stop: Ev
     moved = left = 0
     longest = 0.0
     for process, area, pages in _steps(root, processes, node):
+        if stop.is_set():
+            break
+        if not pages:
+            continue
         before = time.perf_counter()
         _move(process, pages, node, shared=area.shared)
         longest = max(longest, time.perf_counter() - before)
@@ -106,15 +110,14 @@ def _steps(root: Path, processes: Iterable[int], node: int) -> Iterator[tuple[in
 
 
 def _pages_elsewhere(process: int, area: Area, node: int) -> Iterator[list[int]]:
-    """A step's worth at a time, until as many were found as the kernel counted."""
+    """A step's worth at a time, until as many were found as the kernel counted; none where nothing is: areas may be vast."""
     step = max(area.page, _AT_ONCE)
     found = 0
     for begin in range(area.start - area.start % step, area.end, step):
         pages = range(max(begin, area.start), min(begin + step, area.end), area.page)
         places = _move(process, pages)
         away = [page for page, place in zip(pages, places, strict=True) if place >= 0 and place != node]
-        if away:
-            yield away
+        yield away
         found += len(away)
         if found >= area.away:
             return
