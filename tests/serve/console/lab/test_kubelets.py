@@ -138,6 +138,23 @@ def test_an_order_is_held_gone_on_with_and_aborted() -> None:
     asyncio.run(play())
 
 
+def test_a_kubelet_that_was_away_for_an_earlier_order_has_its_turn_again() -> None:
+    world = LabWorld(NOW)
+
+    async def play() -> None:
+        pool = {"pool": "gpu"}
+        await world.orders.give("p", {"kubelet": {"topologyManagerScope": "container"}, "nodeSelector": pool})
+        await world.orders.give("p", {"kubelet": {"topologyManagerScope": "pod"}, "nodeSelector": pool})
+        for _ in range(60):
+            world.advance(world.now + SECOND)
+        (policy,) = world.orders.policies
+        assert {one.phase for one in policy.nodes.values()} == {"Done"}
+        scopes = {world.cluster.by_name[name].node.kubelet.config.topology_scope for name in policy.nodes}
+        assert scopes == {"pod"}
+
+    asyncio.run(play())
+
+
 def test_what_a_kubelet_would_refuse_puts_all_back_and_is_told() -> None:
     world = LabWorld(NOW)
     world.advance(NOW + SECOND)

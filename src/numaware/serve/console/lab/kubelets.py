@@ -52,10 +52,11 @@ class _WouldEndError(_RefusedError):
 
 
 class _Away(NamedTuple):
-    """A kubelet that is being restarted: until when, for which order, with what, and whether that is the way back."""
+    """A kubelet that is being restarted: until when, for which order as it was then, with what, and whether that is the way back."""
 
     until: int
     order: str
+    wanted: str
     config: KubeletConfig
     back: bool
 
@@ -166,7 +167,7 @@ class LabKubelets:
                 return
             self._drain(member.name)
         self._write(policy.name, member, "Switching")
-        self._away[member.name] = _Away(self._clock() + _AWAY, policy.name, wanted, back)
+        self._away[member.name] = _Away(self._clock() + _AWAY, policy.name, policy.wanted, wanted, back)
         self._describe(replace(member.facts, unschedulable=True))
 
     def _end(self, member: Member, away: _Away) -> None:
@@ -177,7 +178,7 @@ class LabKubelets:
             node = _restarted(member.node, away.config)
         except _RefusedError as error:
             self._describe(facts)
-            self._write(away.order, member, "Failed", str(error))
+            self._write(away.order, member, "Failed", str(error), away.wanted)
             return
         if away.back:
             del self._before[away.order, member.name]
@@ -186,7 +187,7 @@ class LabKubelets:
         facts = replace(facts, topology_policy=away.config.topology_policy, cpu_policy=away.config.cpu_policy)
         self._cluster.put(facts, node)
         self._describe(facts)
-        self._write(away.order, member, "RolledBack" if away.back else "Done")
+        self._write(away.order, member, "RolledBack" if away.back else "Done", wanted=away.wanted)
 
     def _call_back(self, order: str) -> None:
         """Who is away for it comes up again as it was."""
@@ -196,11 +197,12 @@ class LabKubelets:
             self._describe(replace(member.facts, unschedulable=False))
             self._write(order, member, "Failed", "it was called back")
 
-    def _write(self, order: str, member: Member, phase: Phase, message: str = "") -> None:
+    def _write(self, order: str, member: Member, phase: Phase, message: str = "", wanted: str = "") -> None:
+        """An entry for what was `wanted` when it began; an order may have been given anew since."""
         policy = self._policies[order]
         steps = int(phase == "Switching")
         time = datetime.fromtimestamp(self._clock() / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        entry = NodeStatus(phase, policy.wanted, steps, steps, message, time)
+        entry = NodeStatus(phase, wanted or policy.wanted, steps, steps, message, time)
         self._policies[order] = policy.with_entry(member.name, entry)
 
 
