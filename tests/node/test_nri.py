@@ -173,6 +173,9 @@ def test_a_handler_that_takes_too_long_holds_up_nobodys_container(tmp_path: Path
         # It was not dropped, and goes on.
         made = wire.CreateContainerResponse.FromString(await answered(runtime))
         assert made.adjust.linux.resources.cpu.cpus == "4-7"
+        # What waited its turn when nobody waited for the answer any more was told all the same.
+        parts = [part for one in guest.told if isinstance(one, tuple) for part in one]
+        assert {part.id for part in parts if isinstance(part, RunningContainer)} == {"c1", "c2", "c3"}
 
     async def answered(runtime: FakeNriRuntime) -> bytes:
         while not (answer := await runtime.call("CreateContainer", event(3))):  # noqa: ASYNC110 - ends with it

@@ -175,7 +175,8 @@ class Plugin:
             answering = asyncio.get_running_loop().run_in_executor(
                 self._thread, handler or partial(self._told, method), payload
             )
-            answered: bytes = await asyncio.wait_for(answering, self._patience)
+            # What waits behind a slow one is still told, as it happens whether we answer or not.
+            answered: bytes = await asyncio.wait_for(asyncio.shield(answering), self._patience)
         except Exception as error:  # noqa: BLE001 - whatever it was, nobody's container may fail for it
             self.counts[method, "failed"] += 1
             log.warning(
