@@ -166,6 +166,14 @@ def test_critical_errors_come_with_the_slice_they_are_of() -> None:
         list(nvml.faults())
 
 
+def test_a_gpu_that_reports_errors_without_end_is_heard_in_between() -> None:
+    gpu = FakeGpu("00000000:3B:00.0", "GPU-a", 0)
+    module_ = FakeNvml(gpu)
+    module_.events = [(gpu, 79, NO_INSTANCE)] * 1000
+    assert set(Nvml(module_).faults()) == {Fault("0000:3b:00.0", 79)}
+    assert module_.events
+
+
 @pytest.mark.parametrize("call", ["nvmlDeviceGetCount", "nvmlEventSetCreate", "nvmlDeviceGetPciInfo"])
 def test_whatever_fails_while_errors_are_heard_is_trouble_of_the_driver(
     monkeypatch: pytest.MonkeyPatch, call: str

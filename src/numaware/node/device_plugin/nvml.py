@@ -31,6 +31,8 @@ _NO_ACTION = 0
 # As the driver says that an error is of no slice.
 _NO_INSTANCE = 0xFFFFFFFF
 _WAIT_MS = 1000
+# A GPU may report errors without end; what it has told by then is dealt with first.
+_MOST_FAULTS = 64
 
 
 class NvmlError(Exception):
@@ -86,7 +88,7 @@ class Nvml:
         return Linked(gpus, _pairs(links))
 
     def faults(self) -> Iterator[Fault]:
-        """Critical errors as they come, for as long as they are asked for; waits up to a second for each, then ends.
+        """Critical errors as they come, for as long as they are asked for; waits up to a second for each, then ends; at most 64.
 
         Those of GPUs that cannot report any are not waited for.
         """
@@ -94,7 +96,7 @@ class Nvml:
         try:
             if self._events is None:
                 self._events = self._registered()
-            while True:
+            for _ in range(_MOST_FAULTS):
                 try:
                     event = nvml.nvmlEventSetWait_v2(self._events, _WAIT_MS)
                 except nvml.NVMLError_Timeout:
