@@ -120,6 +120,20 @@ def test_a_mistake_in_the_values_is_said(helm: Path, flags: str, words: str) -> 
     assert words in done.stderr
 
 
+@pytest.mark.parametrize("name", ["console.prometheus", "volcano-config-website.backend.query"])
+def test_a_console_may_reach_the_prometheus_that_it_is_told_by_either_name(helm: Path, name: str) -> None:
+    flags = ("--set", f"networkPolicies.enabled=true,{name}=http://prometheus:9090")
+    objects = {
+        one["kind"]: one
+        for one in _rendered(helm, *flags, namespace="numa")
+        if one["metadata"]["name"] == "numaware-console"
+    }
+    (console,) = objects["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert "--prometheus=http://prometheus:9090" in console["args"]
+    ports = {port["port"] for rule in objects["NetworkPolicy"]["spec"]["egress"] for port in rule["ports"]}
+    assert ports == {53, 443, 6443, 9090}
+
+
 def test_the_plain_manifests_say_what_the_chart_says(helm: Path) -> None:
     """Who uses no Helm applies deploy/rbac, deploy/agent and deploy/device-plugin."""
     rendered = {

@@ -50,3 +50,9 @@ tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
+
+{{/* Where Prometheus answers, by our name or by openFuyao's. */}}
+{{- define "numaware.prometheus" -}}
+{{- $website := index .Values "volcano-config-website" | default dict }}
+{{- .Values.console.prometheus | default (($website.backend | default dict).query) | default "" }}
+{{- end }}
