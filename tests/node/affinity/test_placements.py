@@ -128,6 +128,17 @@ def test_a_container_that_comes_again_goes_where_its_pod_is(file: Path) -> None:
     assert placements.created(sandbox("b"), container("b")) is None
 
 
+def test_a_pod_whose_sandbox_is_made_anew_stays_where_it_was_put(file: Path) -> None:
+    placements = placed(file)
+    placements.place({"u-a": SECOND})
+    anew = Sandbox("s-anew", "u-a", "default", "a")
+    assert placements.created(anew, RunningContainer("c-new", "s-anew", "main", "2-13")) is not None
+    placements.removed("s-a", "")
+    assert placements.targets == {"u-a": SECOND}
+    placements.removed("s-anew", "")
+    assert placements.targets == {}
+
+
 def test_who_is_gone_is_forgotten(file: Path) -> None:
     placements = placed(file)
     placements.place({"u-a": SECOND})

@@ -131,6 +131,35 @@ def test_a_pod_that_the_runtime_could_not_change_is_not_said_to_be_moved(
     assert next(member for member in seen.members if member.uid == ONE).zones == ()
 
 
+def test_a_pod_that_may_not_be_moved_any_more_is_given_back_to_until_it_has_it(
+    worker: AffinityWorker, tmp_path: Path
+) -> None:
+    placements = worker._mover._placements  # type: ignore[union-attr] # it may move
+
+    async def until(true: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not true():  # noqa: ASYNC110 - ends with what it waits for
+                await asyncio.sleep(0.01)
+
+    async def go() -> None:
+        async with fake_nri_runtime(tmp_path / "nri.sock") as runtime:
+            running = asyncio.create_task(worker.run())
+            await synchronise(runtime)
+            await until(lambda: counts(worker)["moved"] == 2)
+            runtime.failing = {f"c-{ONE}"}
+            asked = len(runtime.updates)
+            worker._observer._words = lambda: {ONE: "off"}
+            await until(lambda: len(runtime.updates) > asked)
+            assert ONE in placements.kept()
+            runtime.failing = set()
+            await until(lambda: placements.kept() == {OTHER})
+            assert {one.container_id for one in runtime.updates[asked:]} == {f"c-{ONE}"}
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(go())
+
+
 def test_an_answer_of_the_runtime_that_makes_no_sense_moves_nobody_and_ends_nothing(
     worker: AffinityWorker, tmp_path: Path
 ) -> None:

@@ -140,7 +140,8 @@ class Mover:
         if not self._runtime.ready.is_set():
             return
         barred = {member.uid for member in scene.members if member.barred is not None}
-        await self.give_back(barred & self.targets.keys())
+        # Until they have it: a runtime that did not change them then is asked again.
+        await self.give_back(barred & self._placements.kept())
         targets = {
             answer.uid: self._target(answer.cpus, answer.target)
             for answer in wanted.moves
@@ -269,10 +270,11 @@ class Mover:
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self._runtime.ready.wait()
-            failed = await self._runtime.update(changes)
-            self._placements.forget(changes.keys() - set(failed))
+            done = changes.keys() - {*await self._runtime.update(changes)}
+            self._placements.forget(done)
         except FAILURES as error:
             # It is on disk what they had; the next agent gives it back.
             log.warning("containers could not be given back what they had", error=str(error))
             return
-        log.info("containers have back what they had", containers=len(changes) - len(failed))
+        if done:
+            log.info("containers have back what they had", containers=len(done))

@@ -83,6 +83,11 @@ class Placements:
         return {uid: tuple(sorted(containers, key=lambda one: one.id)) for uid, containers in pods.items()}
 
     @_alone
+    def kept(self) -> set[str]:
+        """Pods of which it is written down what they had, wherever they are: they may not have it back yet."""
+        return {uid for uid, held in self.known().items() if any(one.id in self._before for one in held)}
+
+    @_alone
     def place(self, targets: dict[str, Target]) -> Changes:
         """What to change so that these pods are where they shall be; what they had is kept first."""
         self._targets |= targets
@@ -178,7 +183,8 @@ class Placements:
                 self._write()
             return
         gone = self._sandboxes.pop(sandbox, None)
-        if gone is not None:
+        # A sandbox that was made anew comes before the one that has ended is gone.
+        if gone is not None and all(other.uid != gone.uid for other in self._sandboxes.values()):
             self._targets.pop(gone.uid, None)
 
     def _target_of(self, container: RunningContainer) -> Target | None:
