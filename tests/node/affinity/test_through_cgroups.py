@@ -165,6 +165,26 @@ def test_a_container_that_comes_later_goes_where_its_pod_is(node: Node) -> None:
     assert node.value("c" * 64) == "4-7"
 
 
+def test_what_could_not_be_written_down_is_told_again(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.follow()
+    node.place(FIRST)
+    third = "c" * 64
+    node.folders[third] = add_container(node.root, node.layout, UID, third, "4-15", "0-1")
+    node.say(OTHER, "1-9")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr("numaware.node.affinity.placements.replace_file", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            node.follow()
+    node.follow()
+    assert (node.value(OTHER), node.value(third)) == ("1-7", "4-7")
+    node.update(node.placements.restore())
+    assert (node.value(OTHER), node.value(third)) == ("1-9", "4-15")
+
+
 def test_who_is_gone_is_forgotten(node: Node) -> None:
     node.follow()
     node.place(FIRST)

@@ -78,12 +78,16 @@ class ThroughCgroups:
         groups = {group.id: group for pod in pods for group in _groups_of(self._root, pod)}
         has = {one: value for one, group in groups.items() if (value := _read(group.folder)) is not None}
         before, self._groups = self._groups, {one: groups[one] for one in has}
-        seen, self._seen = self._seen, has
         if not self.ready.is_set():
+            self._seen = has
             sandboxes = {group.sandbox.id: group.sandbox for group in self._groups.values()}
             containers = [groups[one].container(value) for one, value in has.items()]
             self._change(self._resident.synchronized(list(sandboxes.values()), containers))
             return frozenset()
+        # Only what was told counts as seen: what cannot be written down now is told again.
+        seen = self._seen
+        self._seen = {one: seen[one] for one in has if one in seen}
+        self._tell_who_is_gone(before)
         changes: Changes = {}
         contested = set()
         for one, value in has.items():
@@ -98,12 +102,12 @@ class ThroughCgroups:
                 answer = self._resident.updated(group.sandbox, group.container(value), told)
                 if answer is not None and not self._may_answer(one):
                     contested.add(group.sandbox.uid)
-                    continue
+                    answer = None
             else:
                 continue
+            self._seen[one] = value
             if answer is not None:
                 changes[one] = answer
-        self._tell_who_is_gone(before)
         self._change(changes)
         return frozenset(contested)
 
@@ -131,7 +135,7 @@ class ThroughCgroups:
             changes = {
                 one: change
                 for one, change in changes.items()
-                if one in self._groups and _read(self._groups[one].folder) == self._seen[one]
+                if one in self._groups and _read(self._groups[one].folder) == self._seen.get(one)
             }
         # In version 1 a group must have all that the groups below it have, so the order matters: as long as some writing
         # helps, what failed is tried again.
