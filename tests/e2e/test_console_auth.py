@@ -132,7 +132,9 @@ def console(plane: ControlPlane, proxy: FaultyProxy, people: People) -> Iterator
 def test_without_a_token_or_with_a_wrong_one_nobody_is_let_in(console: GuardedConsole) -> None:
     for token in ("", "wrong", "a.b.c", "x" * 60_000):
         for method, path in (("GET", WALL), ("GET", "/api/v1/events"), *(("PUT", one) for one in SWITCHES)):
-            assert console.status(method, path, token, WISH if method == "PUT" else None) == 401
+            # One of that length is no request any more where it comes in more than one piece.
+            no = (400, 401) if len(token) > 10_000 else (401,)
+            assert console.status(method, path, token, WISH if method == "PUT" else None) in no
     assert console.call("GET", WALL, "wrong").body["detail"] == "the cluster does not know this token"
     assert console.status("GET", "/healthz") == 200
     assert console.status("GET", "/overview") == 200
