@@ -270,11 +270,27 @@ def test_what_is_longer_than_allowed_ends_the_connection(tmp_path: Path, sent: b
     asyncio.run(go())
 
 
-def test_a_message_as_long_as_allowed_is_taken(tmp_path: Path) -> None:
+def test_a_call_of_ours_has_no_more_pieces_than_a_slow_runtime_keeps(tmp_path: Path) -> None:
+    """The Go side has room for 256 pieces of 4 KiB, and drops the connection at one more."""
+
+    async def look(runtime: FakeNriRuntime, plugin: Plugin, _: Guest) -> None:
+        await runtime.start_plugin()
+        pieces = -(-(ttrpc.LONGEST_SENT + 10) // 4096)
+        assert pieces < 256
+        with pytest.raises(CallError, match="1044470 are allowed"):
+            await plugin.update({"x" * ttrpc.LONGEST_SENT: CpusAndMems("0")})
+
+    before_a_runtime(tmp_path, look)
+
+
+def test_a_message_as_long_as_allowed_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Runtimes send more in a call than we do.
+    monkeypatch.setattr(ttrpc, "LONGEST_SENT", ttrpc.LONGEST_RECEIVED)
+
     async def look(runtime: FakeNriRuntime, _: Plugin, guest: Guest) -> None:
         await runtime.start_plugin()
         request = wire.CreateContainerRequest(pod=pod_of(1), container=container_of(1))
-        request.pod.annotations["much"] = "x" * (ttrpc.LONGEST - 1000)
+        request.pod.annotations["much"] = "x" * (ttrpc.LONGEST_RECEIVED - 1000)
         assert await runtime.call("CreateContainer", request.SerializeToString()) == b""
         assert len(guest.told) == 2
 

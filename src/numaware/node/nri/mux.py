@@ -13,6 +13,8 @@ import struct
 _HEADER = struct.Struct(">LL")
 _LONGEST_RECEIVED = (4 << 20) + 10
 _LONGEST_SENT = 4096
+# It keeps 256 pieces of a stream for a reader that is slow, and drops the connection at the next one.
+MOST_SENT = 255 * _LONGEST_SENT
 # What may wait for a reader that is slow; beyond it the runtime is told nothing more.
 _MOST_WAITING = 32 << 20
 

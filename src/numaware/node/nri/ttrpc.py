@@ -11,11 +11,13 @@ import struct
 from collections.abc import Awaitable, Callable
 
 from numaware.node.nri import ttrpc_pb2 as wire
-from numaware.node.nri.mux import Mux, WireError
+from numaware.node.nri.mux import MOST_SENT, Mux, WireError
 
 _HEADER = struct.Struct(">LLBB")
 _REQUEST, _RESPONSE = 1, 2
-LONGEST = 4 << 20
+# A message that comes, and one that is sent: however slow the other side is, it can keep the whole of it.
+LONGEST_RECEIVED = 4 << 20
+LONGEST_SENT = MOST_SENT - _HEADER.size
 # Codes of gRPC.
 _INTERNAL, _UNIMPLEMENTED, _TOO_LARGE = 13, 12, 8
 
@@ -51,7 +53,7 @@ async def _answer(body: bytes, handler: Handler) -> bytes:
     if payload is None:
         return _failure(_UNIMPLEMENTED, f"no method {request.method} in {request.service}")
     response = wire.Response(payload=payload).SerializeToString()
-    return response if len(response) <= LONGEST else _failure(_TOO_LARGE, "the answer is too large")
+    return response if len(response) <= LONGEST_SENT else _failure(_TOO_LARGE, "the answer is too large")
 
 
 def _failure(code: int, message: str) -> bytes:
@@ -86,8 +88,8 @@ class Client:
         timeout = int(seconds * 1e9)
         request = wire.Request(service=service, method=method, payload=payload, timeout_nano=timeout)
         body = request.SerializeToString()
-        if len(body) > LONGEST:
-            raise CallError(_TOO_LARGE, f"a call of {len(body)} bytes, {LONGEST} are allowed")
+        if len(body) > LONGEST_SENT:
+            raise CallError(_TOO_LARGE, f"a call of {len(body)} bytes, {LONGEST_SENT} are allowed")
         self._number += 2
         number = self._number
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -110,6 +112,6 @@ class Client:
 
 async def _frame(mux: Mux, stream: int) -> tuple[int, int, bytes]:
     length, number, kind, _ = _HEADER.unpack(await mux.read(stream, _HEADER.size))
-    if length > LONGEST:
-        raise WireError(f"a message of {length} bytes, {LONGEST} are allowed")
+    if length > LONGEST_RECEIVED:
+        raise WireError(f"a message of {length} bytes, {LONGEST_RECEIVED} are allowed")
     return number, kind, await mux.read(stream, length)
