@@ -104,6 +104,13 @@ def main() -> int:
                 f"make image takes its packages from Debian and needs {program}; elsewhere: podman build -f deploy/Containerfile .\n"
             )
             return 2
+    try:
+        chosen.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.stderr.write(
+            f"make image cannot write to {chosen.out}: {error.strerror}; --out names another folder\n"
+        )
+        return 2
     with tempfile.TemporaryDirectory() as draft:
         build(Path(draft), chosen.out, chosen.name)
     return 0
@@ -117,7 +124,6 @@ def build(draft: Path, out: Path, name: str) -> None:
     layers = [_layer(entries, epoch) for entries in (debian, ours)]
     label = f"{name}:{version}"
     archive = _oci(layers, architecture, epoch, label, {"version": version, "revision": revision})
-    out.mkdir(parents=True, exist_ok=True)
     parts = sorted({*debian_parts, *our_parts})
     digest = json.loads(dict(archive)["index.json"])["manifests"][0]["digest"]
     written = {

@@ -46,8 +46,17 @@ def main() -> int:
     parser.add_argument("--key", type=Path, help="cosign's private key; its password in COSIGN_PASSWORD")
     parser.add_argument("--out", type=Path, default=CHECKOUT / "dist/release", help="the folder to write to")
     chosen = parser.parse_args()
+    if chosen.key and not chosen.key.is_file():
+        sys.stderr.write(
+            f"make release-check: there is no key {chosen.key}; `cosign generate-key-pair` makes one\n"
+        )
+        return 2
     shutil.rmtree(chosen.out, ignore_errors=True)
-    chosen.out.mkdir(parents=True)
+    try:
+        chosen.out.mkdir(parents=True)
+    except OSError as error:
+        sys.stderr.write(f"make release-check cannot write to {chosen.out}: {error.strerror}\n")
+        return 2
     with tempfile.TemporaryDirectory() as draft:
         key = chosen.key or _made_key(Path(draft))
         release = Release(image.our_version(), chosen.out, key, key.with_suffix(".pub"))
