@@ -146,7 +146,7 @@ def agent(
       numaware agent --affinity observe
     """
     import_plain_logs()
-    from numaware.node.affinity.look import Chosen  # noqa: PLC0415 - only now is all of it needed
+    from numaware.affinity.chosen import Chosen  # noqa: PLC0415 - only now is all of it needed
     from numaware.node.affinity.worker import AffinityOptions  # noqa: PLC0415
     from numaware.node.agent import AgentOptions, run_agent  # noqa: PLC0415
     from numaware.node.kubelet_files import KubeletFiles  # noqa: PLC0415

@@ -15,7 +15,6 @@ from starlette.applications import Starlette
 from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.config import connect
-from numaware.node.affinity.look import ANNOTATION
 from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
 from numaware.node.dra_devices import DraDevices
 from numaware.node.exporter.exporter import Exporter
@@ -64,9 +63,8 @@ async def run_agent(options: AgentOptions) -> None:
         worker: AffinityWorker | None = None
         if options.affinity is not None:
             kubelet = await stack.enter_async_context(PodResources(options.files.podresources))
-            worker = AffinityWorker(
-                options.node, options.root, kubelet, troubles, options.affinity, partial(_words, publisher)
-            )
+            said = publisher.said if publisher is not None else None
+            worker = AffinityWorker(options.node, options.root, kubelet, troubles, options.affinity, said)
         if options.listen is not None:
             service = None
             if options.most_pods:
@@ -117,11 +115,6 @@ def _more(parts: Iterable[AffinityWorker | DraDevices | RestartMetrics | None]) 
     for part in parts:
         if part is not None:
             yield from part.families()
-
-
-def _words(publisher: Publisher | None) -> dict[str, str]:
-    """What pods say of themselves about being moved; without the API server nobody says anything."""
-    return publisher.annotations(ANNOTATION) if publisher is not None else {}
 
 
 def _config(files: KubeletFiles, troubles: Troubles) -> KubeletConfig | None:

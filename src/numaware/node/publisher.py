@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from numaware.affinity.chosen import Said, word_of
 from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.decoding import OwnerReference
@@ -119,10 +120,13 @@ class Publisher:
         finally:
             watch.close()
 
-    def annotations(self, name: str) -> dict[str, str]:
-        """What the pods of the node have for this annotation, by uid."""
-        pods = self._pods.items.values()
-        return {pod.uid: text for pod in pods if (text := pod.pod.scheduling.annotation(name))}
+    def said(self) -> Said | None:
+        """What the pods of the node say of being moved; None until they are known."""
+        if not self._pods.synced.is_set():
+            return None
+        rules = {pod.uid: pod.pod.scheduling for pod in self._pods.items.values()}
+        words = {uid: word_of(dict(one.labels), dict(one.annotations)) for uid, one in rules.items()}
+        return Said({uid: word for uid, word in words.items() if word})
 
     def unready(self) -> str:
         """Why nothing true is published at the moment, "" if something is."""

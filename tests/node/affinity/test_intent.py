@@ -46,7 +46,7 @@ def test_who_was_moved_and_who_is_pinned_should_be_there() -> None:
         ),
         PodHoldings("shop", "web", (ContainerHoldings("main"),)),
     )
-    look = Look(MACHINE, (pod("db", 1), pod("web", 2), pod("idle", 3)), held, {}, {}, {})
+    look = Look(MACHINE, (pod("db", 1), pod("web", 2), pod("idle", 3)), held, {}, {}, None)
     # Who holds something for himself is nobody's to move, whatever is written down.
     targets = {"u-web": Target(CpuSet.parse("4-7"), 1, "1"), "u-db": Target(CpuSet.parse("4-7"), 1)}
     assert intents_of(look, targets) == {

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import yaml
 
+from numaware.affinity.chosen import Chosen
 from numaware.affinity.plan import Member, Plan, Rules, Zone, plan
 from numaware.affinity.traffic import Flows, Pair, Smoothing, after, pair_of, talking
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.source import Source
 from numaware.machine.tree import FolderTree
-from numaware.node.affinity.look import Chosen, Look, members_of, zones_of
+from numaware.node.affinity.look import Look, members_of, zones_of
 from numaware.node.affinity.placements import Placements, Target
 from numaware.node.affinity.pod_groups import PodGroup, read_pods
 from numaware.node.affinity.runtime import ThroughNri
@@ -133,7 +134,7 @@ def test_8_cpus_that_somebody_has_for_himself_stay_his() -> None:
     machine = synthetic.read("2s x 4c x 1t mem=8Gi")
     held = (PodHoldings("shop", "db", (ContainerHoldings("main", CpuSet.parse("1-2")),)),)
     pods = tuple(PodGroup(f"u-{name}", "shop", name, (1,), (), 0, 0, {}) for name in ("db", "web"))
-    look = Look(machine, pods, held, {0: 8 * GIB, 1: 8 * GIB}, {}, {})
+    look = Look(machine, pods, held, {0: 8 * GIB, 1: 8 * GIB}, {}, None)
     members = members_of(look, {}, {}, Chosen())
     planned = plan(zones_of(look), members, {("u-db", "u-web"): 20 * MB}, RULES)
     assert {answer.uid: (answer.code, str(answer.cpus)) for answer in planned.answers} == {

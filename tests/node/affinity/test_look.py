@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from numaware.affinity.chosen import Chosen, Said
+from numaware.affinity.whitelist import Whitelist
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.source import Source
 from numaware.machine.tree import open_tree
-from numaware.node.affinity.look import Chosen, Look, members_of, zones_of
+from numaware.node.affinity.look import Look, members_of, zones_of
 from numaware.node.affinity.placements import Target
 from numaware.node.affinity.pod_groups import PodGroup, read_pods
 from numaware.node.affinity.pod_networks import networks_of
@@ -84,8 +86,8 @@ def test_pods_that_share_a_namespace_are_said_to(tmp_path: Path) -> None:
     ]
 
 
-def look(*pods: PodGroup, held: tuple[PodHoldings, ...] = (), words: dict[str, str] | None = None) -> Look:
-    return Look(MACHINE, pods, held, {0: 1 << 30, 1: 2 << 30}, {"u-busy": 900}, words or {})
+def look(*pods: PodGroup, held: tuple[PodHoldings, ...] = (), said: Said | None = None) -> Look:
+    return Look(MACHINE, pods, held, {0: 1 << 30, 1: 2 << 30}, {"u-busy": 900}, said)
 
 
 def test_exclusive_cpus_are_nobody_elses_and_who_holds_them_is_pinned() -> None:
@@ -115,21 +117,13 @@ def test_where_it_was_put_and_which_devices_it_uses_is_known() -> None:
     assert (web.zones, web.devices, web.resting, web.barred) == ((1,), (1,), 9, None)
 
 
-@pytest.mark.parametrize(
-    ("chosen", "namespace", "word", "barred"),
-    [
-        (Chosen(), "shop", "", False),
-        (Chosen(), "kube-system", "", True),
-        (Chosen(), "kube-system", "on", False),
-        (Chosen(), "shop", "off", True),
-        (Chosen(("shop",)), "other", "", True),
-        (Chosen(("shop",)), "shop", "", False),
-        (Chosen(), "", "", True),
-        (Chosen(), "shop", "nonsense", False),
-    ],
-)
-def test_people_say_who_may_be_moved(chosen: Chosen, namespace: str, word: str, barred: bool) -> None:
-    assert chosen.bars(namespace, word) == barred
+def test_who_may_not_be_moved_is_barred() -> None:
+    pods = pod("web", 1), pod("db", 2)
+    (web, db) = members_of(look(*pods, said=Said({"u-db": "off"})), {}, {}, Chosen())
+    assert (web.barred, db.barred) == (None, "not-chosen")
+    listed = Whitelist.of({"shop": ["db"]})
+    (web, db) = members_of(look(*pods, said=Said(whitelist=listed)), {}, {}, Chosen())
+    assert (web.barred, db.barred) == ("not-chosen", None)
 
 
 class FakeKubelet:

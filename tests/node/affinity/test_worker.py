@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from numaware.affinity.chosen import KEY, Said
 from numaware.affinity.plan import Rules
 from numaware.affinity.report import Move
 from numaware.affinity.traffic import Smoothing
@@ -50,7 +51,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     said = Counted({(ONE, OTHER): 1 << 40}, 1, (), {}, 0.0)
     monkeypatch.setattr(Collector, "collect", lambda *_: said)
 
-    def make(**more: Any) -> AffinityWorker:
+    def make(said: Callable[[], Said | None] | None = None, **more: Any) -> AffinityWorker:
         options = AffinityOptions(
             period=0.01,
             rules=Rules(margin=0),
@@ -59,7 +60,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
             folder=tmp_path / "run",
             **more,
         )
-        return AffinityWorker("n1", str(root), FakeKubelet(), Troubles(), options)  # type: ignore[arg-type] # a stand-in
+        return AffinityWorker("n1", str(root), FakeKubelet(), Troubles(), options, said)  # type: ignore[arg-type] # a stand-in
 
     return make
 
@@ -69,10 +70,12 @@ def worker(made: Made) -> AffinityWorker:
     return made(mode="nri")
 
 
-async def synchronise(runtime: FakeNriRuntime) -> None:
+async def synchronise(runtime: FakeNriRuntime, labels: dict[str, str]) -> None:
     await runtime.start_plugin()
     request = wire.SynchronizeRequest(
-        pods=[wire.PodSandbox(id=f"s-{uid}", uid=uid, namespace="shop") for uid in (ONE, OTHER)],
+        pods=[
+            wire.PodSandbox(id=f"s-{uid}", uid=uid, namespace="shop", labels=labels) for uid in (ONE, OTHER)
+        ],
         containers=[wire.Container(id=f"c-{uid}", pod_sandbox_id=f"s-{uid}") for uid in (ONE, OTHER)],
     )
     await runtime.call("Synchronize", request.SerializeToString())
@@ -84,7 +87,13 @@ def counts(worker: AffinityWorker) -> dict[str, float]:
 
 
 def run(
-    worker: AffinityWorker, tmp_path: Path, until: Callable[[], bool], failing: set[str], garbage: bytes = b""
+    worker: AffinityWorker,
+    tmp_path: Path,
+    until: Callable[[], bool],
+    failing: set[str],
+    *,
+    garbage: bytes = b"",
+    labels: dict[str, str] | None = None,
 ) -> tuple[FakeNriRuntime, AffinityStatus]:
     async def go() -> tuple[FakeNriRuntime, AffinityStatus]:
         async with fake_nri_runtime(tmp_path / "nri.sock") as runtime:
@@ -92,7 +101,7 @@ def run(
             runtime.garbage = garbage
             running = asyncio.create_task(worker.run())
             try:
-                await synchronise(runtime)
+                await synchronise(runtime, labels or {})
                 async with asyncio.timeout(20):
                     while not until() and not running.done():  # noqa: ASYNC110 - ends with what it waits for
                         await asyncio.sleep(0.01)
@@ -144,11 +153,11 @@ def test_a_pod_that_may_not_be_moved_any_more_is_given_back_to_until_it_has_it(
     async def go() -> None:
         async with fake_nri_runtime(tmp_path / "nri.sock") as runtime:
             running = asyncio.create_task(worker.run())
-            await synchronise(runtime)
+            await synchronise(runtime, {})
             await until(lambda: counts(worker)["moved"] == 2)
             runtime.failing = {f"c-{ONE}"}
             asked = len(runtime.updates)
-            worker._observer._words = lambda: {ONE: "off"}
+            worker._observer._said = lambda: Said({ONE: "off"})
             await until(lambda: len(runtime.updates) > asked)
             assert ONE in placements.kept()
             runtime.failing = set()
@@ -160,10 +169,44 @@ def test_a_pod_that_may_not_be_moved_any_more_is_given_back_to_until_it_has_it(
     asyncio.run(go())
 
 
+def test_without_an_api_server_pods_say_it_to_the_runtime(worker: AffinityWorker, tmp_path: Path) -> None:
+    def known() -> bool:
+        return worker._plan is not None and {one.code for one in worker._plan.answers} == {"not-chosen"}
+
+    runtime, seen = run(worker, tmp_path, known, set(), labels={KEY: "off"})
+    assert {member.barred for member in seen.members} == {"not-chosen"}
+    assert runtime.updates == []
+
+
+def test_as_long_as_nobody_knows_what_pods_say_nobody_is_moved(made: Made, tmp_path: Path) -> None:
+    known: list[Said] = []
+    worker = made(said=lambda: known[0] if known else None, mode="nri")
+
+    async def go() -> None:
+        async with fake_nri_runtime(tmp_path / "nri.sock") as runtime, asyncio.timeout(20):
+            running = asyncio.create_task(worker.run())
+            await synchronise(runtime, {})
+            # The file is written after whoever was to be moved has been.
+            for _ in range(2):
+                (tmp_path / "run/affinity.json").unlink(missing_ok=True)
+                while not (tmp_path / "run/affinity.json").exists():  # noqa: ASYNC110 - ends with what it waits for
+                    await asyncio.sleep(0.01)
+            assert worker._plan is not None
+            assert len(worker._plan.moves) == 2
+            assert runtime.updates == []
+            known.append(Said())
+            while counts(worker)["moved"] < 2:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(go())
+
+
 def test_an_answer_of_the_runtime_that_makes_no_sense_moves_nobody_and_ends_nothing(
     worker: AffinityWorker, tmp_path: Path
 ) -> None:
-    _, seen = run(worker, tmp_path, lambda: counts(worker)["failed"] > 0, set(), b"\xff\xff")
+    _, seen = run(worker, tmp_path, lambda: counts(worker)["failed"] > 0, set(), garbage=b"\xff\xff")
     assert not seen.intents
     assert not seen.moves
     assert counts(worker) == {"moved": 0, "failed": 2}

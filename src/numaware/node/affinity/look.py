@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from numaware.affinity.chosen import Chosen, Said
 from numaware.affinity.plan import Bar, Member, Zone
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.topology import Machine
@@ -17,24 +18,6 @@ from numaware.node.affinity.intent import Intent
 from numaware.node.affinity.placements import Target
 from numaware.node.affinity.pod_groups import PodGroup
 from numaware.node.podresources import PodHoldings
-
-# On a pod: `off` and it is left alone, `on` and it may be moved where its namespace may not.
-ANNOTATION = "numaware.io/runtime-affinity"
-
-
-class Chosen(msgspec.Struct, frozen=True):
-    """Whom the operator lets be moved: namespaces (none named: all but these), and what pods say themselves."""
-
-    namespaces: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ("kube-system",)
-
-    def bars(self, namespace: str, word: str) -> bool:
-        if word in ("on", "off"):
-            return word == "off"
-        if not namespace:
-            # Nobody knows whose it is.
-            return True
-        return namespace not in self.namespaces if self.namespaces else namespace in self.left_out
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -46,8 +29,8 @@ class Look(msgspec.Struct, frozen=True):
     free_memory: Mapping[int, int]
     # Thousandths of a CPU that each pod used since the last look.
     loads: Mapping[str, int]
-    # What each pod says of itself, by uid.
-    words: Mapping[str, str]
+    # None as long as nobody knows; then nobody is moved.
+    said: Said | None
 
 
 def zones_of(look: Look) -> list[Zone]:
@@ -106,7 +89,7 @@ def _member(
     barred: Bar | None = None
     if exclusive or any(one.memory for one in containers):
         barred = "pinned"
-    elif chosen.bars(pod.namespace, look.words.get(pod.uid, "")):
+    elif chosen.bars(look.said or Said(), pod.uid, pod.namespace, pod.name):
         barred = "not-chosen"
     cpus = exclusive or (target.cpus if target is not None else CpuSet())
     return Member(

@@ -105,6 +105,11 @@ class Mover:
         """Pod uid -> where it was put."""
         return self._placements.targets
 
+    @property
+    def words(self) -> dict[str, str]:
+        """Pod uid -> what it said of itself when it was made."""
+        return self._placements.words()
+
     async def run(self) -> None:
         """Until cancelled."""
         try:

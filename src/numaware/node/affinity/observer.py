@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
+from numaware.affinity.chosen import Said
 from numaware.affinity.traffic import Flows, Pair, Smoothing, after, talking
 from numaware.machine import sysfs
 from numaware.machine.sysfs.source import Source
@@ -24,7 +25,7 @@ from numaware.node.troubles import Troubles
 
 
 class Observer:
-    """Looks at one node. `words` gives what pods say of themselves, by uid; `cpu_seconds` is what counting has cost."""
+    """Looks at one node. `said` gives what people say of its pods; `cpu_seconds` is what counting has cost."""
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class Observer:
         troubles: Troubles,
         smoothing: Smoothing,
         most_pods: int,
-        words: Callable[[], Mapping[str, str]],
+        said: Callable[[], Said | None],
     ) -> None:
         self.machine = sysfs.read(open_tree(root))
         self.cpu_seconds = 0.0
@@ -42,7 +43,7 @@ class Observer:
         self._troubles = troubles
         self._smoothing = smoothing
         self._most_pods = most_pods
-        self._words = words
+        self._said = said
         self._collector = Collector()
         self._flows: Flows = {}
         self._used: dict[str, tuple[float, int]] = {}
@@ -73,7 +74,7 @@ class Observer:
         free = {
             numa.id: kernel.memory(source, numa.id).get(kernel.AVAILABLE, 0) for numa in self.machine.numa
         }
-        return Look(self.machine, pods, held, free, self._loads(pods, now), self._words())
+        return Look(self.machine, pods, held, free, self._loads(pods, now), self._said())
 
     def close(self) -> None:
         self._collector.close()

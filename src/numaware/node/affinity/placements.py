@@ -17,6 +17,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import msgspec
 import structlog
 
+from numaware.affinity.chosen import word_of
 from numaware.machine.cpuset import CpuSet
 from numaware.node.atomic_files import replace_file
 from numaware.node.nri.plugin import Changes, CpusAndMems, RunningContainer, Sandbox
@@ -81,6 +82,12 @@ class Placements:
             if sandbox is not None:
                 pods.setdefault(sandbox.uid, []).append(container)
         return {uid: tuple(sorted(containers, key=lambda one: one.id)) for uid, containers in pods.items()}
+
+    @_alone
+    def words(self) -> dict[str, str]:
+        """Pod uid -> what it said of itself, as far as the runtime tells."""
+        said = {one.uid: word_of(one.labels, one.annotations) for one in self._sandboxes.values()}
+        return {uid: word for uid, word in said.items() if word}
 
     @_alone
     def kept(self) -> set[str]:

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import msgspec
 
+from numaware.affinity.chosen import Chosen, Said
 from numaware.affinity.plan import Member, Plan, Rules, Zone, plan
 from numaware.affinity.traffic import Pair, Smoothing
 from numaware.errors import InputError
 from numaware.node.affinity import status as status_file
-from numaware.node.affinity.look import Chosen, Look, intents_of, members_of, zones_of
+from numaware.node.affinity.look import Look, intents_of, members_of, zones_of
 from numaware.node.affinity.mover import MemoryRule, Mover, Scene
 from numaware.node.affinity.observer import Observer
 from numaware.node.affinity.placements import Placements
@@ -53,7 +54,11 @@ class AffinityOptions(msgspec.Struct, frozen=True):
 
 
 class AffinityWorker:
-    """Looks after the pods of one node while `run` runs. `words` gives what pods say of themselves, by uid."""
+    """Looks after the pods of one node while `run` runs.
+
+    `said` gives what the cluster says of its pods, None as long as it is not known. Where nobody asks the cluster, what pods
+    said of themselves when they were made is heard from the container runtime.
+    """
 
     def __init__(
         self,
@@ -62,13 +67,15 @@ class AffinityWorker:
         service: PodResources,
         troubles: Troubles,
         options: AffinityOptions,
-        words: Callable[[], Mapping[str, str]] = dict,
+        said: Callable[[], Said | None] | None = None,
     ) -> None:
         self._node = node
         self._root = Path(root)
         self._troubles = troubles
         self._options = options
-        self._observer = Observer(root, service, troubles, options.smoothing, options.most_pods, words)
+        self._observer = Observer(
+            root, service, troubles, options.smoothing, options.most_pods, said or self._said
+        )
         self._mover = None if options.mode == "observe" else self._make_mover()
         self._plan: Plan | None = None
         self._names: dict[str, tuple[str, str]] = {}
@@ -93,6 +100,9 @@ class AffinityWorker:
             migrate=options.migrate,
             root=self._root,
         )
+
+    def _said(self) -> Said:
+        return Said(self._mover.words if self._mover is not None else {})
 
     async def run(self) -> None:
         """Until cancelled; then every container has back what it had."""
@@ -137,7 +147,8 @@ class AffinityWorker:
         if self._mover is not None:
             scene = Scene(zones, members, talk)
             self._mover.measure(scene, 3 * self._options.period)
-            await self._mover.act(scene, planned)
+            if look.said is not None:
+                await self._mover.act(scene, planned)
         self._troubles.cleared("affinity")
         await asyncio.to_thread(self._write, look, zones, members, talk)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
@@ -59,6 +59,8 @@ class Sandbox(msgspec.Struct, frozen=True):
     name: str
     network: str = ""
     addresses: tuple[str, ...] = ()
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
 
 
 class RunningContainer(msgspec.Struct, frozen=True):
@@ -255,7 +257,16 @@ class Plugin:
 
 def _sandbox(pod: wire.PodSandbox) -> Sandbox:
     networks = (one.path for one in pod.linux.namespaces if one.type == "network")
-    return Sandbox(pod.id, pod.uid, pod.namespace, pod.name, next(networks, ""), tuple(pod.ips))
+    return Sandbox(
+        pod.id,
+        pod.uid,
+        pod.namespace,
+        pod.name,
+        next(networks, ""),
+        tuple(pod.ips),
+        dict(pod.labels),
+        dict(pod.annotations),
+    )
 
 
 def _container(container: wire.Container) -> RunningContainer:

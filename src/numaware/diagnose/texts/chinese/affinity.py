@@ -7,7 +7,7 @@ from collections.abc import Mapping
 LABELS: Mapping[str, str] = {
     "affinity-move": "移到 NUMA {target}，跨 NUMA 流量减少 {saving}",
     "affinity-pinned": "不动：kubelet 已分配独占的 CPU 或内存",
-    "affinity-not-chosen": "不动：由其命名空间或注解决定",
+    "affinity-not-chosen": "不动：由其命名空间、白名单或 Pod 自身决定",
     "affinity-silent": "不动：在本节点上不与任何 Pod 通信",
     "affinity-cooling-down": "不动：刚刚移动过",
     "affinity-together": "不动：已与其通信对象同处一处",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 LABELS: Mapping[str, str] = {
     "affinity-move": "move to NUMA {target}, saves {saving} between NUMA nodes",
     "affinity-pinned": "stays: the kubelet has given it CPUs or memory of its own",
-    "affinity-not-chosen": "stays: its namespace or its annotation says so",
+    "affinity-not-chosen": "stays: its namespace, a Whitelist or the pod itself says so",
     "affinity-silent": "stays: it talks to nobody on this node",
     "affinity-cooling-down": "stays: it was moved a short while ago",
     "affinity-together": "stays: it sits with those it talks to already",
