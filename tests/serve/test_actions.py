@@ -163,6 +163,14 @@ def test_a_pod_that_could_not_be_bound_says_so_but_not_to_autoscalers() -> None:
     assert [told[1:3] for told in events.told] == [("Warning", "FailedScheduling")]
 
 
+def test_a_pod_that_waits_for_its_volumes_says_so_and_no_autoscaler_listens() -> None:
+    client = FakeClient()
+    events = telling(client, lambda actions: actions.awaits_volumes(POD, "waits for claim default/c"))
+    ((_, condition),) = client.patched
+    assert (condition["status"], condition["reason"]) == ("False", "WaitingForVolumes")
+    assert [told[1:3] for told in events.told] == [("Normal", "WaitingForVolumes")]
+
+
 def test_a_word_that_is_not_true_any_more_is_not_said_after_all() -> None:
     client = FakeClient()
     said = msgspec.structs.replace(POD, scheduled=Condition("PodScheduled", "False", "Unschedulable", "full"))

@@ -35,6 +35,7 @@ class Fakes:
         self.bound: list[str] = []
         self.failures: list[str] = []
         self.refused: list[str] = []
+        self.awaited: list[str] = []
         self.plans: list[VolumePlan] = []
         self.outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.wanted: Callable[[], bool] = lambda: False
@@ -51,13 +52,19 @@ class Fakes:
     def failed(self, pod: LivePod, message: str) -> None:
         self.failures.append(f"{pod.uid} {message}")
 
+    def awaits_volumes(self, pod: LivePod, message: str) -> None:
+        self.awaited.append(f"{pod.uid} {message}")
+
 
 class FakeVolumes:
     def __init__(self, fakes: Fakes) -> None:
         self._fakes = fakes
 
-    async def bind(self, plan: VolumePlan, still_wanted: Callable[[], bool]) -> str:
+    async def bind(
+        self, plan: VolumePlan, still_wanted: Callable[[], bool], tell: Callable[[str], None]
+    ) -> str:
         self._fakes.plans.append(plan)
+        tell("claim default/c")
         self._fakes.wanted = still_wanted
         return await self._fakes.outcome
 
@@ -155,6 +162,7 @@ async def story(*, succeed: bool) -> None:
     await settle()
     assert fakes.plans == [VolumePlan("n0", (), (CLAIM.key,))]
     assert (fakes.bound, fakes.wanted()) == (["quick"], True)
+    assert fakes.awaited == ["slow has a place on n0, and waits there for claim default/c to be bound"]
     assert {*engine.cluster.where} == {"slow", "quick"}
     fakes.outcome.set_result("" if succeed else "no")
     await settle()

@@ -35,6 +35,7 @@ class World:
     def __init__(self, server: FakeApiServer) -> None:
         self.server = server
         self.storage = Storage()
+        self.told: list[str] = []
         metadata = {"name": "c", "namespace": "default"}
         self.storage.put(
             decode_claim(
@@ -45,7 +46,9 @@ class World:
             decode_volume(raw(server.put(PERSISTENT_VOLUMES, "v", metadata={"name": "v"}, spec={})))
         )
 
-    async def bind(self, folder: Path, plan: VolumePlan, *then: Then, wanted: bool = True) -> str:
+    async def bind(
+        self, folder: Path, plan: VolumePlan, *then: Then, wanted: bool = True, patience: float = 1.0
+    ) -> str:
         steps, now = list(then), [0.0]
 
         async def sleep(seconds: float) -> None:
@@ -59,10 +62,10 @@ class World:
                 self.storage,
                 {"n1": {"zone": "a"}}.get,
                 clock=lambda: now[0],
-                seconds=1.0,
+                seconds=patience,
                 sleep=sleep,
             )
-            return await binder.bind(plan, lambda: wanted)
+            return await binder.bind(plan, lambda: wanted, self.told.append)
 
     def claim(self) -> Any:
         return self.server.objects[PERSISTENT_VOLUME_CLAIMS.path("default", "c")]
@@ -98,6 +101,19 @@ def test_a_claim_to_be_provisioned_gets_the_node(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         assert not await world.bind(tmp_path, PROVISIONED, is_bound)
         assert world.claim()["metadata"]["annotations"] == {"volume.kubernetes.io/selected-node": "n1"}
+
+    play(story)
+
+
+@pytest.mark.parametrize(("patience", "told"), [(1.0, []), (60.0, ["claims default/c, default/d"])])
+def test_who_waits_for_long_says_once_for_what(tmp_path: Path, patience: float, told: list[str]) -> None:
+    async def story(world: World) -> None:
+        metadata = {"name": "d", "namespace": "default"}
+        made = world.server.put(PERSISTENT_VOLUME_CLAIMS, "d", "default", metadata=metadata, spec={})
+        world.storage.put(decode_claim(raw(made)))
+        plan = VolumePlan("n1", (), (CLAIM, ("default", "d")))
+        assert "were not bound within" in await world.bind(tmp_path, plan, patience=patience)
+        assert world.told == told
 
     play(story)
 

@@ -47,6 +47,8 @@ class FakeActions:
     def failed(self, pod: LivePod, message: str) -> None:
         self.failures.append((pod.uid, message))
 
+    def awaits_volumes(self, pod: LivePod, message: str) -> None: ...
+
 
 class Scene:
     """A scheduler over a few nodes, run until nothing happens any more."""

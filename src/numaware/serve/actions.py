@@ -27,6 +27,8 @@ _log = structlog.get_logger(__name__)
 # As kube-scheduler has them.
 _UNSCHEDULABLE = "Unschedulable"
 _FAILED = "SchedulerError"
+# Ours: nothing is wrong, and no autoscaler could help.
+_VOLUMES = "WaitingForVolumes"
 # A call that binds takes no longer, nor so much of the time that a leader may go without renewing its lease: a process that was
 # stopped for a while and wakes up gives the call up before it is sent, and does not bind what another has given away meanwhile.
 BIND_SECONDS = 8.0
@@ -114,6 +116,10 @@ class KubeActions:
         """The same for a pod that could not be bound: no autoscaler could help that."""
         self._tell(pod, _FAILED, message)
 
+    def awaits_volumes(self, pod: LivePod, message: str) -> None:
+        """The same for a pod that keeps a place until its volumes are there."""
+        self._tell(pod, _VOLUMES, message)
+
     def _tell(self, pod: LivePod, reason: str, message: str) -> None:
         """What the pod says already is not said again; what was to be said of it before is not said any more."""
         self._words.pop(pod.uid, None)
@@ -153,7 +159,10 @@ class KubeActions:
             # A server in trouble gets no more of it.
             await self._sleep(_SECONDS_BEFORE_RETRY)
             return
-        self._events.tell(subject(pod), "Warning", "FailedScheduling", "Scheduling", message)
+        if reason == _VOLUMES:
+            self._events.tell(subject(pod), "Normal", reason, "Scheduling", message)
+        else:
+            self._events.tell(subject(pod), "Warning", "FailedScheduling", "Scheduling", message)
 
 
 def subject(pod: LivePod) -> Subject:

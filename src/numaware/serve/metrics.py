@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector
 from prometheus_client.registry import Collector
 
 Result = Literal["scheduled", "unschedulable", "error"]
@@ -60,18 +60,21 @@ class Metrics:
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
+        # CPU seconds, memory and open files of the process, as every program has them.
+        ProcessCollector(registry=registry)
         self.attempts = Counter(
             "numaware_scheduling_attempts",
             "Decisions by result: scheduled, unschedulable, error.",
             ["result"],
             registry=registry,
         )
-        self.decision = Times(
+        self._decision = Times(
             "numaware_decision_duration_seconds", "Time to judge and score every node for one pod.", _DECISION
         )
+        self._algorithm = Times(
+            "scheduler_scheduling_algorithm_duration_seconds", "Time of one decision.", _ATTEMPT
+        )
         self.binding = Times("numaware_bind_duration_seconds", "Time of one call that binds.", _CALL)
-        self.add(self.decision)
-        self.add(self.binding)
         self.predictions = Counter(
             "numaware_predictions",
             "Predicted placements by what the kubelet did: match, wrong_zone, wrong_cpus, rejected, unexpected.",
@@ -109,7 +112,14 @@ class Metrics:
         self._pod_attempts = Times(
             "scheduler_pod_scheduling_attempts", "Attempts until a pod was bound.", _ATTEMPTS
         )
-        for times in (self._attempt, self._way, self._pod_attempts):
+        for times in (
+            self._decision,
+            self.binding,
+            self._algorithm,
+            self._attempt,
+            self._way,
+            self._pod_attempts,
+        ):
             self.add(times)
         self.extender = Histogram(
             "numaware_extender_request_duration_seconds",
@@ -123,6 +133,11 @@ class Metrics:
         """Whether this process leads."""
         self._leader.set(leads)
         self._master.labels("numaware-scheduler").set(leads)
+
+    def decided(self, seconds: float) -> None:
+        """A decision took so long."""
+        self._decision.observe(seconds)
+        self._algorithm.observe(seconds)
 
     def attempted(self, result: Result, profile: str, seconds: float) -> None:
         """An attempt of a scheduler (`profile`) has come to its end."""

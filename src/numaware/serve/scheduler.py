@@ -62,12 +62,17 @@ class Actions(Binder, Protocol):
     def failed(self, pod: LivePod, message: str) -> None:
         """Tell that a node was found, but that the pod could not be bound to it."""
 
+    def awaits_volumes(self, pod: LivePod, message: str) -> None:
+        """Tell that the pod has a place, and which volumes it waits for there."""
+
 
 class Volumes(Protocol):
     """Who sees to the volumes of a pod before it is bound."""
 
-    async def bind(self, plan: VolumePlan, still_wanted: Callable[[], bool]) -> str:
-        """Carry a plan out; what went wrong, empty if the pod can be bound now."""
+    async def bind(
+        self, plan: VolumePlan, still_wanted: Callable[[], bool], tell: Callable[[str], None]
+    ) -> str:
+        """Carry a plan out; what went wrong, empty if the pod can be bound now. `tell`: what is waited for."""
 
 
 class _Sent(NamedTuple):
@@ -199,7 +204,7 @@ class Scheduler:
         began = self._clock()
         decision = self.cache.engine.decide(live.pod)
         seconds = self._clock() - began
-        self._metrics.decision.observe(seconds)
+        self._metrics.decided(seconds)
         if decision.node is None:
             self._metrics.attempted("unschedulable", live.scheduler, seconds)
             self._refuse(live, decision)
@@ -227,7 +232,14 @@ class Scheduler:
         def still_wanted() -> bool:
             return live.uid in self._pods and self.cache.place_of(live.uid) == node and self._may_act()
 
-        problem = await self._volumes.bind(plan, still_wanted) if self._volumes else "nobody binds volumes"
+        def tell(awaited: str) -> None:
+            self._actions.awaits_volumes(
+                live, f"has a place on {node}, and waits there for {awaited} to be bound"
+            )
+
+        problem = "nobody binds volumes"
+        if self._volumes is not None:
+            problem = await self._volumes.bind(plan, still_wanted, tell)
         if not problem:
             self._binds.put(node, sent)
             return

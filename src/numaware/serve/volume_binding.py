@@ -23,6 +23,8 @@ from numaware.workload.storage import Claim, ClaimKey, Volume, VolumePlan
 # As kube-scheduler waits (bindTimeoutSeconds).
 _SECONDS_TO_BIND = 600.0
 _SECONDS_BETWEEN_LOOKS = 0.1
+# Who waits no longer than this is not worth a word.
+_SECONDS_UNSAID = 2.0
 
 
 class VolumeBinder:
@@ -48,13 +50,18 @@ class VolumeBinder:
         self._seconds = seconds
         self._sleep = sleep
 
-    async def bind(self, plan: VolumePlan, still_wanted: Callable[[], bool]) -> str:
-        """Carry a plan out and wait until all claims have their volumes; what went wrong, empty if nothing did."""
+    async def bind(
+        self, plan: VolumePlan, still_wanted: Callable[[], bool], tell: Callable[[str], None]
+    ) -> str:
+        """Carry a plan out and wait until all claims have their volumes; what went wrong, empty if nothing did.
+
+        Where that takes a while, `tell` is told once what is waited for.
+        """
         try:
             await self._write(plan)
         except ApiError as error:
             return f"its volumes were not bound: {error}"
-        ends = self._clock() + self._seconds
+        began, told = self._clock(), False
         # Claims that have been seen with the node written on them: a provisioner that gives up takes it off again.
         selected: set[ClaimKey] = set()
         while still_wanted():
@@ -63,8 +70,12 @@ class VolumeBinder:
                 return problem
             if self._is_done(plan):
                 return ""
-            if self._clock() >= ends:
+            waited = self._clock() - began
+            if waited >= self._seconds:
                 return f"its volumes were not bound within {self._seconds:.0f} s"
+            if waited >= _SECONDS_UNSAID and not told:
+                told = True
+                tell(self._awaited(plan))
             await self._sleep(_SECONDS_BETWEEN_LOOKS)
         return "it is not to be bound there any more"
 
@@ -94,6 +105,15 @@ class VolumeBinder:
             claim is not None and claim.bound and claim.volume in self._storage.volumes
             for claim in self._claims(plan)
         )
+
+    def _awaited(self, plan: VolumePlan) -> str:
+        """The claims that have no volume yet."""
+        names = [
+            f"{claim.namespace}/{claim.name}"
+            for claim in self._claims(plan)
+            if claim is not None and not claim.bound
+        ]
+        return f"claims {', '.join(names)}" if len(names) > 1 else f"claim {''.join(names)}"
 
     def _claims(self, plan: VolumePlan) -> list[Claim | None]:
         """The claims of a plan as they are; None for those that are gone."""
