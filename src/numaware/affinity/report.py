@@ -12,8 +12,10 @@ from typing import Literal
 import msgspec
 
 from numaware.affinity.plan import Code, Member, Plan, Zone, between_zones
+from numaware.machine.words import printable
 
-MOST_PODS, MOST_EDGES, MOST_MOVES = 150, 200, 50
+MOST_PODS, MOST_EDGES, MOST_MOVES, MOST_TROUBLES = 150, 200, 50, 20
+_MOST_MESSAGE = 600
 # What the agent does about it; `modelled` is the lab.
 Mode = Literal["observe", "nri", "cgroup", "modelled"]
 
@@ -141,5 +143,5 @@ def report(about: About, zones: Sequence[Zone], members: Sequence[Member], plan:
         planned=plan.across_after,
         talking=len(said),
         silent=len(by_uid) - len(said),
-        troubles=about.troubles,
+        troubles=tuple(printable(text, _MOST_MESSAGE) for text in about.troubles[:MOST_TROUBLES]),
     )

@@ -14,10 +14,22 @@ import msgspec
 from numaware.kube.client import Client
 from numaware.kube.decoding import Condition, Metadata, Reader, Wire, condition
 from numaware.kube.reflector import Reflector
-from numaware.kube.resources import DEFINITIONS, NODE_RESOURCE_TOPOLOGIES, Resource
+from numaware.kube.resources import (
+    DEFINITIONS,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODE_TRAFFICS,
+    OENUMAS,
+    WHITELISTS,
+    Resource,
+)
 
 # What to do about a kind that is missing.
-_REMEDIES = {NODE_RESOURCE_TOPOLOGIES: "kubectl apply -f deploy/crd/noderesourcetopology.yaml"}
+_REMEDIES = {
+    NODE_RESOURCE_TOPOLOGIES: "kubectl apply -f deploy/crd/noderesourcetopology.yaml",
+    NODE_TRAFFICS: "kubectl apply -f deploy/crd/nodetraffics.yaml",
+    OENUMAS: "kubectl apply -f deploy/crd/openfuyao.yaml",
+    WHITELISTS: "kubectl apply -f deploy/crd/openfuyao.yaml",
+}
 
 
 class _Version(Wire):

@@ -92,4 +92,6 @@ OENUMAS = Resource("resource.sop.huawei.com", "v1alpha1", "oenumas", "Oenuma")
 NUMATOPOLOGIES = Resource(
     "nodeinfo.volcano.sh", "v1alpha1", "numatopologies", "Numatopology", namespaced=False
 )
+WHITELISTS = Resource("resource.sop.huawei.com", "v1alpha1", "whitelists", "Whitelist")
+NODE_TRAFFICS = Resource("numaware.io", "v1alpha1", "nodetraffics", "NodeTraffic", namespaced=False)
 KUBELET_POLICIES = Resource("numaware.io", "v1alpha1", "kubeletpolicies", "KubeletPolicy", namespaced=False)
