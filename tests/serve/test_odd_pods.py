@@ -20,7 +20,7 @@ from support.live_objects import pod_object, raw
 from support.live_pods import live
 from support.scheduler_scene import Scene
 from support.small_clusters import gpu_node
-from support.twin_nodes import admitted, config, machine, pod, pod_of
+from support.twin_nodes import GI, admitted, config, machine, pod, pod_of
 
 LATER: dict[str, Any] = {"tolerations": [{"key": "k", "operator": "Near", "value": "3"}]}
 PROBLEM = 'spec.tolerations[0].operator: Unsupported value: "Near"'
@@ -148,8 +148,8 @@ def test_the_log_says_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 # Pods that are being resized
 
 
-def resized(asked: str, promised: str, name: str = "big", **more: Any) -> LivePod:
-    amounts = {"cpu": promised, "memory": "1Gi"}
+def resized(asked: str, promised: str, name: str = "big", held: str = "1Gi", **more: Any) -> LivePod:
+    amounts = {"cpu": promised, "memory": held}
     told = {
         "name": "app",
         "allocatedResources": amounts,
@@ -201,3 +201,15 @@ def test_a_kubelet_that_would_try_it_is_believed_to(changes: dict[str, Any], cou
     cache.put_report(complete(node))
     cache.put_pod(resized("6", "2"))
     assert cache.engine.cluster.by_name["n1"].load.used["cpu"] == counted
+
+
+@pytest.mark.parametrize(("version", "counted"), [("v1.33.2", GI // 2), ("v1.35.0", GI)])
+def test_memory_counts_where_only_cpus_are_pinned(version: str, counted: int) -> None:
+    node = Node.fresh(
+        machine(2, 4),
+        replace(config("restricted"), version=version, memory_policy="None", reserved_memory=()),
+    )
+    cache = cache_of(live_node(node))
+    cache.put_report(complete(node))
+    cache.put_pod(resized("2", "2", held="512Mi"))
+    assert cache.engine.cluster.by_name["n1"].load.used["memory"] == counted

@@ -34,6 +34,7 @@ GATES: dict[str, Gate] = {
     "CPUManagerPolicyAlphaOptions": Gate(((23, "alpha", False),)),
     "CPUManagerPolicyBetaOptions": Gate(((23, "beta", True),)),
     "CPUManagerPolicyOptions": Gate(((22, "alpha", False), (23, "beta", True), (33, "stable", True))),
+    "InPlacePodLevelResourcesVerticalScaling": Gate(((35, "alpha", False), (36, "beta", True))),
     "InPlacePodVerticalScalingExclusiveCPUs": Gate(((32, "alpha", False),)),
     "InPlacePodVerticalScalingExclusiveMemory": Gate(((34, "alpha", False),)),
     "MemoryManager": Gate(((21, "alpha", False), (22, "beta", True), (32, "stable", True)), gone=36),

@@ -103,12 +103,25 @@ RULES: dict[str, Rule] = {
     "memory_best_effort": Rule(
         (32, 0), "memory policy BestEffort is known, and refused for not being on Windows"
     ),
+    "resize_by_resource": Rule(
+        (34, 0),
+        "a resize is refused for what it changes; before, a static manager forbids all, and one gate stands for both",
+    ),
+    "resize_whole_machine": Rule(
+        (34, 0), "a resize may ask for huge pages' and hard eviction's memory, and waits", until=(36, 0)
+    ),
     "odd_uncore": Rule((34, 0), "an odd number of CPUs, too, is taken from one last-level cache if it fits"),
+    "resize_of_pods": Rule(
+        (35, 0), "what a pod has as a whole is resized (InPlacePodLevelResourcesVerticalScaling)"
+    ),
     "device_nodes": Rule(
         (36, 0), "device hints name only NUMA nodes that have such devices, so a pod is pulled there"
     ),
     "files_newest_first": Rule(
         (36, 0), "a state file is read as its newest layout first; one without a memory checksum is taken"
+    ),
+    "resize_waits": Rule(
+        (36, 0), "a resize beyond the whole node waits (Deferred); before, it is Infeasible"
     ),
     "held_first": Rule(
         (37, 0), "full-pcpus-only asks nothing of a container that has its CPUs: a restart refuses it no more"
@@ -151,9 +164,13 @@ class Rules(msgspec.Struct, frozen=True):
     memory_groups: bool
     smt_cause: bool
     memory_best_effort: bool
+    resize_by_resource: bool
+    resize_whole_machine: bool
     odd_uncore: bool
+    resize_of_pods: bool
     device_nodes: bool
     files_newest_first: bool
+    resize_waits: bool
     held_first: bool
     even_within_reach: bool
     memory_asked_for: bool
