@@ -76,6 +76,8 @@ def test_a_pod_that_the_kubelet_would_refuse_is_named_with_the_reason(
         "big",
         "SMTAlignmentError",
     )
+    assert main(["doctor", "--restart-safe", "--root", str(node)]) == 1
+    assert lost["facts"]["message"] in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_upgrade_to_1_37_keeps_it(node: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,8 +110,13 @@ def test_state_files_that_the_kubelet_refuses_are_told(
     node: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (node / cpu.FILE).write_text(cpu.encode("static", "0-3", {}), encoding="utf-8")
-    assert main(["doctor", "--restart-safe", "--root", str(node)]) == 2
-    assert "would not start" in capsys.readouterr().err
+    code, document = asked(node, capsys)
+    (stops,) = document["findings"]
+    assert (code, stops["code"], stops["subject"]["node"]) == (1, "restart-kubelet-stops", node.name)
+    words = stops["facts"]["message"]
+    assert 'doesn\'t match with CPUs in state "0-3"' in words
+    assert main(["doctor", "--restart-safe", "--root", str(node)]) == 1
+    assert words in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from numaware.cli.options import AsJson, flag, option, optional
 from numaware.cli.output import deliver
 from numaware.diagnose.doctor.check import Check, worst_first
 from numaware.diagnose.doctor.node import examine
-from numaware.diagnose.doctor.restart import restart_check
+from numaware.diagnose.doctor.restart import restart_check, stopped_check
 from numaware.diagnose.finding import Message, is_trouble
 from numaware.diagnose.render import checkup
 from numaware.diagnose.texts import Lang, label
@@ -92,11 +92,7 @@ def doctor(
     if restart_safe:
         if to:
             check_version("--to", to)
-        checks = tuple(
-            worst_first(
-                [restart_check(*one, to) for one in _nodes(root, cluster, live, kubelet_version, pods)]
-            )
-        )
+        checks = _restarted(root, cluster, live, kubelet_version, pods, to)
         name = label(Message("check-restart-pods"), lang)
     elif cluster or live != USUAL_CLUSTER:
         name, checks = _cluster(live, lang)
@@ -108,6 +104,18 @@ def doctor(
         room = terminal.reading_width(sys.stdout)
         terminal.write(list(checkup.page(name, checks, room, lang)), sys.stdout)
     return int(is_trouble(one for check in checks for one in check.findings))
+
+
+def _restarted(
+    root: Path, cluster: bool, live: ClusterOptions, version: str, pods: Path | None, to: str
+) -> tuple[Check, ...]:
+    from numaware.cli.node_input import WouldNotStartError  # noqa: PLC0415 - needed only now
+
+    try:
+        nodes = list(_nodes(root, cluster, live, version, pods))
+    except WouldNotStartError as error:
+        return (stopped_check(error.source, error.version, error.said),)
+    return tuple(worst_first([restart_check(*one, to) for one in nodes]))
 
 
 def _nodes(

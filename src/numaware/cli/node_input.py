@@ -78,6 +78,15 @@ class Options(msgspec.Struct, frozen=True):
     pods: Path | None = None
 
 
+class WouldNotStartError(InputError):
+    """The kubelet of a node does not start with the files that are there: what it says, and which release it is."""
+
+    def __init__(self, source: str, said: str, version: str) -> None:
+        super().__init__(source, f"the kubelet would not start: {said}")
+        self.said = said
+        self.version = version
+
+
 class LoadedNode(msgspec.Struct, frozen=True):
     """A node by name, and what had to be said about how it was put together."""
 
@@ -103,7 +112,7 @@ def load_node(text: str, options: Options) -> LoadedNode:
         kubelet = start(hardware_of(machine, resources), config)
         state = load_state(kubelet, files)
     except StartError as error:
-        raise InputError(name, f"the kubelet would not start: {printable(error.message, 600)}") from None
+        raise WouldNotStartError(name, printable(error.message, 600), config.version) from None
     except KubeletPanic as crash:
         raise InputError(name, f"the kubelet would crash on its own state files: {crash}") from None
     except InputError as error:

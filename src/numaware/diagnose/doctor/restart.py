@@ -27,8 +27,7 @@ def restart_check(name: str, node: Node, version: str = "") -> Check:
     try:
         findings = list(_lost(name, node, version, release))
     except StartError as error:
-        said = {"release": release, "message": printable(error.message, 600)}
-        refusal = finding("restart-kubelet-stops", Subject("Kubelet", node=name), said, [])
+        refusal = _stays_down(name, release, error.message)
         return checked("restart-pods", Message("doctor-restart-pods", facts), [refusal])
     except (KubeletPanic, ValueError) as error:
         return unknown("restart-pods", Message("doctor-restart-unknown", {"why": printable(str(error), 200)}))
@@ -39,6 +38,18 @@ def restart_check(name: str, node: Node, version: str = "") -> Check:
         if strangers and not findings
         else checked("restart-pods", seen, findings)
     )
+
+
+def stopped_check(name: str, version: str, said: str) -> Check:
+    """The same for a node whose kubelet does not start with its files, whoever runs there; `said` are its words."""
+    facts = {"node": name, "release": named_version(version), "count": 0}
+    refusal = _stays_down(name, named_version(version), said)
+    return checked("restart-pods", Message("doctor-restart-pods", facts), [refusal])
+
+
+def _stays_down(name: str, release: str, said: str) -> Finding:
+    facts = {"release": release, "message": printable(said, 600)}
+    return finding("restart-kubelet-stops", Subject("Kubelet", node=name), facts, [])
 
 
 def _lost(name: str, node: Node, version: str, release: str) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ _LONGEST = 600
 
 
 def page(name: str, checks: Sequence[Check], room: int, lang: Lang = "en") -> Iterator[Line]:
-    """One line for each check, and under those that are not in order what was found and what to do first."""
+    """One line for each check, and under those that are not in order what was found, what was said, and what to do first."""
     counts = {status: sum(check.status == status for check in checks) for status in STATUSES}
     facts = {
         "node": name or label("doctor-this-node", lang),
@@ -49,6 +49,9 @@ def page(name: str, checks: Sequence[Check], room: int, lang: Lang = "en") -> It
                 continue
             words = finding_text(finding, lang)
             yield from _hanging(f"[{finding.code}] {words.title}", indent, room, "warning")
+            said = finding.facts.get("message")
+            if isinstance(said, str) and said not in words.title:
+                yield from _hanging(said, indent + 2, room, "quiet")
             for line in (words.fix[0].splitlines() if words.fix else ())[:12]:
                 yield from _hanging(line, indent + 2, room, "")
 
