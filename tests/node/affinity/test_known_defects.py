@@ -187,7 +187,7 @@ def test_12_a_runtime_that_is_restarted_is_connected_to_again(tmp_path: Path) ->
         through = ThroughNri(str(tmp_path / "nri.sock"), placements, Troubles(), tmp_path)
         running = asyncio.create_task(through.run())
         for _ in range(2):
-            async with fake_nri_runtime(tmp_path / "nri.sock") as runtime, asyncio.timeout(20):
+            async with fake_nri_runtime(tmp_path / "nri.sock") as runtime, asyncio.timeout(60):
                 await runtime.start_plugin()
                 await through.ready.wait()
             (tmp_path / "nri.sock").unlink(missing_ok=True)

@@ -102,7 +102,7 @@ def run(
             running = asyncio.create_task(worker.run())
             try:
                 await synchronise(runtime, labels or {})
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     while not until() and not running.done():  # noqa: ASYNC110 - ends with what it waits for
                         await asyncio.sleep(0.01)
                     written = (tmp_path / "run/affinity.json").stat().st_mtime_ns
@@ -146,7 +146,7 @@ def test_a_pod_that_may_not_be_moved_any_more_is_given_back_to_until_it_has_it(
     placements = worker._mover._placements  # type: ignore[union-attr] # it may move
 
     async def until(true: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not true():  # noqa: ASYNC110 - ends with what it waits for
                 await asyncio.sleep(0.01)
 
@@ -183,7 +183,7 @@ def test_as_long_as_nobody_knows_what_pods_say_nobody_is_moved(made: Made, tmp_p
     worker = made(said=lambda: known[0] if known else None, mode="nri")
 
     async def go() -> None:
-        async with fake_nri_runtime(tmp_path / "nri.sock") as runtime, asyncio.timeout(20):
+        async with fake_nri_runtime(tmp_path / "nri.sock") as runtime, asyncio.timeout(60):
             running = asyncio.create_task(worker.run())
             await synchronise(runtime, {})
             # The file is written after whoever was to be moved has been.
@@ -220,7 +220,7 @@ def test_what_a_move_was_to_save_is_held_against_what_it_has_saved(tmp_path: Pat
     async def go() -> tuple[Move, ...]:
         running = asyncio.create_task(worker.run())
         file = tmp_path / "run/affinity.json"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not file.exists() or not (moves := read(file).moves) or moves[-1].after is None:  # noqa: ASYNC110 - ends with what it waits for
                 await asyncio.sleep(0.01)
         running.cancel()
@@ -245,7 +245,7 @@ def test_without_nri_they_are_moved_in_their_control_groups(tmp_path: Path, made
 
     async def go() -> None:
         running = asyncio.create_task(worker.run())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while counts(worker)["moved"] != 2:  # noqa: ASYNC110 - ends with what it waits for
                 await asyncio.sleep(0.01)
         assert values("cpuset.cpus") == {"0-3"}
@@ -275,7 +275,7 @@ def test_memory_is_confined_only_after_pages_have_followed(
 
     async def go() -> None:
         running = asyncio.create_task(worker.run())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while {(folder / "cpuset.mems").read_text() for folder in folders.values()} != {"0"}:  # noqa: ASYNC110 - ends with what it waits for
                 await asyncio.sleep(0.01)
             while len(read(tmp_path / "run/affinity.json").migrated) != 2:  # noqa: ASYNC110 - as above
@@ -306,7 +306,7 @@ def test_pages_that_may_not_be_moved_are_told_and_the_pod_stays_where_it_is(
     async def go() -> AffinityStatus:
         running = asyncio.create_task(worker.run())
         file = tmp_path / "run/affinity.json"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not file.exists() or not read(file).troubles:  # noqa: ASYNC110 - ends with what it waits for
                 await asyncio.sleep(0.01)
         seen = read(file)
@@ -335,7 +335,7 @@ def test_what_a_killed_agent_has_left_is_given_back_though_no_kubelet_answers(
 
     async def go() -> None:
         running = asyncio.create_task(worker.run())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (folder / "cpuset.cpus").read_text() != "0-7":  # noqa: ASYNC110 - ends with what it waits for
                 await asyncio.sleep(0.01)
         running.cancel()
@@ -351,7 +351,7 @@ def test_pods_on_which_somebody_insists_are_left_to_him_and_rest(tmp_path: Path,
 
     async def go() -> None:
         running = asyncio.create_task(worker.run())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while counts(worker)["moved"] != 2:  # noqa: ASYNC110 - ends with what it waits for
                 await asyncio.sleep(0.01)
             seen = read(tmp_path / "run/affinity.json")
@@ -377,7 +377,7 @@ def test_a_connection_that_ends_as_nobody_foresaw_is_not_passed_over_in_silence(
     monkeypatch.setattr(Plugin, "run", broken)
 
     async def go() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await worker.run()
 
     with pytest.raises(RuntimeError, match="unforeseen"):
