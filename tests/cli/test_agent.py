@@ -13,6 +13,9 @@ import pytest
 
 from numaware.cli import main
 from numaware.machine import synthetic
+from numaware.node import agent as node_agent
+from numaware.node.affinity.in_cluster import SharedObjects
+from numaware.node.agent import AgentOptions
 from support import made_sysfs
 
 
@@ -25,6 +28,13 @@ from support import made_sysfs
         (["--no-publish", "--tls-cert", "x.pem"], "needs --tls-key"),
         (["--kubeconfig", "missing.conf"], "missing.conf: no such file"),
         (["--fingerprint", "some"], "with-exclusive-resources"),
+        (["--reconcile-time", "0"], "outside 1 to 3600 seconds"),
+        # As openFuyao's plug-in is called; only the file is wrong.
+        (
+            ["-reconcile-time", "30", "-config-namespace", "tcs", "-kubeconfig", "missing.conf"],
+            "missing.conf: no",
+        ),
+        (["-config-crdname=x", "-nri-socket=/n", "-kubeconfig=missing.conf"], "missing.conf: no such file"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_2(
@@ -34,6 +44,22 @@ def test_bad_usage_is_one_line_and_exit_code_2(
     said = capsys.readouterr().err
     assert told in said
     assert said.count("\n") == 1
+
+
+def test_flags_of_openfuyaos_plug_in_mean_what_they_mean_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[AgentOptions] = []
+
+    async def keep(options: AgentOptions) -> None:
+        given.append(options)
+
+    monkeypatch.setattr(node_agent, "run_agent", keep)
+    flags = "-reconcile-time 45 -config-namespace=mine -config-crdname other -nri-socket /n -kubeconfig=/k"
+    assert main(["agent", "--affinity", "observe", *flags.split()]) == 0
+    (options,) = given
+    assert options.kubeconfig == "/k"
+    assert options.affinity is not None
+    assert options.affinity.nri == "/n"
+    assert options.affinity.cluster == SharedObjects(45, "mine", "other")
 
 
 def test_a_token_file_without_a_token_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -14,6 +14,9 @@ pytestmark = pytest.mark.e2e
 
 NRT = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 NUMATOPOLOGY = "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies"
+TRAFFIC = "/apis/numaware.io/v1alpha1/nodetraffics"
+OENUMAS = "/apis/resource.sop.huawei.com/v1alpha1/namespaces/tcs/oenumas"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 PODS = "/api/v1/namespaces/default/pods"
 OBSERVED = "numaware.io/placement-observed"
 KAI = "kai.scheduler/numa-placement-observed"
@@ -120,11 +123,99 @@ def test_an_agent_publishes_its_own_node_and_no_other(cluster: Cluster, path: st
         apply(cluster.by_node, path, "n2")
 
 
+def traffic(node: str) -> Object:
+    amounts = dict.fromkeys(("at", "total", "across", "planned", "talking", "silent"), 0)
+    lists: Object = {"numa": [], "between": [], "pods": [], "edges": [], "moves": []}
+    told = {"node": node, "mode": "observe", "moving": False, **amounts, **lists}
+    return {
+        "apiVersion": "numaware.io/v1alpha1",
+        "kind": "NodeTraffic",
+        "metadata": {"name": node},
+        "report": told,
+    }
+
+
+def test_an_agent_tells_of_talk_on_its_own_node_and_on_no_other(cluster: Cluster) -> None:
+    cluster.by_node.apply(f"{TRAFFIC}/n1", traffic("n1"))
+    cluster.by_pod.apply(f"{TRAFFIC}/n2", traffic("n2"))
+    for node in ("n2", "n3"):
+        with pytest.raises(ApiError, match=f"403.*agent of node n1 may not write of {node}"):
+            cluster.by_node.apply(f"{TRAFFIC}/{node}", traffic(node))
+
+
+def entry(node: str, cpus: str = "0,1") -> Object:
+    return {"name": node, "numa": [{"numaNum": 0, "cpuset": cpus, "memset": "0"}]}
+
+
+def podafi(*entries: Object) -> Object:
+    return {
+        "apiVersion": "resource.sop.huawei.com/v1alpha1",
+        "kind": "Oenuma",
+        "metadata": {"name": "podafi"},
+        "spec": {"name": "podafi", "updateenable": "enable", "node": [*entries]},
+    }
+
+
+def test_of_the_object_that_all_nodes_share_an_agent_writes_its_own_entry_only(cluster: Cluster) -> None:
+    admin, path = cluster.plane.api(), f"{OENUMAS}/podafi"
+    if admin.status_of("GET", "/api/v1/namespaces/tcs") == 404:
+        admin.create("/api/v1/namespaces", {"metadata": {"name": "tcs"}})
+    refused = r"403.*agent of node n1 may write only the entry of that node"
+    with pytest.raises(ApiError, match=refused):
+        cluster.by_node.create(OENUMAS, podafi(entry("n1"), entry("n2")))
+    cluster.by_node.create(OENUMAS, podafi(entry("n1")))
+
+    def edit(api: Api, op: str, at: str, value: object) -> None:
+        api.patch(path, [{"op": op, "path": at, "value": value}], "application/json-patch+json")
+
+    edit(cluster.by_pod, "add", "/spec/node/-", entry("n2"))
+    edit(cluster.by_node, "replace", "/spec/node/0", entry("n1", "0"))
+    for op, at, value in (
+        ("replace", "/spec/node/1", entry("n2", "9")),
+        ("replace", "/spec/node/1", entry("n1")),
+        ("add", "/spec/node/-", entry("n3")),
+        ("replace", "/spec/node", []),
+        ("replace", "/spec/updateenable", "disable"),
+        ("add", "/spec/replicas", 7),
+        ("add", "/metadata/finalizers", ["example.com/never"]),
+        ("add", "/metadata/annotations", {"a": "b"}),
+    ):
+        with pytest.raises(ApiError, match=refused):
+            edit(cluster.by_node, op, at, value)
+    assert admin.get(path)["spec"]["node"] == [entry("n1", "0"), entry("n2")]
+    # Somebody else may.
+    edit(admin, "replace", "/spec/updateenable", "disable")
+    admin.delete(path)
+
+
+def test_an_agent_tells_events_in_its_own_name(cluster: Cluster) -> None:
+    def event(controller: str, instance: str) -> Object:
+        return {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"generateName": "e-"},
+            "eventTime": "2026-01-31T23:59:59.000001Z",
+            "reportingController": controller,
+            "reportingInstance": instance,
+            "type": "Normal",
+            "reason": "Told",
+            "action": "Tell",
+            "note": "a word",
+            "regarding": {"kind": "Pod", "name": "on-n1", "namespace": "default"},
+        }
+
+    cluster.by_node.create(EVENTS, event("numaware.io/agent", "n1"))
+    for controller, instance in (("numaware.io/agent", "n2"), ("kubelet", "n1")):
+        with pytest.raises(ApiError, match=r"403.*tell of that node only"):
+            cluster.by_node.create(EVENTS, event(controller, instance))
+
+
 def test_a_token_that_names_no_node_writes_nothing(cluster: Cluster) -> None:
     writes: list[Callable[[], object]] = [
         lambda: cluster.unbound.patch(f"{PODS}/on-n1", OURS),
         lambda: apply(cluster.unbound, NRT, "n1"),
         lambda: apply(cluster.unbound, NUMATOPOLOGY, "n1"),
+        lambda: cluster.unbound.apply(f"{TRAFFIC}/n1", traffic("n1")),
     ]
     for write in writes:
         with pytest.raises(ApiError, match=r"403.*token names no node"):

@@ -282,23 +282,6 @@ def test_an_answer_that_is_lost_is_looked_for(
     assert volcano.state().generation == generation + 1
 
 
-def oenuma_kind() -> Object:
-    """What openFuyao's plug-in brings, as far as the switch cares."""
-    group, version = "resource.sop.huawei.com", "v1alpha1"
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "metadata": {"name": f"oenumas.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": "oenumas", "singular": "oenuma", "kind": "Oenuma"},
-            "versions": [
-                {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-            ],
-        },
-    }
-
-
 def test_runtime_pod_affinity_is_one_word_in_openfuyaos_object(
     plane: ControlPlane, console: ConsoleProgram
 ) -> None:
@@ -309,15 +292,11 @@ def test_runtime_pod_affinity_is_one_word_in_openfuyaos_object(
     api = plane.api()
     if api.status_of("GET", "/api/v1/namespaces/tcs") == 404:
         api.create("/api/v1/namespaces", {"metadata": {"name": "tcs"}})
-        api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", oenuma_kind())
-        plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
         plane.kubectl("apply", "--server-side", "-f", RBAC / "optional/console-switch-affinity.yaml")
     oenumas = "/apis/resource.sop.huawei.com/v1alpha1/namespaces/tcs/oenumas"
     spec = {"name": "testapp1", "node": [{"name": "n0", "podAffinity": []}]}
     made = {"apiVersion": "resource.sop.huawei.com/v1alpha1", "kind": "Oenuma"}
-    eventually(
-        lambda: api.create(oenumas, {**made, "metadata": {"name": "podafi"}, "spec": spec}), "it is served"
-    )
+    api.create(oenumas, {**made, "metadata": {"name": "podafi"}, "spec": spec})
     eventually(lambda: console.ask("GET", path).body["data"]["installed"], "the console notices")
     for status, word in (("open", "enable"), ("close", "disable")):
         answer = console.ask("PUT", f"{path}?status={status}")

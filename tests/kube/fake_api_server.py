@@ -292,9 +292,13 @@ def edited(now: Object, steps: list[Object]) -> Object:
         if step["op"] not in {"add", "replace"}:
             continue
         *way, last = [name.replace("~1", "/").replace("~0", "~") for name in step["path"].split("/")[1:]]
-        place = made
+        place: Any = made
         for name in way:
-            place = place[name]
+            place = place[int(name) if isinstance(place, list) else name]
+        if isinstance(place, list):
+            at = len(place) if last == "-" else int(last)
+            place[at : at + (step["op"] == "replace")] = [step["value"]]
+            continue
         assert step["op"] == "add" or last in place
         place[last] = step["value"]
     return made

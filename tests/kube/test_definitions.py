@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,16 @@ from kube.fake_api_server import FakeApiServer, connection, fake_api_server, unt
 from numaware.kube.client import Client
 from numaware.kube.definitions import missing_text, waiting_for
 from numaware.kube.reflector import Reflector
-from numaware.kube.resources import DEFINITIONS, NODE_RESOURCE_TOPOLOGIES, NUMATOPOLOGIES
+from numaware.kube.resources import (
+    DEFINITIONS,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODE_TRAFFICS,
+    NUMATOPOLOGIES,
+    OENUMAS,
+    WHITELISTS,
+)
 
+ROOT = Path(__file__).parents[2]
 NAME = "noderesourcetopologies.topology.node.k8s.io"
 ESTABLISHED = {"conditions": [{"type": "Established", "status": "True"}]}
 SERVED = {"versions": [{"name": "v1alpha2", "served": True}]}
@@ -80,4 +89,7 @@ def test_what_is_missing_is_named_with_the_command_that_ends_it() -> None:
     assert missing_text(NODE_RESOURCE_TOPOLOGIES).endswith(
         "kubectl apply -f deploy/crd/noderesourcetopology.yaml"
     )
+    for kind in (NODE_TRAFFICS, OENUMAS, WHITELISTS):
+        file = ROOT / missing_text(kind).rpartition(" ")[2]
+        assert f"name: {kind.plural}.{kind.group}" in file.read_text(encoding="utf-8")
     assert "Numatopology (nodeinfo.volcano.sh/v1alpha1)" in missing_text(NUMATOPOLOGIES)

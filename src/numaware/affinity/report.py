@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from numaware.affinity.plan import Code, Member, Plan, Zone, between_zones
-from numaware.machine.words import printable
+from numaware.machine.words import printable, rounded
 
 MOST_PODS, MOST_EDGES, MOST_MOVES, MOST_TROUBLES = 150, 200, 50, 20
 _MOST_MESSAGE = 600
@@ -59,6 +59,16 @@ class Move(msgspec.Struct, frozen=True, rename="camel"):
     before: int = 0
     planned: int = 0
     after: int | None = None
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What a sentence about its gain needs (`affinity-gain`)."""
+        rates = {"before": self.before, "planned": self.planned, "after": self.after}
+        return {
+            "pod": f"{self.namespace}/{self.name}",
+            "target": self.target,
+            **{name: f"{rounded(rate)}/s" for name, rate in rates.items() if rate is not None},
+        }
 
 
 class NodeReport(msgspec.Struct, frozen=True, rename="camel"):

@@ -12,7 +12,6 @@ import msgspec
 from cyclopts import App
 
 from numaware.affinity.plan import Answer, Plan
-from numaware.affinity.report import Move
 from numaware.cli.options import AsJson, option
 from numaware.cli.output import write_json
 from numaware.cli.tables import table
@@ -170,18 +169,8 @@ def verify(
     if not found.mismatches:
         facts = {"processes": found.processes, "pods": len(pods)}
         sys.stdout.write(label(Message("affinity-verified", facts), lang) + "\n")
-    sys.stdout.writelines(f"{label(Message('affinity-gain', _gain(move)), lang)}\n" for move in seen.moves)
+    sys.stdout.writelines(f"{label(Message('affinity-gain', move.facts), lang)}\n" for move in seen.moves)
     return int(bool(found.mismatches))
-
-
-def _gain(move: Move) -> dict[str, object]:
-    facts: dict[str, object] = {
-        "pod": f"{move.namespace}/{move.name}",
-        "target": move.target,
-        "before": _rate(move.before),
-        "planned": _rate(move.planned),
-    }
-    return facts if move.after is None else {**facts, "after": _rate(move.after)}
 
 
 def _problem(one: Mismatch, seen: AffinityStatus) -> dict[str, object]:

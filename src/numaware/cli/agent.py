@@ -13,13 +13,12 @@ from cyclopts import App, Parameter
 
 from numaware.cli.live_input import (
     NO_TLS,
-    USUAL_CLUSTER,
     ClusterOptions,
     LogFormat,
     TlsOptions,
     run_until_signal,
 )
-from numaware.cli.options import flag, option, optional, repeatable
+from numaware.cli.options import flag, known_as_flag, option, optional, repeatable
 from numaware.errors import InputError
 
 app = App(name="agent", usage="Usage: numaware agent [OPTIONS]")
@@ -51,6 +50,37 @@ class KubeletOptions:
 
 
 USUAL_KUBELET = KubeletOptions()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class AgentCluster(ClusterOptions):
+    """Which cluster, and where openFuyao's objects of runtime affinity are in it, in the words of openFuyao's plug-in."""
+
+    kubeconfig: Annotated[
+        str | None,
+        known_as_flag(
+            "Which kubeconfig; $KUBECONFIG, ~/.kube/config or the pod's own account if not given.",
+            "kubeconfig",
+            show_default=False,
+        ),
+    ] = None
+    reconcile_time: Annotated[
+        float,
+        known_as_flag(
+            "Seconds between two looks at openFuyao's switch and Whitelist, and between two reports of talk.",
+            "reconcile-time",
+        ),
+    ] = 30.0
+    config_namespace: Annotated[
+        str, known_as_flag("The namespace of openFuyao's Oenuma and Whitelist.", "config-namespace")
+    ] = "tcs"
+    config_crdname: Annotated[str, known_as_flag("The name of openFuyao's Oenuma.", "config-crdname")] = (
+        "podafi"
+    )
+
+
+USUAL_AGENT_CLUSTER = AgentCluster()
 
 
 @app.default
@@ -125,10 +155,10 @@ def agent(
         Path, option("Where it is kept who talks, and what containers had before they were moved.")
     ] = Path("/run/numaware"),
     nri_socket: Annotated[
-        str, option("Where the container runtime listens for its plug-ins.")
+        str, known_as_flag("Where the container runtime listens for its plug-ins.", "nri-socket")
     ] = "/var/run/nri/nri.sock",
     tls: TlsOptions = NO_TLS,
-    cluster: ClusterOptions = USUAL_CLUSTER,
+    cluster: AgentCluster = USUAL_AGENT_CLUSTER,
     log: LogFormat = "text",
 ) -> int:
     """Publish and export what is true of this node.
@@ -147,6 +177,7 @@ def agent(
     """
     import_plain_logs()
     from numaware.affinity.chosen import Chosen  # noqa: PLC0415 - only now is all of it needed
+    from numaware.node.affinity.in_cluster import SharedObjects  # noqa: PLC0415
     from numaware.node.affinity.worker import AffinityOptions  # noqa: PLC0415
     from numaware.node.agent import AgentOptions, run_agent  # noqa: PLC0415
     from numaware.node.kubelet_files import KubeletFiles  # noqa: PLC0415
@@ -164,6 +195,8 @@ def agent(
         raise InputError(
             "--affinity-migrate", f"{affinity_migrate} is outside 0 to 100000 megabytes a second"
         )
+    if not 1 <= cluster.reconcile_time <= 3600:
+        raise InputError("--reconcile-time", f"{cluster.reconcile_time:g} is outside 1 to 3600 seconds")
     folder = kubelet_root or root / "var/lib/kubelet"
     logs.set_up(log)
     run_until_signal(
@@ -203,6 +236,9 @@ def agent(
                     chosen=Chosen(affinity_namespaces),
                     nri=nri_socket,
                     folder=affinity_folder,
+                    cluster=SharedObjects(
+                        cluster.reconcile_time, cluster.config_namespace, cluster.config_crdname
+                    ),
                 ),
             )
         )

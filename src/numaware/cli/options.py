@@ -22,6 +22,11 @@ def optional(text: str) -> Parameter:
     return Parameter(show_default=False, help=text)
 
 
+def known_as_flag(text: str, name: str, *, show_default: bool = True) -> Parameter:
+    """A value that may also be given with one dash, as programs written in Go have it, for whoever comes from one of those."""
+    return Parameter(name=(f"--{name}", f"-{name}"), show_default=show_default, help=text)
+
+
 def repeatable(text: str, name: str | None = None, *, show_default: bool | None = None) -> Parameter:
     """A value that may be given several times."""
     return Parameter(name=name, negative="", show_default=show_default, help=text)

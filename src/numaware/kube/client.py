@@ -220,17 +220,28 @@ class Client(Transport):
             within=within,
         )
 
-    async def replace_field(self, resource: Resource, before: Metadata, path: str, value: str) -> bytes:
+    async def replace_field(
+        self,
+        resource: Resource,
+        before: Metadata,
+        path: str,
+        value: object,
+        *,
+        op: Literal["add", "replace"] = "add",
+        within: float | None = None,
+    ) -> bytes:
         """One field of an object anew, there before or not; `ApiError.conflict` if anybody has written the object since then.
+
+        In a list `add` puts the value before what stands at that place, and `replace` in its place.
 
         A JSON patch is the one kind of write that nothing between here and the server sends twice: when it fails, it has
         failed because somebody else was first, or because nobody knows, but never because it had succeeded before.
         """
         patch = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": before.resource_version},
-            {"op": "add", "path": path, "value": value},
+            {"op": op, "path": path, "value": value},
         ]
-        return await self.patch(resource, before.name, patch, before.namespace, kind="json")
+        return await self.patch(resource, before.name, patch, before.namespace, kind="json", within=within)
 
     async def delete(
         self,

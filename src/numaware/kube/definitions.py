@@ -25,10 +25,13 @@ from numaware.kube.resources import (
 
 # What to do about a kind that is missing.
 _REMEDIES = {
-    NODE_RESOURCE_TOPOLOGIES: "kubectl apply -f deploy/crd/noderesourcetopology.yaml",
-    NODE_TRAFFICS: "kubectl apply -f deploy/crd/nodetraffics.yaml",
-    OENUMAS: "kubectl apply -f deploy/crd/openfuyao.yaml",
-    WHITELISTS: "kubectl apply -f deploy/crd/openfuyao.yaml",
+    kind: f"kubectl apply -f deploy/crd/{file}.yaml"
+    for kind, file in (
+        (NODE_RESOURCE_TOPOLOGIES, "noderesourcetopology"),
+        (NODE_TRAFFICS, "nodetraffics"),
+        (OENUMAS, "oenumas"),
+        (WHITELISTS, "whitelists"),
+    )
 }
 
 

@@ -12,9 +12,12 @@ import msgspec
 import structlog
 from starlette.applications import Starlette
 
+from numaware.affinity.chosen import Said
 from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.config import connect
+from numaware.kube.events import EventWriter
+from numaware.node.affinity.in_cluster import InCluster
 from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
 from numaware.node.dra_devices import DraDevices
 from numaware.node.exporter.exporter import Exporter
@@ -61,10 +64,24 @@ async def run_agent(options: AgentOptions) -> None:
             publisher = Publisher(options.node, client, options.files, troubles, options.publish)
             dra = DraDevices(options.node, client, troubles)
         worker: AffinityWorker | None = None
+        cluster: InCluster | None = None
         if options.affinity is not None:
             kubelet = await stack.enter_async_context(PodResources(options.files.podresources))
-            said = publisher.said if publisher is not None else None
-            worker = AffinityWorker(options.node, options.root, kubelet, troubles, options.affinity, said)
+            said = None
+            if publisher is not None and client is not None:
+                events = await stack.enter_async_context(
+                    EventWriter(
+                        client,
+                        controller="numaware.io/agent",
+                        instance=options.node,
+                        on_problem=lambda problem: log.warning("events are not written", problem=problem),
+                    )
+                )
+                cluster = _in_cluster(options.affinity, publisher, client, troubles, events)
+                said = partial(_said, publisher, cluster)
+            worker = AffinityWorker(
+                options.node, options.root, kubelet, troubles, options.affinity, said, cluster
+            )
         if options.listen is not None:
             service = None
             if options.most_pods:
@@ -102,12 +119,40 @@ async def run_agent(options: AgentOptions) -> None:
             if worker is not None:
                 log.info("looking after talking pods", mode=options.affinity and options.affinity.mode)
                 group.create_task(worker.run())
+            if cluster is not None:
+                group.create_task(cluster.run())
             if publisher is not None:
                 log.info("publishing", node=options.node)
                 if dra is not None and options.listen is not None:
                     group.create_task(dra.run())
                 group.create_task(publisher.run())
             await asyncio.Event().wait()
+
+
+def _in_cluster(
+    affinity: AffinityOptions,
+    publisher: Publisher,
+    client: Client,
+    troubles: Troubles,
+    events: EventWriter,
+) -> InCluster:
+    return InCluster(
+        publisher.name,
+        client,
+        troubles,
+        affinity.cluster,
+        lambda: publisher.owner,
+        events,
+        acts=affinity.mode != "observe",
+    )
+
+
+def _said(publisher: Publisher, cluster: InCluster) -> Said | None:
+    """What pods and openFuyao's Whitelist say of moving, once both are known."""
+    said = publisher.said()
+    if said is None or cluster.whitelist is None:
+        return None
+    return Said(said.words, cluster.whitelist)
 
 
 def _more(parts: Iterable[AffinityWorker | DraDevices | RestartMetrics | None]) -> Iterator[Family]:

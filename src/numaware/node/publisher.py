@@ -100,7 +100,8 @@ class Publisher:
         self.config: KubeletConfig | None = None
         # The node as it was last seen whole.
         self.node: Node | None = None
-        self._owner: OwnerReference | None = None
+        # The Node as an owner of objects.
+        self.owner: OwnerReference | None = None
         self._object = PublishedObject(client, name, troubles, self._wanted.set)
         self._volcano: dict[str, Any] | None = None
         # What all of that came from when last everything was written.
@@ -215,7 +216,7 @@ class Publisher:
             rules_for(version)
         except ValueError as error:
             raise InputError(f"node {self.name}", f"the kubelet's version cannot be read: {error}") from None
-        self._owner = OwnerReference("Node", self.name, live.uid, "v1")
+        self.owner = OwnerReference("Node", self.name, live.uid, "v1")
         if self._restarted or self.config is None:
             self._restarted = False
             try:
@@ -243,7 +244,7 @@ class Publisher:
     async def _publish(self, node: Node) -> None:
         written = await self._object.make_true(
             lambda generation: publish.encode(
-                self.name, node, generation, owner=self._owner, method=self._options.method
+                self.name, node, generation, owner=self.owner, method=self._options.method
             )
         )
         if written:
@@ -255,11 +256,11 @@ class Publisher:
             await self._tell_pods(node)
 
     async def _publish_volcano(self, node: Node) -> None:
-        body = volcano.encode(self.name, node, owner=self._owner)
+        body = volcano.encode(self.name, node, owner=self.owner)
         if body == self._volcano:
             return
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        stamped = volcano.encode(self.name, node, owner=self._owner, timestamp=stamp)
+        stamped = volcano.encode(self.name, node, owner=self.owner, timestamp=stamp)
         await self._client.apply(NUMATOPOLOGIES, self.name, stamped, manager=MANAGER, within=CALL_SECONDS)
         self.counts.writes += 1
         self._volcano = body

@@ -14,10 +14,11 @@ from numaware.machine.words import printable
 
 # The kubelet's answers to the publisher and (scrape) to the exporter, its files, what they come to together, its
 # configuration, the API server, the pods, slices of DRA and what is published there, and the machine; what pods say to each other, the plan
-# for that, the container runtime that carries it out, and pages that follow.
+# for that, the container runtime that carries it out, pages that follow, and what the cluster is told of that and says to it.
 Source = Literal[
     "affinity",
     "api",
+    "cluster",
     "configuration",
     "files",
     "migration",

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
-import yaml
-
+from kube.fake_api_server import connection, fake_api_server, until
 from numaware.affinity.chosen import Chosen
 from numaware.affinity.plan import Member, Plan, Rules, Zone, plan
+from numaware.affinity.report import About, report
 from numaware.affinity.traffic import Flows, Pair, Smoothing, after, pair_of, talking
+from numaware.kube.client import Client
+from numaware.kube.events import EventWriter
+from numaware.kube.oenumas import NodeEntry, NumaPart
+from numaware.kube.resources import OENUMAS
 from numaware.machine import synthetic
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.source import Source
 from numaware.machine.tree import FolderTree
+from numaware.node.affinity.in_cluster import InCluster, SharedObjects
 from numaware.node.affinity.look import Look, members_of, zones_of
 from numaware.node.affinity.placements import Placements, Target
 from numaware.node.affinity.pod_groups import PodGroup, read_pods
@@ -156,19 +163,36 @@ def test_9_containers_are_placed_while_they_are_made_and_the_kubelet_does_not_un
     assert placements.updated(sandbox, container, CpusAndMems("2-5")) == CpusAndMems("4-5")
 
 
-def test_10_there_is_no_object_that_the_agents_of_all_nodes_write() -> None:
-    """What one of them knows of its node is a file there."""
-    rights = Path(__file__).parents[3] / "deploy/rbac/agent.yaml"
-    written = {
-        resource
-        for document in yaml.safe_load_all(rights.read_text(encoding="utf-8"))
-        for rule in document.get("rules", [])
-        if {"create", "update", "patch"} & set(rule["verbs"])
-        for resource in rule["resources"]
-    }
-    # Named after nodes, or pods of theirs.
-    assert "noderesourcetopologies" in written
-    assert not written & {"oenumas", "configmaps"}
+def test_10_agents_of_all_nodes_write_one_object_and_lose_nothing() -> None:
+    names = [f"n{number}" for number in range(12)]
+
+    async def go() -> list[Any]:
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(fake_api_server())
+            client = await stack.enter_async_context(Client(connection(server)))
+            for name in names:
+                shared = InCluster(
+                    name,
+                    client,
+                    Troubles(),
+                    SharedObjects(seconds=0.01),
+                    lambda: None,
+                    EventWriter(client, controller="test", instance=name),
+                    acts=True,
+                )
+                told = report(About(name, "nri", moving=True, at=1), [], [], plan([], [], {}))
+                shared.tell(told, NodeEntry(name, (NumaPart(0, "0,1", "0"),)))
+                running = asyncio.create_task(shared.run())
+                stack.callback(running.cancel)
+
+            def entries() -> list[Any]:
+                spec = server.objects.get(OENUMAS.path("tcs", "podafi"), {}).get("spec", {})
+                return list(spec.get("node", ()))
+
+            await until(lambda: len(entries()) == len(names))
+            return entries()
+
+    assert sorted(one["name"] for one in asyncio.run(go())) == sorted(names)
 
 
 def test_11_who_was_moved_rests_and_gets_back_what_he_had(tmp_path: Path) -> None:

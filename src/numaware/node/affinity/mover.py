@@ -21,6 +21,7 @@ from numaware.affinity.plan import Answer, Member, Plan, Zone, crossing
 from numaware.affinity.report import Move
 from numaware.affinity.traffic import Pair
 from numaware.machine.cpuset import CpuSet
+from numaware.node.affinity.entry import Placed
 from numaware.node.affinity.migration import Migrated, migrate
 from numaware.node.affinity.placements import Placements, Target
 from numaware.node.affinity.pod_groups import PodGroup
@@ -104,6 +105,11 @@ class Mover:
     def targets(self) -> dict[str, Target]:
         """Pod uid -> where it was put."""
         return self._placements.targets
+
+    @property
+    def placed(self) -> Placed:
+        """Pod uid -> its containers and what they have there."""
+        return self._placements.placed()
 
     @property
     def words(self) -> dict[str, str]:

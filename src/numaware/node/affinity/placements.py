@@ -84,6 +84,23 @@ class Placements:
         return {uid: tuple(sorted(containers, key=lambda one: one.id)) for uid, containers in pods.items()}
 
     @_alone
+    def placed(self) -> dict[str, tuple[tuple[RunningContainer, CpusAndMems], ...]]:
+        """Pod uid -> its containers and what they have, where it was put."""
+        found = {}
+        for uid, containers in self.known().items():
+            target = self._targets.get(uid)
+            if target is None:
+                continue
+            held = []
+            for one in containers:
+                had = self._before.get(one.id, CpusAndMems(one.cpus, one.mems))
+                has = self._confined(one.id, had, target).get(one.id, had)
+                mems = has.mems or had.mems.strip() or self._everything.mems
+                held.append((one, CpusAndMems(has.cpus.strip() or self._everything.cpus, mems)))
+            found[uid] = tuple(held)
+        return found
+
+    @_alone
     def words(self) -> dict[str, str]:
         """Pod uid -> what it said of itself, as far as the runtime tells."""
         said = {one.uid: word_of(one.labels, one.annotations) for one in self._sandboxes.values()}

@@ -17,9 +17,12 @@ import msgspec
 
 from numaware.affinity.chosen import Chosen, Said
 from numaware.affinity.plan import Member, Plan, Rules, Zone, plan
+from numaware.affinity.report import About, report
 from numaware.affinity.traffic import Pair, Smoothing
 from numaware.errors import InputError
 from numaware.node.affinity import status as status_file
+from numaware.node.affinity.entry import entry_of
+from numaware.node.affinity.in_cluster import InCluster, SharedObjects
 from numaware.node.affinity.look import Look, intents_of, members_of, zones_of
 from numaware.node.affinity.mover import MemoryRule, Mover, Scene
 from numaware.node.affinity.observer import Observer
@@ -51,13 +54,14 @@ class AffinityOptions(msgspec.Struct, frozen=True):
     nri: str = "/var/run/nri/nri.sock"
     folder: Path = status_file.FOLDER
     most_pods: int = 2000
+    cluster: SharedObjects = SharedObjects()
 
 
 class AffinityWorker:
     """Looks after the pods of one node while `run` runs.
 
     `said` gives what the cluster says of its pods, None as long as it is not known. Where nobody asks the cluster, what pods
-    said of themselves when they were made is heard from the container runtime.
+    said of themselves when they were made is heard from the container runtime. `cluster` is told of all that is done.
     """
 
     def __init__(
@@ -68,11 +72,13 @@ class AffinityWorker:
         troubles: Troubles,
         options: AffinityOptions,
         said: Callable[[], Said | None] | None = None,
+        cluster: InCluster | None = None,
     ) -> None:
         self._node = node
         self._root = Path(root)
         self._troubles = troubles
         self._options = options
+        self._cluster = cluster
         self._observer = Observer(
             root, service, troubles, options.smoothing, options.most_pods, said or self._said
         )
@@ -121,6 +127,8 @@ class AffinityWorker:
             try:
                 if self._mover is not None:
                     await self._mover.give_back()
+                if self._cluster is not None:
+                    await self._cluster.farewell()
             finally:
                 if moving is not None:
                     moving.cancel()
@@ -147,10 +155,45 @@ class AffinityWorker:
         if self._mover is not None:
             scene = Scene(zones, members, talk)
             self._mover.measure(scene, 3 * self._options.period)
-            if look.said is not None:
+            if self._may_move(look):
                 await self._mover.act(scene, planned)
+            elif self._cluster is not None and self._cluster.allowed is False:
+                await self._mover.give_back()
         self._troubles.cleared("affinity")
         await asyncio.to_thread(self._write, look, zones, members, talk)
+        if self._cluster is not None:
+            self._tell(self._cluster, look, zones, members, planned)
+
+    def _may_move(self, look: Look) -> bool:
+        return look.said is not None and (self._cluster is None or bool(self._cluster.allowed))
+
+    def _tell(
+        self,
+        cluster: InCluster,
+        look: Look,
+        zones: tuple[Zone, ...],
+        members: tuple[Member, ...],
+        planned: Plan,
+    ) -> None:
+        mover = self._mover
+        about = About(
+            self._node,
+            self._options.mode,
+            moving=mover is not None and bool(mover.runtime) and self._may_move(look),
+            at=int(time.time()),
+            moves=mover.moves if mover else (),
+            troubles=self._complaints(),
+        )
+        placed = (mover.runtime, mover.targets, mover.placed) if mover else ("", {}, {})
+        cluster.tell(
+            report(about, zones, members, planned),
+            entry_of(self._node, self._observer.machine, *placed, self._names),
+        )
+
+    def _complaints(self) -> tuple[str, ...]:
+        return tuple(
+            f"{source}: {message}" for source, (_, message) in sorted(self._troubles.current.items())
+        )
 
     def _planned(
         self, look: Look, talk: Mapping[Pair, int]
@@ -181,9 +224,7 @@ class AffinityWorker:
             migrated=dict(sorted(self._mover.migrated.items())) if self._mover else {},
             intents=dict(sorted(intents_of(look, targets).items())),
             nri=self._advice(),
-            troubles=tuple(
-                f"{source}: {message}" for source, (_, message) in sorted(self._troubles.current.items())
-            ),
+            troubles=self._complaints(),
         )
         file = self._options.folder / status_file.FILE.name
         try:
