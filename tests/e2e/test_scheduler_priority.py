@@ -1,17 +1,19 @@
-"""A large pod of high priority among small ones that never stop coming: it gets the room that those leave."""
+"""Room that is not for everybody: a large pod of high priority gets what small ones leave, and another scheduler's what it made."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from e2e import load
+from e2e.api import Object
 from e2e.audit import audit
 from e2e.control_plane import ControlPlane
 from e2e.program import eventually
-from e2e.trouble import PODS, Scene, pod, said_of, scene_on
+from e2e.trouble import NODES, PODS, Scene, pod, said_of, scene_on
 from numaware.simulate.clusters import NodeSpec
 
 pytestmark = pytest.mark.e2e
@@ -72,3 +74,57 @@ def test_a_large_pod_of_high_priority_gets_the_room_that_small_ones_leave_though
 
     assert scene.fakes.refusals() == []
     assert audit(scene.plane, scene.fakes) == []
+
+
+def sharing(name: str, cpus: int, finalizers: tuple[str, ...] = (), **spec: object) -> Object:
+    """A pod that owns nothing of a node; kube-scheduler's unless it says otherwise."""
+    made = pod(name, "1", "default-scheduler", finalizers=[*finalizers])
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": str(cpus)}}
+    made["spec"].update(spec)
+    return made
+
+
+def test_room_that_kube_scheduler_makes_is_left_to_the_pod_it_was_made_for(scene: Scene) -> None:
+    """It evicts two pods, which end one after the other; what the first leaves would do for one of ours that wait."""
+    api, victims, ours = scene.api, ("victim-0", "victim-1"), ("ours-0", "ours-1", "ours-2")
+
+    def said(name: str) -> str:
+        return said_of(api.get(f"{PODS}/{name}"))
+
+    def nominated() -> str:
+        return str(api.get(f"{PODS}/urgent")["status"].get("nominatedNodeName", ""))
+
+    def leaves(name: str) -> bool:
+        return "deletionTimestamp" in api.get(f"{PODS}/{name}")["metadata"]
+
+    def ended(name: str) -> bool:
+        return api.status_of("GET", f"{PODS}/{name}") == 404
+
+    api.patch(f"{NODES}/{_NODES[1]}", {"spec": {"unschedulable": True}})
+    scene.plane.start_scheduler()
+    scene.plane.wait_ready("scheduler")
+    scene.start()
+    try:
+        # Of 30 CPUs.
+        api.create_all(PODS, [sharing(name, 10, ("e2e.example.com/not-yet",)) for name in victims])
+        eventually(lambda: len(scene.fakes.running()) == 2, "both have a place")
+        api.create_all(PODS, [sharing(name, 12, schedulerName="numaware") for name in ours])
+        for name in ours:
+            eventually(partial(said, name), f"{name} waits", 60)
+        api.create(PODS, sharing("urgent", 28, priorityClassName="important"))
+        eventually(nominated, "kube-scheduler has chosen whom to evict", 60)
+        for name in victims:
+            eventually(partial(leaves, name), f"{name} is being deleted", 60)
+        for name in victims:
+            api.patch(f"{PODS}/{name}", {"metadata": {"finalizers": None}})
+            eventually(partial(ended, name), f"{name} has ended")
+            if name == victims[0]:
+                eventually(lambda: "nominated to them" in said(ours[0]), "ours say why they wait on", 60)
+        eventually(lambda: len(scene.fakes.admissions()) == 3, "the urgent one has a place", 60)
+        assert {one.pod.name for one in scene.fakes.admissions()} == {*victims, "urgent"}
+        assert audit(scene.plane, scene.fakes) == []
+    finally:
+        for name in victims:
+            if not ended(name):
+                api.patch(f"{PODS}/{name}", {"metadata": {"finalizers": None}})
+        scene.plane.stop("scheduler")

@@ -34,7 +34,7 @@ def test_a_pod_shows_what_scheduling_needs_and_nothing_else() -> None:
         ownerReferences=[owner],
         labels={"app": "web"},
         annotations={"numaware.io/workload-class": "high", "other": "x", PLACEMENT_PREDICTED: "[]"},
-        status={"conditions": [condition]},
+        status={"conditions": [condition], "nominatedNodeName": "n3"},
     )
     assert (live.full_name, live.uid, live.version, live.node) == ("default/web-0", "uid-web-0", "17", "")
     assert live.created == datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -44,6 +44,7 @@ def test_a_pod_shows_what_scheduling_needs_and_nothing_else() -> None:
     assert live.scheduled.reason == "Unschedulable"
     assert live.owners == (OwnerReference("StatefulSet", "web", "u", "apps/v1", controller=True),)
     assert live.predicted == "[]"
+    assert live.nominated == "n3"
     assert live.pod.scheduling.labels == (("app", "web"),)
     assert live.pod.scheduling.annotations == (("numaware.io/workload-class", "high"),)
     assert live.pod.scheduling.owners == (Owner("StatefulSet", "web", controller=True),)

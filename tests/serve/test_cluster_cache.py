@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -210,6 +212,26 @@ def test_an_assumed_pod_is_on_its_node_until_the_api_server_says_otherwise() -> 
     assert cache.put_pod(live_pod(pod("a", 3))) == set()
     cache.forget("a")
     assert free_cpus(cache) == "4-7"
+
+
+def test_a_pod_is_nominated_to_a_node_until_it_is_bound_leaves_or_is_nominated_no_longer() -> None:
+    node = fresh()
+    cache = cache_of(live_node(node))
+    cache.put_report(complete(node))
+    wants = replace(live_pod(pod("a", 3), node=""), nominated="n1")
+    for last in (
+        replace(wants, nominated=""),
+        live_pod(pod("a", 3), node="n1"),
+        replace(wants, deletion=datetime(2026, 11, 19, tzinfo=UTC)),
+        replace(wants, phase="Failed"),
+        None,
+    ):
+        assert cache.put_pod(wants) == {"n1"}
+        assert [*cache.engine.nominations.nodes] == ["n1"]
+        assert "n1" in (cache.put_pod(last) if last else cache.drop_pod("a"))
+        assert not cache.engine.nominations.nodes
+        cache.drop_pod("a")
+    assert cache.put_pod(replace(wants, nominated="gone")) == set()
 
 
 def test_a_pod_that_could_not_be_bound_was_never_there() -> None:

@@ -616,6 +616,24 @@ def test_nothing_is_kept_for_a_pod_that_other_priorities_do_not_stand_in_the_way
     assert not any("made room" in text for text in scene.actions.refused.values())
 
 
+def test_room_that_another_scheduler_has_made_is_taken_when_its_pod_needs_it_no_longer() -> None:
+    scene = Scene(gpu_node("single-numa-node"), gpu_node("none"))
+    theirs = replace(ranked("theirs", 8, 10), scheduler="another", nominated="n0")
+
+    async def story(scene: Scene) -> None:
+        for uid, node in (("wide", "n0"), ("rest", "n1")):
+            scene.cache.put_pod(replace(ranked(uid, 7 if node == "n0" else 15, 0), node=node))
+        scene.scheduler.nodes_changed(scene.cache.put_pod(theirs))
+        scene.arrive(ranked("ours", 8, 0))
+        await scene.settle()
+        assert "nominated to them" in scene.actions.refused["ours"]
+        scene.scheduler.nodes_changed(scene.cache.put_pod(replace(theirs, nominated="")))
+        await scene.settle()
+
+    scene.play(story)
+    assert scene.actions.bound == [("ours", "n0")]
+
+
 @pytest.mark.parametrize("owns", [True, False])
 def test_a_pod_is_not_bound_where_somebody_else_was_faster(owns: bool) -> None:
     """The second pod of a node waits for the first to be bound; meanwhile another's takes its place."""

@@ -51,6 +51,7 @@ Code = Literal[
     "untolerated-taint",
     "pods-astray",
     "room-held",
+    "room-nominated",
     "dra-resources",
     "namespaces-unknown",
     "held-back",

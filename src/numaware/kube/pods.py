@@ -69,6 +69,8 @@ class LivePod(msgspec.Struct, frozen=True):
     kai_predicted: str
     kai_observed: str
     pod: Pod
+    # The node that its scheduler has in mind for it, perhaps with pods that have to end first.
+    nominated: str = ""
 
     @property
     def finished(self) -> bool:
@@ -145,6 +147,7 @@ def decode(raw: bytes | Raw) -> LivePod:
         kai_predicted=annotations.get(KAI_PREDICTED, ""),
         kai_observed=annotations.get(KAI_OBSERVED, ""),
         pod=replace(pod, name=metadata.name, uid=metadata.uid),
+        nominated=status.nominated_node_name,
     )
 
 
@@ -325,6 +328,7 @@ class _Status(Wire, omit_defaults=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
+    nominated_node_name: str = ""
     qos_class: str = ""
     conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[_ContainerStatus, ...] | None = None

@@ -30,6 +30,7 @@ from numaware.schedule.learned_mix import LearnedMix
 from numaware.schedule.need import Need
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.node_hindrances import NodeHindrances, node_reason
+from numaware.schedule.nominations import Nominations
 from numaware.schedule.outlook import outlook
 from numaware.schedule.parts_by_dra import parts_by_dra
 from numaware.schedule.pod_kinds import Kind, kind_of
@@ -95,6 +96,8 @@ class Engine:
         self.guard = guard
         # Room that is kept for pods that wait; nobody's unless somebody who queues pods says so.
         self.held = HeldRoom()
+        # And that of pods for which other schedulers have made it.
+        self.nominations = Nominations(cluster.placed_pods.leaving)
         # By the name of the scheduler; the one without a name is for everybody else.
         self._evaluators = {
             name: Evaluator(each, cached=cached) for name, each in {**(profiles or {}), "": profile}.items()
@@ -197,15 +200,18 @@ class Engine:
     def _with_room_kept(
         self, pod: Pod, names: Sequence[str], answers: list[Answer], policies: TrialPolicies
     ) -> list[Answer]:
-        """The answers, but for nodes that keep what they have for pods of higher priority."""
-        if self.held.holds and policies == AS_THEY_ARE:
-            held = {hold.node for hold in self.held.holds.values()}
+        """The answers, but for nodes that keep what they have for pods of higher priority, or nominated to them."""
+        kept = {hold.node for hold in self.held.holds.values()} | self.nominations.nodes
+        if kept and policies == AS_THEY_ARE:
             for place, name in enumerate(names):
-                if name in held and answers[place].admitted:
-                    reason = self.held.reason(pod, self.cluster.by_name[name])
+                if name in kept and answers[place].admitted:
+                    reason = self._keeps_room(pod, self.cluster.by_name[name])
                     if reason:
                         answers[place] = refused(reason)
         return answers
+
+    def _keeps_room(self, pod: Pod, member: Member) -> Reason | None:
+        return self.held.reason(pod, member) or self.nominations.reason(pod, member)
 
     def _asked_alone(
         self,
@@ -279,7 +285,7 @@ class Engine:
                 first, answer = best
                 name = best_supplied(images, first.name, pool.peers(first.name, images))
                 best = self.cluster.by_name[name], answer
-            if best is not None and self.held.holds and self.held.reason(pod, best[0]):
+            if best is not None and self._keeps_room(pod, best[0]):
                 pool = None
         if pool is None:
             answers = self._ask_by_parts(pod, None, AS_THEY_ARE, but_for_dra=False)

@@ -125,7 +125,7 @@ def _nearest(
         if all(reason.code in _ROOM for reason in answer.reasons):
             used, room = member.load.used, member.allocatable
             lower = [other for other in member.pods.values() if priority_of(other) < priority]
-            if lower and not capacity_reasons(requests, room, _without(member, lower)):
+            if lower and not capacity_reasons(requests, room, used_without(member, lower)):
                 short = [
                     1000 * (used.get(name, 0) + wanted - room.get(name, 0)) // wanted
                     for name, wanted in requests
@@ -170,7 +170,7 @@ def _leaves_room(member: Member, pod: Pod, hold: Hold) -> bool:
 def _fits(member: Member, node: Node, pod: Pod, gone: Collection[str], *beside: Pod) -> bool:
     """Whether the member takes the pod with these gone, its twin being `node`, and others `beside` who are new there."""
     left = [node.state.pods[uid] for uid in gone if uid in node.state.pods]
-    used = _without(member, left)
+    used = used_without(member, left)
     for other in beside:
         used = plus(used, pod_requests(other))
     if capacity_reasons(pod_requests(pod), member.allocatable, used):
@@ -181,7 +181,7 @@ def _fits(member: Member, node: Node, pod: Pod, gone: Collection[str], *beside: 
         return False
 
 
-def _without(member: Member, pods: Collection[Pod]) -> dict[str, int]:
+def used_without(member: Member, pods: Collection[Pod]) -> dict[str, int]:
     used = dict(member.load.used)
     for resource, amount in _requests(pods):
         used[resource] = used.get(resource, 0) - amount

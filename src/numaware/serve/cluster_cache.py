@@ -132,6 +132,9 @@ class ClusterCache:
 
     def put_pod(self, live: LivePod) -> set[str]:
         """A pod is new, or something about it is."""
+        return self._nominated(live.uid, live) | self._heard_of(live)
+
+    def _heard_of(self, live: LivePod) -> set[str]:
         self._pods[live.uid] = live
         self.engine.cluster.placed_pods.set_leaving(live.uid, leaving=live.deletion is not None)
         waits = bool(live.pod.scheduling.claims) and not live.node
@@ -155,10 +158,11 @@ class ClusterCache:
         self._pods.pop(uid, None)
         self.claimants.discard(uid)
         self.engine.cluster.placed_pods.set_leaving(uid, leaving=False)
+        changed = self._nominated(uid)
         name = self._on.get(uid)
         if name is None:
-            return set()
-        return self._went(uid) if self._places[name].held[uid].confirmed else self._never_was(uid)
+            return changed
+        return changed | (self._went(uid) if self._places[name].held[uid].confirmed else self._never_was(uid))
 
     def put_namespace(self, name: str, labels: Labels | None) -> set[str]:
         """A namespace is new, has other labels, or is gone (None)."""
@@ -275,6 +279,15 @@ class ClusterCache:
         }
 
     # Pods
+
+    def _nominated(self, uid: str, live: LivePod | None = None) -> set[str]:
+        """Whether the pod is nominated to a node, and to which, may be news."""
+        nominations = self.engine.nominations
+        if live is None or not live.nominated or live.node or live.finished or live.deletion is not None:
+            changed = nominations.drop(uid)
+        else:
+            changed = nominations.put(live.pod, live.nominated)
+        return changed & self.engine.cluster.by_name.keys()
 
     def _note(self, live: LivePod, name: str, *, confirmed: bool) -> None:
         self._order += 1

@@ -65,7 +65,7 @@ class PlacedPods:
         self._on: dict[str, dict[str, Pod]] = {}
         self._kin: dict[tuple[str, Labels, bool], Kin] = {}
         # Pods that are being deleted, wherever they are.
-        self._leaving: set[str] = set()
+        self.leaving: set[str] = set()
         self.volume_users = VolumeUsers()
         self._term_tallies: dict[tuple[PodTerm, ...], TermCounts] = {}
         self._host_tallies: dict[tuple[str, Selector | None], HostCounts] = {}
@@ -130,7 +130,7 @@ class PlacedPods:
     def _count_all(self) -> None:
         """Count the pods that came since somebody asked."""
         for uid, (pod, node) in self._uncounted.items():
-            leaving = uid in self._leaving
+            leaving = uid in self.leaving
             kin = self._known_kin(pod, leaving=leaving) or self._new_kin(pod, leaving=leaving)
             placed = self._placed[uid] = _Placed(pod, node, kin)
             self._on.setdefault(node, {})[uid] = pod
@@ -152,14 +152,14 @@ class PlacedPods:
 
     def set_leaving(self, uid: str, *, leaving: bool) -> None:
         """The pod is being deleted, or (no longer) known to be: it counts no more where others are to be spread."""
-        if leaving == (uid in self._leaving):
+        if leaving == (uid in self.leaving):
             return
         where = self._uncounted.get(uid)
         if where is None and (placed := self._placed.get(uid)):
             where = placed.pod, placed.node
         if where is not None:
             self.remove(uid)
-        (self._leaving.add if leaving else self._leaving.discard)(uid)
+        (self.leaving.add if leaving else self.leaving.discard)(uid)
         if where is not None:
             self.place(*where)
 

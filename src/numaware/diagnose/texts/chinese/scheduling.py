@@ -52,6 +52,7 @@ REASONS: Mapping[str, str] = {
     "untolerated-taint": "有 Pod 不容忍的污点 {{{key}: {value}}}",
     "pods-astray": "有 Pod 占用了什么不得而知",
     "room-held": "正在为优先级更高的 Pod 保留空间",
+    "room-nominated": "正在为其他调度器提名到该节点的 Pod 保留空间",
     "dra-resources": "留给 kube-scheduler：由它分配在这里由 DRA 提供的资源（{names:list}）",
     "namespaces-unknown": "无法判断：Pod 的规则按标签选择命名空间，而这些标签尚未读到",
     "held-back": "曾拒绝同一模板的 Pod，此后没有变化",

@@ -53,6 +53,7 @@ REASONS: Mapping[str, str] = {
     "untolerated-taint": "node(s) had untolerated taint {{{key}: {value}}}",
     "pods-astray": "node(s) have pods of which nobody knows what they hold",
     "room-held": "node(s) keep their room for a pod of higher priority",
+    "room-nominated": "node(s) keep their room for a pod that another scheduler nominated to them",
     "dra-resources": "node(s) left to kube-scheduler, which allocates what DRA serves here ({names:list})",
     "namespaces-unknown": "node(s) not judged: the pod's rules select namespaces by labels that could not be read yet",
     "held-back": "node(s) refused this template before and have not changed since",
