@@ -6,7 +6,7 @@ It fails closed, as our command prints it: without an answer no pod is placed, s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.e2e
 
 # Few enough that those who want four GPUs beside each other find them however kube-scheduler spreads the others.
 BURST, MIDDLE = 260, 80
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 
 
 @pytest.fixture
@@ -49,6 +50,44 @@ def test_an_extender_that_was_killed_is_waited_for(scene: Scene) -> None:
     time.sleep(8)
     assert len(scene.fakes.admissions()) < scene.sent, "pods are placed that nobody was asked about"
     scene.assert_all_well()
+
+
+def test_the_next_kube_scheduler_goes_on_with_an_extender_of_its_own(
+    scene: Scene, record_property: Callable[[str, object], None]
+) -> None:
+    """No lease is between the two extenders. The first one outlives its kube-scheduler, with calls in its queue."""
+    scene.burst(BURST, scheduler="default-scheduler", delay=0.25)
+    scene.api.status_of("DELETE", LEASE)
+    first, second = (scene.start("extender", name=f"{which}-extender") for which in ("first", "second"))
+    for extender, name in ((first, "scheduler"), (second, "next-scheduler")):
+        extender.wait_ready()
+        scene.plane.start_scheduler(
+            {**extender_config(extender), "leaderElection": {"leaderElect": True}}, name
+        )
+        eventually(lambda: scene.api.get(LEASE)["spec"]["holderIdentity"], "one leads", 60)
+    try:
+        scene.wait_for(MIDDLE)
+        assert binds(second) == 0
+        scene.plane.kill("scheduler")
+        before = len(scene.fakes.admissions())
+        scene.assert_all_well()
+        told = (
+            f"{before} pods bound when the first was killed, {binds(second):.0f} by the extender of the next"
+        )
+        record_property("measured", told)
+        assert binds(second) > 0
+    finally:
+        scene.plane.stop("next-scheduler")
+
+
+def binds(extender: Daemon) -> float:
+    """How many binds it was asked for."""
+    name = "numaware_extender_request_duration_seconds_count"
+    return sum(
+        value
+        for sample, value in extender.metrics().items()
+        if sample.startswith(name) and "extender/bind" in sample
+    )
 
 
 def test_whole_nodes_may_be_sent_instead_of_names(scene: Scene) -> None:

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
+from kube.fake_api_server import until
 from numaware.kube import pods
 from numaware.kube.pods import LivePod
 from numaware.schedule.cluster import Cluster
@@ -240,6 +241,45 @@ def test_a_scheduler_that_asks_again_while_the_bind_is_under_way_hears_what_beco
 
     scene.play(story)
     assert [node for _, node, _ in scene.binder.bound] == ["n0"]
+
+
+@pytest.mark.parametrize("asked_again", [False, True])
+def test_a_bind_that_nobody_waits_for_any_more_is_not_sent(
+    asked_again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another kube-scheduler may lead by then, and has an extender of its own that knows nothing of it."""
+    scene = Scene(gpu_node())
+    for name in "ab":
+        scene.cache.put_pod(live(pod(name, 4)))
+    scene.binder.gate = asyncio.Event()
+    asked: list[str] = []
+    known = scene.cache.pod
+
+    def pod_of(uid: str) -> LivePod | None:
+        asked.append(uid)
+        return known(uid)
+
+    monkeypatch.setattr(scene.cache, "pod", pod_of)
+
+    async def story(ask: Ask) -> None:
+        async def bind(name: str) -> str:
+            body = {"PodName": name, "PodNamespace": "default", "PodUID": name, "Node": "n0"}
+            told: dict[str, str] = (await ask("/extender/bind", body))[1]
+            return told["Error"]
+
+        calls = []
+        for at, name in ((0, "a"), (0, "b"), (4, "b" if asked_again else "a")):
+            scene.now = at
+            calls.append(asyncio.create_task(bind(name)))
+            await until(lambda: len(asked) == len(calls))
+        scene.now = 6
+        scene.binder.gate.set()
+        late = "pod default/b waited too long for its turn on n0, and was not bound"
+        assert await asyncio.gather(*calls) == ["", "" if asked_again else late, ""]
+
+    scene.play(story)
+    assert [name for name, *_ in scene.binder.bound] == (["a", "b"] if asked_again else ["a"])
+    assert ("b" in scene.cache.engine.cluster.where) is asked_again
 
 
 def test_a_pod_that_was_bound_stays_where_it_is_before_the_watch_shows_it() -> None:

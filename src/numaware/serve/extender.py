@@ -55,6 +55,9 @@ _SECONDS_TO_BIND = 60.0
 # For a pod that the watch has not brought yet, together well within the timeout that `config` gives kube-scheduler.
 _LOOKS = 20
 _SECONDS_BETWEEN_LOOKS = 0.05
+# A bind that nobody has asked for in so many seconds is not sent any more: kube-scheduler gives up after five, as `config` says, and
+# another kube-scheduler, with an extender of its own, may lead ten seconds after that (docs/extender.md).
+_SECONDS_WANTED = 5.0
 # Pods in mind so that each is counted once; who is asked about again after so many others counts anew.
 _MOST_MET = 10_000
 
@@ -83,6 +86,17 @@ class _NodeList(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
+class _Flying:
+    """A bind that is under way, or waits for its turn: to which node, what becomes of it, and when it was last asked for."""
+
+    __slots__ = ("asked", "node", "result")
+
+    def __init__(self, node: str, result: asyncio.Future[str], asked: float) -> None:
+        self.node = node
+        self.result = result
+        self.asked = asked
+
+
 class Extender:
     """Answers from `cluster_cache`; `binder` carries binds out."""
 
@@ -101,8 +115,8 @@ class Extender:
         self._passes = unknown == "pass"
         self._clock = clock
         self._binds = BindQueue(self._bind_assumed)
-        # Binds that are under way: uid -> the node, and what becomes of it.
-        self._flying: dict[str, tuple[str, asyncio.Future[str]]] = {}
+        # By uid, from the first question to the end of the call.
+        self._flying: dict[str, _Flying] = {}
         # Pods that others said they gave a node, until the watch shows them bound: uid -> when to give up.
         self._promised: dict[str, float] = {}
         # Pods that the engine has learned of, newest last.
@@ -186,22 +200,28 @@ class Extender:
         A scheduler that loses patience asks again, perhaps for another node, while the first call is still under way: then
         it hears what becomes of that one.
         """
-        where, result = self._flying.get(pod.uid, ("", None))
-        if result is None:
-            # One that was bound a moment ago may not be seen to be so yet; to move it on the books would free what it holds.
-            where = pod.node or self._cache.place_of(pod.uid)
+        flying = self._flying.get(pod.uid)
+        # One that was bound a moment ago may not be seen to be so yet; to move it on the books would free what it holds.
+        where = flying.node if flying else pod.node or self._cache.place_of(pod.uid)
         if not where:
             blind, problem = self._assume(pod, node)
             if problem:
                 return problem
-            where, result = self._flying[pod.uid] = node, self._binds.ask(node, (pod, blind))
-            result.add_done_callback(lambda _: self._flying.pop(pod.uid, None))
-        problem = "" if result is None else await asyncio.shield(result)
+            where = node
+            flying = self._flying[pod.uid] = _Flying(node, self._binds.ask(node, (pod, blind)), self._clock())
+            flying.result.add_done_callback(lambda _: self._flying.pop(pod.uid, None))
+        problem = ""
+        if flying is not None:
+            flying.asked = self._clock()
+            problem = await asyncio.shield(flying.result)
         return problem if problem or where == node else f"pod {pod.full_name} is on {where} already"
 
     async def _bind_assumed(self, node: str, assumed: tuple[LivePod, bool]) -> str:
         """Bind a pod that is on the books, once it is its turn on the node; what went wrong, empty if nothing did."""
         pod, blind = assumed
+        if self._clock() - self._flying[pod.uid].asked > _SECONDS_WANTED:
+            self._cache.forget(pod.uid)
+            return f"pod {pod.full_name} waited too long for its turn on {node}, and was not bound"
         annotations = {} if blind else prediction(self._cache, pod, node)
         bound = "failed" if annotations is None else await self._binder.bind(pod, node, annotations)
         if bound == "bound":
