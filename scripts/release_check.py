@@ -135,7 +135,9 @@ def _chart(release: Release) -> str:
     _run(helm, "lint", "--strict", CHART)
     for values in sorted(CHART.with_name("values").glob("*.yaml")):
         at = ("--namespace", "volcano-system", "--kube-version", "1.35.0")
-        _run(helm, "template", "numaware", CHART, *at, "--values", values)
+        # Which nodes kube-scheduler runs on only who installs it knows.
+        nodes = ("--set", "extender.nodes={control-plane-1}")
+        _run(helm, "template", "numaware", CHART, *at, "--values", values, *nodes)
     _run(helm, "package", CHART, "--destination", release.out)
     return f"numaware-{release.version}.tgz"
 

@@ -17,10 +17,18 @@ pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parents[2]
 HELM = ROOT / "deploy/helm"
 CHART = HELM / "numaware"
-WITH_EXTENDER = "extender.enabled=true,extender.tlsSecret=tls"
+# Node names may have dots; the labels and names that are made of them, too.
+WITH_EXTENDER = "extender.enabled=true,extender.tlsSecret=tls,extender.nodes={cp-1.example.org,cp-2}"
 # How people use it: a file of deploy/helm/values, or settings; and in which namespace.
 SETS: dict[str, tuple[str, ...]] = {
     **{path.stem: ("--values", str(path)) for path in sorted((HELM / "values").glob("*.yaml"))},
+    # Which nodes those are only who installs it knows.
+    "inside-kube-scheduler": (
+        "--values",
+        str(HELM / "values/inside-kube-scheduler.yaml"),
+        "--set",
+        "extender.nodes={cp-1}",
+    ),
     "as it is": (),
     "everything": (
         "--set",
@@ -109,6 +117,11 @@ def test_the_api_server_takes_what_is_rendered(
     ("flags", "words"),
     [
         ("extender.enabled=true", "extender.tlsSecret: name a Secret"),
+        (
+            "extender.enabled=true,extender.tlsSecret=tls",
+            "extender.nodes: name the nodes that kube-scheduler runs on",
+        ),
+        ("extender.askedBy=somebody", "extender/askedBy"),
         ("monitoring.openFuyaoNames=true", "install with --namespace volcano-system"),
         ("scheduler.profile=fast", "scheduler/profile"),
         ("schedulers.enabled=true", "schedulers"),
@@ -118,6 +131,40 @@ def test_a_mistake_in_the_values_is_said(helm: Path, flags: str, words: str) -> 
     done = _template(helm, "--set", flags, namespace="numa")
     assert done.returncode != 0
     assert words in done.stderr
+
+
+def test_nobody_has_to_schedule_an_extender_that_kube_scheduler_asks(helm: Path) -> None:
+    """While it is away kube-scheduler places no pod: not its own either, if that were one to be placed."""
+    objects = _rendered(helm, "--set", WITH_EXTENDER, namespace="numa")
+    extenders = [
+        one
+        for one in objects
+        if one["kind"] == "Deployment" and one["metadata"]["name"].startswith("numaware-extender")
+    ]
+    pods = [one["spec"]["template"]["spec"] for one in extenders]
+    assert [pod["nodeName"] for pod in pods] == ["cp-1.example.org", "cp-2"]
+    for deployment, pod in zip(extenders, pods, strict=True):
+        (container,) = pod["containers"]
+        assert pod["hostNetwork"]
+        assert pod["tolerations"] == [{"operator": "Exists"}]
+        assert "--listen=127.0.0.1:9443" in container["args"]
+        assert container["readinessProbe"]["tcpSocket"]["host"] == "127.0.0.1"
+        chosen = deployment["spec"]["selector"]["matchLabels"]
+        assert chosen.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    assert extenders[0]["spec"]["selector"] != extenders[1]["spec"]["selector"]
+    assert not [one for one in objects if one["kind"] == "Service" and "extender" in one["metadata"]["name"]]
+
+
+def test_volcano_asks_one_extender_behind_a_service(helm: Path) -> None:
+    objects = _rendered(helm, *SETS["inside-volcano"], namespace="volcano-system")
+    named = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    assert named["Service", "numaware-extender"]["spec"]["selector"] == {
+        "app.kubernetes.io/name": "numaware-extender"
+    }
+    pod = named["Deployment", "numaware-extender"]["spec"]["template"]["spec"]
+    assert "nodeName" not in pod
+    assert "hostNetwork" not in pod
+    assert "--listen=:9443" in pod["containers"][0]["args"]
 
 
 @pytest.mark.parametrize("name", ["console.prometheus", "volcano-config-website.backend.query"])
@@ -177,7 +224,10 @@ def test_it_is_installed_changed_and_gone_without_a_trace(helm: Path, bare_plane
     assert {"deployment.apps/numaware-scheduler", "daemonset.apps/numaware-agent"} <= _present(plane) - before
     run("upgrade", *at, "--set", f"scheduler.enabled=false,{WITH_EXTENDER},devicePlugin.enabled=true")
     changed = _present(plane) - before
-    assert "deployment.apps/numaware-extender" in changed
+    assert {
+        "deployment.apps/numaware-extender-cp-1.example.org",
+        "deployment.apps/numaware-extender-cp-2",
+    } <= changed
     assert "clusterrole.rbac.authorization.k8s.io/numaware-scheduler" not in changed
     run("rollback", "numaware", "1", "--namespace", "numa")
     assert "deployment.apps/numaware-scheduler" in _present(plane)
