@@ -71,6 +71,28 @@ def test_several_find_their_places_beside_each_other() -> None:
     assert not taken(engine, ranked("small", 4))
 
 
+def test_one_that_has_a_place_already_is_given_no_second_one() -> None:
+    """It is assumed to be there, and the watch has not told yet that it is nominated no longer."""
+    engine = room()
+    engine.nominations.put(ranked("urgent", 3, 10), "n0")
+    engine.cluster.release("v1")
+    engine.cluster.release("v2")
+    assert not taken(engine, ranked("small", 5))
+    engine.cluster.place(ranked("urgent", 3, 10), "n0")
+    assert taken(engine, ranked("small", 4))
+
+
+def test_one_that_was_put_elsewhere_needs_its_room_no_longer() -> None:
+    engine = Engine(cluster_of(gpu_node("single-numa-node"), gpu_node("single-numa-node")))
+    for uid, cpus, node in (("other", 8, "n0"), ("first", 7, "n1")):
+        engine.cluster.place(ranked(uid, cpus), node)
+    engine.nominations.put(ranked("urgent", 7, 10), "n0")
+    small = ranked("small", 2)
+    assert engine.ask(small, ["n0"])[0].reasons == (NOMINATED,)
+    engine.cluster.place(ranked("urgent", 7, 10), "n1")
+    assert engine.ask(small, ["n0"])[0].admitted
+
+
 def test_who_begins_to_leave_is_counted_as_gone_at_once() -> None:
     engine = room()
     engine.cluster.placed_pods.set_leaving("v2", leaving=False)

@@ -97,7 +97,7 @@ class Engine:
         # Room that is kept for pods that wait; nobody's unless somebody who queues pods says so.
         self.held = HeldRoom()
         # And that of pods for which other schedulers have made it.
-        self.nominations = Nominations(cluster.placed_pods.leaving)
+        self.nominations = Nominations(cluster.placed_pods.leaving, cluster.where)
         # By the name of the scheduler; the one without a name is for everybody else.
         self._evaluators = {
             name: Evaluator(each, cached=cached) for name, each in {**(profiles or {}), "": profile}.items()

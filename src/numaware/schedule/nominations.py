@@ -10,7 +10,7 @@ Whether a nominated pod may be on its node at all its own scheduler has judged; 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, KeysView
+from collections.abc import Collection, Container, Iterable, KeysView
 from collections.abc import Set as AbstractSet
 
 from numaware.diagnose.reason import Reason
@@ -27,14 +27,19 @@ NOMINATED = Reason("room-nominated")
 
 
 class Nominations:
-    """Pods without a node that are nominated to one; `leaving` are the uids of pods that are being deleted, anywhere."""
+    """Pods without a node that are nominated to one.
 
-    def __init__(self, leaving: AbstractSet[str]) -> None:
+    `leaving` are the uids of pods that are being deleted, `placed` of those that have a place, be it one that is only assumed:
+    they need no other.
+    """
+
+    def __init__(self, leaving: AbstractSet[str], placed: Container[str]) -> None:
         self._leaving = leaving
+        self._placed = placed
         self._on: dict[str, dict[str, Pod]] = {}
         self._where: dict[str, str] = {}
-        # Whether a kind of pod of some priority leaves room, for what the node carries and who leaves it.
-        self._known: dict[tuple[str, Kind, int], tuple[Load, tuple[str, ...], bool]] = {}
+        # Whether a kind of pod of some priority leaves room, for what the node carries, who leaves it and who is to come.
+        self._known: dict[tuple[str, Kind, int], tuple[Load, tuple[str, ...], list[Pod], bool]] = {}
 
     @property
     def nodes(self) -> KeysView[str]:
@@ -66,22 +71,28 @@ class Nominations:
         """Why the pod may not take what is free on the node; None if it may."""
         if member.name not in self._on or pod.uid in self._on[member.name]:
             return None
-        gone = tuple(uid for uid in member.pods if uid in self._leaving)
-        key = member.name, kind_of(pod), priority_of(pod)
-        known = self._known.get(key)
-        if known is None or known[0] is not member.load or known[1] != gone:
-            known = self._known[key] = member.load, gone, self._leaves_room(pod, member, gone)
-        return None if known[2] else NOMINATED
-
-    def _leaves_room(self, pod: Pod, member: Member, gone: Collection[str]) -> bool:
         rank = priority_of(pod)
-        first = [each for each in self._on[member.name].values() if priority_of(each) >= rank]
-        first.sort(key=lambda each: (-priority_of(each), each.uid))
-        without = _fitting(first, member, gone)
-        if not without or wanted_share(pod):
-            # What a pod that shares a device leaves of it the twin does not tell.
-            return not without
-        return _fitting((pod, *first), member, gone) > without
+        first = [
+            each
+            for each in self._on[member.name].values()
+            if priority_of(each) >= rank and each.uid not in self._placed
+        ]
+        gone = tuple(uid for uid in member.pods if uid in self._leaving)
+        key = member.name, kind_of(pod), rank
+        known = self._known.get(key)
+        if known is None or known[0] is not member.load or known[1:3] != (gone, first):
+            known = self._known[key] = member.load, gone, first, _leaves_room(pod, first, member, gone)
+        return None if known[3] else NOMINATED
+
+
+def _leaves_room(pod: Pod, first: Collection[Pod], member: Member, gone: Collection[str]) -> bool:
+    """Whether as many of `first` find their places there beside the pod as without it."""
+    ranked = sorted(first, key=lambda each: (-priority_of(each), each.uid))
+    without = _fitting(ranked, member, gone)
+    if not without or wanted_share(pod):
+        # What a pod that shares a device leaves of it the twin does not tell.
+        return not without
+    return _fitting((pod, *ranked), member, gone) > without
 
 
 def _fitting(pods: Iterable[Pod], member: Member, gone: Collection[str]) -> int:
