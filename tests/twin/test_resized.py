@@ -61,19 +61,18 @@ def test_a_pod_that_stays_as_it_is_asks_for_nothing(version: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "answer"),
-    [
-        ("v1.35.8", Resize("Infeasible", "InPlacePodLevelResourcesVerticalScaling is disabled")),
-        ("v1.36.4", Resize("accepted")),
-    ],
+    ("version", "seen"), [("v1.33.2", False), ("v1.34.11", False), ("v1.35.8", False), ("v1.36.4", True)]
 )
-def test_what_a_pod_has_as_a_whole(version: str, answer: Resize) -> None:
+def test_what_a_pod_has_as_a_whole_is_seen_with_its_gate(version: str, seen: bool) -> None:
+    """Without InPlacePodLevelResourcesVerticalScaling the kubelet notices no difference, and so says nothing."""
+
     def whole(memory: int) -> Pod:
         amounts = sized({"cpu": 2, "memory": memory})
         return replace(pod_of("a", container()), pod_requests=amounts, pod_limits=amounts)
 
     node = admitted(Node.fresh(machine(), config(version=version)), whole(GI))
-    assert resized(node, whole(2 * GI)) == answer
+    assert resized(node, whole(2 * GI)) == Resize("accepted")
+    assert resized(node, whole(1000 * GI)).outcome == ("Deferred" if seen else "accepted")
 
 
 @pytest.mark.parametrize(("version", "outcome"), [("v1.36.4", "Deferred"), ("v1.37.1", "accepted")])

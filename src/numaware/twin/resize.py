@@ -69,14 +69,13 @@ def resized(node: Node, pod: Pod) -> Resize:
     """
     kubelet, before = node.kubelet, node.state.pods[pod.uid]
     gates, rules = kubelet.config.feature_gates, kubelet.rules
-    as_a_whole = _differs((before.pod_requests, before.pod_limits), (pod.pod_requests, pod.pod_limits))
     pairs = _pairs(before, pod)
-    if not as_a_whole and not any(
-        _differs((old.requests, old.limits), (new.requests, new.limits)) for old, new in pairs
-    ):
+    amounts = [((old.requests, old.limits), (new.requests, new.limits)) for old, new in pairs]
+    # KUBELET: without its gate it does not see that what the pod has as a whole is another (updatePodFromAllocation).
+    if enabled(_POD_GATE, rules.minor, gates):
+        amounts.append(((before.pod_requests, before.pod_limits), (pod.pod_requests, pod.pod_limits)))
+    if not any(_differs(*pair) for pair in amounts):
         return Resize("accepted")
-    if as_a_whole and rules.resize_of_pods and not enabled(_POD_GATE, rules.minor, gates):
-        return Resize("Infeasible", f"{_POD_GATE} is disabled")
     if qos_class(pod) == "Guaranteed":
         # KUBELET: only what containers request is looked at, not what the pod asks for as a whole.
         changed = {name for old, new in pairs for name in _differs((old.requests,), (new.requests,))}

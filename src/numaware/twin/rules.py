@@ -111,9 +111,6 @@ RULES: dict[str, Rule] = {
         (34, 0), "a resize may ask for huge pages' and hard eviction's memory, and waits", until=(36, 0)
     ),
     "odd_uncore": Rule((34, 0), "an odd number of CPUs, too, is taken from one last-level cache if it fits"),
-    "resize_of_pods": Rule(
-        (35, 0), "what a pod has as a whole is resized (InPlacePodLevelResourcesVerticalScaling)"
-    ),
     "device_nodes": Rule(
         (36, 0), "device hints name only NUMA nodes that have such devices, so a pod is pulled there"
     ),
@@ -167,7 +164,6 @@ class Rules(msgspec.Struct, frozen=True):
     resize_by_resource: bool
     resize_whole_machine: bool
     odd_uncore: bool
-    resize_of_pods: bool
     device_nodes: bool
     files_newest_first: bool
     resize_waits: bool

@@ -55,9 +55,6 @@ SENTENCES: Mapping[str, str] = {
         "原地调整只因所改的资源被拒绝；此前任一静态管理器都会禁止全部调整，且两者共用一个特性门控"
     ),
     "a resize may ask for huge pages' and hard eviction's memory, and waits": "原地调整可以请求大页和硬驱逐保留的内存，并一直等待",
-    "what a pod has as a whole is resized (InPlacePodLevelResourcesVerticalScaling)": (
-        "Pod 级资源也可原地调整（InPlacePodLevelResourcesVerticalScaling）"
-    ),
     "a resize beyond the whole node waits (Deferred); before, it is Infeasible": (
         "超出整个节点的原地调整会等待（Deferred）；此前为 Infeasible"
     ),
