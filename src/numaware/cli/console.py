@@ -37,6 +37,7 @@ from numaware.serve.console.openfuyao.kubelet_distance import KubeletDistance
 from numaware.serve.console.openfuyao.runtime_affinity import RuntimeAffinity
 from numaware.serve.console.openfuyao.volcano import Volcano
 from numaware.serve.console.orders import ClusterOrders
+from numaware.serve.talk_watch import TalkWatch
 from numaware.serve.watches import ClusterWatch
 
 app = App(name="console", usage="Usage: numaware console [OPTIONS]")
@@ -57,9 +58,10 @@ def console(
 
     Nodes are shown as well as they are known: completely where numaware's agent
     reports, by counts where another publisher does, by totals elsewhere. The
-    account needs to list and watch nodes, pods and NodeResourceTopologies. It
-    changes nothing but what is switched on the Policies page, and that only where
-    the account may: deploy/rbac/optional has what that needs.
+    account needs to list and watch nodes, pods and NodeResourceTopologies, and
+    NodeTraffics for the Traffic page. It changes nothing but what is switched on
+    the pages Policies and Traffic, and that only where the account may:
+    deploy/rbac/optional has what that needs.
 
     With --auth kubernetes a caller sends a token of the cluster (the page asks for
     it; `kubectl create token` makes one for an account), and may do what a
@@ -91,9 +93,9 @@ async def _serve(cluster: ClusterOptions, access: Access, options: ConsoleOption
             access = access._replace(gate=await _cluster_gate(client))
         cache = ClusterCache(Engine(Cluster((), storage=Storage(known=False))), time.monotonic)
         parts = (Volcano(client), KubeletDistance(client), RuntimeAffinity(client))
-        world = LiveCluster(
-            cluster.context or "cluster", cache, time.monotonic, milliseconds(), parts, ClusterOrders(client)
-        )
+        talk = TalkWatch(client)
+        name, orders = cluster.context or "cluster", ClusterOrders(client)
+        world = LiveCluster(name, cache, time.monotonic, milliseconds(), parts, orders, talk)
         watch = ClusterWatch(client, cache, (world,), time.monotonic, shows=True)
         history = History(options.record) if options.record else None
 
@@ -103,7 +105,7 @@ async def _serve(cluster: ClusterOptions, access: Access, options: ConsoleOption
             console = Console(world, milliseconds, history)
             await serve_until_cancelled(console, access, options)
 
-        await together(watch.run(), serve())
+        await together(watch.run(), talk.run(), serve())
 
 
 async def _cluster_gate(client: Client) -> ClusterAuthentication:

@@ -59,10 +59,12 @@ _DEFINITION = Reader("CustomResourceDefinition", _Definition)
 
 def missing_text(resource: Resource) -> str:
     """That the API server does not know a kind, and which command ends that."""
-    return (
-        f"this cluster has no {resource.kind} ({resource.group}/{resource.version}): "
-        f"{_REMEDIES.get(resource, 'install what defines it')}"
-    )
+    return f"this cluster has no {resource.kind} ({resource.group}/{resource.version}): {remedy(resource)}"
+
+
+def remedy(resource: Resource) -> str:
+    """The command that defines a kind, where it is one that we ship."""
+    return _REMEDIES.get(resource, "install what defines it")
 
 
 def waiting_for(client: Client, resource: Resource) -> Callable[[], Coroutine[None, None, None]]:

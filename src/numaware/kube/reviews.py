@@ -77,9 +77,10 @@ class Reviews:
         return decoded(_REVIEW, data, "a review").status
 
 
-async def may_i(client: Client, verb: str, resource: Resource) -> bool:
-    """Whether the account of this client may do this with objects of that kind; every account may ask that of itself."""
+async def may_i(client: Client, verb: str, resource: Resource, name: str = "", namespace: str = "") -> bool:
+    """Whether the account of this client may do this with objects of that kind, or with one; every account may ask that of itself."""
     attributes = {"group": resource.group, "resource": resource.plural, "verb": verb}
+    attributes |= {"name": name, "namespace": namespace}
     body = {**SELF_SUBJECT_ACCESS_REVIEWS.head, "spec": {"resourceAttributes": attributes}}
     data = await client.create(SELF_SUBJECT_ACCESS_REVIEWS, body)
     status = decoded(_REVIEW, data, "a review").status

@@ -6,8 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
+from starlette.testclient import TestClient
 
+from affinity.test_published import TOLD
+from numaware.affinity.report import NodeReport
 from numaware.schedule.ledger import encode, placement_of
+from numaware.sentence import Sentence
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.live_cluster import LiveCluster
@@ -133,3 +138,47 @@ def test_a_report_that_no_longer_covers_all_pods_grows_old() -> None:
     told.clock.now += 200
     told.cache.refresh()
     assert told.world.reported("n1")[1] in (NOW, NOW - 200_000)
+
+
+class Agents:
+    """What agents have told, as `serve.talk_watch` would have it."""
+
+    def __init__(self, *reports: NodeReport, missing: Sentence | None = None) -> None:
+        self.reports = {report.node: report for report in reports}
+        self.missing = missing or Sentence()
+
+
+def talking(node: str, ago: int) -> NodeReport:
+    return replace(TOLD, node=node, at=NOW // 1000 - ago)
+
+
+def traffic_of(agents: Agents, lang: str = "en") -> tuple[Any, TestClient]:
+    cache = cache_of(*(live_node(fresh(), name, name) for name in ("n1", "n2")), clock=Clock())
+    world = LiveCluster("prod", cache, Clock(), NOW, talk=agents)
+    api = client(Console(world, lambda: world.now))
+    return api.get("/api/v1/traffic", headers={"accept-language": lang}).json(), api
+
+
+def test_talk_is_shown_as_agents_told_it_and_with_its_age() -> None:
+    told, api = traffic_of(Agents(talking("n1", 40), talking("n2", 10), talking("gone", 1)))
+    assert (told["source"], told["time"]) == ("measured", NOW - 40_000)
+    assert [one["node"] for one in told["nodes"]] == ["n1", "n2"]
+    assert told["total"] == 2 * TOLD.total
+    node = api.get("/api/v1/traffic/n2").json()
+    assert (node["source"], node["time"], node["stale"]) == ("measured", NOW - 10_000, False)
+    assert api.get("/api/v1/traffic/gone").status_code == 404
+
+
+def test_what_an_agent_told_long_ago_is_shown_as_old_and_not_counted() -> None:
+    told, _ = traffic_of(Agents(talking("n1", 3600), talking("n2", 10)))
+    assert {one["node"]: one["stale"] for one in told["nodes"]} == {"n1": True, "n2": False}
+    assert (told["total"], told["time"]) == (TOLD.total, NOW - 10_000)
+
+
+def test_why_agents_cannot_be_heard_is_said_in_the_readers_language() -> None:
+    missing = Sentence(
+        "the account of this console may not list and watch {what}: {command}", what="x", command="y"
+    )
+    agents = Agents(missing=missing)
+    assert traffic_of(agents)[0]["missing"] == str(missing)
+    assert "权限" in traffic_of(agents, "zh")[0]["missing"]

@@ -924,7 +924,7 @@ export interface Told {
   title: string;
 }
 
-/** Nodes of which an agent reports, those first where most could be saved; the latest moves first. */
+/** Nodes of which an agent reports, those first where most could be saved; the latest moves first. Sums leave out nodes whose reports are stale, and `time` is the oldest moment that they count. `missing` says what keeps agents from being heard. */
 export interface Traffic {
   nodes: NodeTalk[];
   moves: MovedPod[];
@@ -934,6 +934,7 @@ export interface Traffic {
   planned: number;
   source: "inferred" | "measured" | "modelled" | "reported";
   time: number;
+  missing: string;
 }
 
 /** All nodes, packed. */

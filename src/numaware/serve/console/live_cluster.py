@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from typing import Literal, Protocol
@@ -59,11 +59,24 @@ class Part(Protocol):
         """Move it, and return whether it had to be; `SwitchError` if it stands as it stood."""
 
 
+class Talk(Protocol):
+    """What agents tell of talk; see `serve/talk_watch.py`."""
+
+    @property
+    def reports(self) -> Mapping[str, NodeReport]:
+        """By node."""
+
+    @property
+    def missing(self) -> Sentence:
+        """What keeps them from being read; empty if nothing does."""
+
+
 class LiveCluster:
     """What a console shows of a cluster. It hears of pods from `serve.watches.ClusterWatch` (it is a listener there).
 
     `clock` is the one that `cluster_cache` goes by, in seconds. Until `begin` is called, pods are those that were there before:
-    they are shown, but have not just happened. What can be switched is in `parts`, what can be ordered of kubelets in `orders`.
+    they are shown, but have not just happened. What can be switched is in `parts`, what can be ordered of kubelets in `orders`;
+    `talk` is where agents tell of theirs.
     """
 
     kind: Literal["cluster"] = "cluster"
@@ -76,6 +89,7 @@ class LiveCluster:
         now: int,
         parts: Sequence[Part] = (),
         orders: OrderBook | None = None,
+        talk: Talk | None = None,
     ) -> None:
         self.name = name
         self.now = now
@@ -84,8 +98,7 @@ class LiveCluster:
         self.waiting: dict[str, Waiting] = {}
         self.changes: list[Change] = []
         self.orders = orders or NoOrders()
-        # What agents say of talk on their nodes, by node.
-        self.talk: dict[str, NodeReport] = {}
+        self._talk = talk
         self._parts = {part.switch.id: part for part in parts}
         self._switches_read: float | None = None
         self._reading = asyncio.Lock()
@@ -109,7 +122,12 @@ class LiveCluster:
         self.now = max(self.now, now)
 
     def traffic(self) -> tuple[NodeReport, ...]:
-        return tuple(report for name, report in sorted(self.talk.items()) if name in self.cluster.by_name)
+        told = self._talk.reports if self._talk else {}
+        return tuple(report for name, report in sorted(told.items()) if name in self.cluster.by_name)
+
+    @property
+    def untold(self) -> Sentence:
+        return self._talk.missing if self._talk else Sentence()
 
     def reported(self, node: str) -> tuple[Source, int]:
         known = self._cache.knowledge(node)

@@ -194,6 +194,10 @@ class World(Protocol):
     def traffic(self) -> Sequence[NodeReport]:
         """What agents say of pods that talk on their nodes; of a past nothing is kept."""
 
+    @property
+    def untold(self) -> Sentence:
+        """What keeps agents from being heard; empty if nothing does."""
+
     def advance(self, now: int) -> None:
         """Time has come to `now`, in milliseconds since 1970."""
 

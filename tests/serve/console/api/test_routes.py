@@ -264,6 +264,7 @@ def test_the_document_describes_every_operation() -> None:
     assert {path for path, _ in described if path.startswith("/rest/")} == {
         "/rest/scheduling/v1/numaaware",
         "/rest/scheduling/v1/numadistance",
+        "/rest/scheduling/v1/numapodaffinity",
         "/rest/scheduling/v1/podaffinity",
         "/rest/scheduling/api/v1/query",
         "/rest/scheduling/api/v1/query_range",

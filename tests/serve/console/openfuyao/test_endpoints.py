@@ -79,6 +79,14 @@ def test_runtime_affinity_moves_pods_of_the_lab_while_it_is_open() -> None:
     assert after["moves"]
 
 
+def test_runtime_affinity_goes_by_two_names() -> None:
+    api = client(console(nodes=1))
+    assert api.put("/rest/scheduling/v1/numapodaffinity", json={"status": "open"}).json()["code"] == 200
+    told = [api.get(f"/rest/scheduling/v1/{name}").json() for name in ("podaffinity", "numapodaffinity")]
+    assert told[0] == told[1]
+    assert told[0]["data"] == {"plugin": "pod-affinity", "status": "open", "installed": True}
+
+
 class WithoutPlugIn(LabWorld):
     """A cluster in which nobody moves pods."""
 

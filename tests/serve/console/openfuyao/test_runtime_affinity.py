@@ -11,7 +11,8 @@ from typing import NamedTuple
 import pytest
 
 from kube.fake_api_server import FakeApiServer, Refusal, connection, fake_api_server
-from numaware.kube.resources import OENUMAS
+from numaware.kube.client import Client
+from numaware.kube.resources import OENUMAS, Resource
 from numaware.serve.console.live_cluster import LiveCluster
 from numaware.serve.console.openfuyao.runtime_affinity import NAME, NAMESPACE, RuntimeAffinity
 from numaware.serve.console.world import RUNTIME, SwitchError
@@ -19,6 +20,18 @@ from support.cache_world import Clock, cache_of
 from support.volcano_cluster import MeddledClient
 
 NODES = [{"name": "n1", "numa": [{"numaNum": 0, "cpuset": "0-3", "memset": "0"}]}]
+
+
+@pytest.fixture(autouse=True)
+def verbs(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What the account may do with the object; the small API server knows no rights."""
+    allowed = {"get", "patch"}
+
+    async def may_i(_: Client, verb: str, resource: Resource, name: str, namespace: str) -> bool:
+        return verb in allowed and (resource, name, namespace) == (OENUMAS, NAME, NAMESPACE)
+
+    monkeypatch.setattr("numaware.serve.console.openfuyao.runtime_affinity.may_i", may_i)
+    return allowed
 
 
 class Scene(NamedTuple):
@@ -109,14 +122,31 @@ def test_without_the_object_or_the_right_to_read_it_there_is_no_switch() -> None
     async def story(snapshot: Scene) -> None:
         snapshot.server.refusals.append(Refusal(403))
         await snapshot.part.read()
-        assert "may not read" in str(snapshot.part.switch.missing)
+        assert snapshot.part.switch.locked
+        assert "may not get oenumas.resource.sop.huawei.com tcs/podafi" in str(snapshot.part.switch.missing)
         snapshot.server.remove(OENUMAS, NAME, NAMESPACE)
         await snapshot.part.read()
-        assert "not installed" in str(snapshot.part.switch.missing)
+        assert not snapshot.part.switch.locked
+        assert "there is no Oenuma tcs/podafi" in str(snapshot.part.switch.missing)
         with pytest.raises(SwitchError):
             await snapshot.part.move("open", "me")
 
     run(story)
+
+
+def test_who_may_only_look_sees_how_it_stands_and_which_verb_is_missing(verbs: set[str]) -> None:
+    verbs.remove("patch")
+
+    async def story(snapshot: Scene) -> None:
+        await snapshot.part.read()
+        switch = snapshot.part.switch
+        assert (switch.status, switch.locked) == ("open", True)
+        assert "may not patch oenumas" in str(switch.missing)
+        verbs.add("patch")
+        await snapshot.part.read()
+        assert not snapshot.part.switch.missing
+
+    run(story, "enable")
 
 
 def test_an_object_that_makes_no_sense_is_said_to_be_broken() -> None:

@@ -115,7 +115,15 @@ SENTENCES: Mapping[str, str] = {
         "其间配置又被他人改过，因此保持不动"
     ),
     "putting it back did not succeed: {problem}": "恢复没有成功：{problem}",
+    "agents have nowhere to tell who talks to whom; whoever may define kinds runs: {command}": (
+        "代理没有地方报告谁在通信；请由有权定义资源类型的人运行：{command}"
+    ),
+    "the account of this console may not list and watch {what}: {command}": (
+        "此控制台的账号没有列出和监视 {what} 的权限：{command}"
+    ),
     "the account of this console may not read {place}": "此控制台的账号没有读取 {place} 的权限",
     "there is no ConfigMap {name}: Volcano's scheduler is not installed": "没有 ConfigMap {name}：Volcano 调度器没有安装",
-    "there is no Oenuma {name}: openFuyao's runtime plug-in is not installed": "没有 Oenuma {name}：openFuyao 的运行时插件没有安装",
+    "there is no Oenuma {name}: neither an agent that moves pods nor openFuyao's runtime plug-in has made it": (
+        "没有 Oenuma {name}：移动 Pod 的代理和 openFuyao 的运行时插件都没有创建它"
+    ),
 }

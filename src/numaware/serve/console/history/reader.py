@@ -69,6 +69,7 @@ class PastWorld:
         self.stories: dict[str, Story] = {}
         self.waiting: dict[str, Waiting] = dict(rest.waiting)
         self.switches = rest.switches
+        self.untold = Sentence()
         self.orders = NoOrders(Sentence())
         self.changes = rest.changes
         self.letters = {node.facts.name: dict(node.letters) for node in nodes}

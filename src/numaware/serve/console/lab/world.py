@@ -100,6 +100,7 @@ class LabWorld:
     """The lab from `start` on; equal seeds, moments and switches give equal worlds."""
 
     kind: Literal["lab"] = "lab"
+    untold = Sentence()
 
     def __init__(self, start: int, *, seed: int = 1, spec: ClusterSpec | None = None) -> None:
         self.spec = spec or lab_cluster()

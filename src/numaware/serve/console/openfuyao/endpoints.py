@@ -19,6 +19,8 @@ from numaware.serve.console.world import Status, Switch, SwitchError
 from numaware.serve.guard import caller_of
 
 _PLUGINS = {"numaaware": "numa-aware", "numadistance": "numa-distance", "podaffinity": "pod-affinity"}
+# Nobody has written down what their service calls the last of the three; this is like the other two.
+_ALSO = {"numapodaffinity": "podaffinity"}
 PREFIX = "/rest/"
 TAG = "openFuyao"
 _BASE = f"{PREFIX}scheduling/v1"
@@ -59,7 +61,7 @@ def operations(console: Console) -> Iterator[Operation]:
 
     def handler(name: str) -> Handler:
         async def handle(call: Call) -> Response:
-            switch = await policies.find(console.world, name)
+            switch = await policies.find(console.world, _ALSO.get(name, name))
             if switch is None:
                 return envelope(404, NOT_FOUND)
             return (
@@ -74,7 +76,7 @@ def operations(console: Console) -> Iterator[Operation]:
             method, path, summary, handle, Envelope, tag=TAG, missing=(409, 500), envelope=Envelope
         )
 
-    for name in _PLUGINS:
+    for name in (*_PLUGINS, *_ALSO):
         yield operation(name, "GET", "How the switch stands")
         move = operation(name, "PUT", "Move the switch")
         yield move._replace(query=StatusQuery, body=_Wish, missing=(202, *move.missing))

@@ -1,14 +1,17 @@
-"""Runtime pod affinity on a live cluster: one word in openFuyao's Oenuma, which its runtime plug-in obeys at once."""
+"""Runtime pod affinity on a live cluster: one word in openFuyao's Oenuma, which its runtime plug-in obeys at once, and our agents soon."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 import structlog
+from msgspec.structs import replace
 
 from numaware.kube import oenumas
 from numaware.kube.client import Client
 from numaware.kube.errors import ApiError
+from numaware.kube.resources import OENUMAS
+from numaware.kube.reviews import may_i
 from numaware.machine.words import printable
 from numaware.sentence import Sentence
 from numaware.serve.console.world import RUNTIME, Status, Switch, SwitchError, unread_switch
@@ -30,9 +33,11 @@ class RuntimeAffinity:
         self.switch = Switch(RUNTIME, "close", place=PLACE, broken=Sentence("it has not been read yet"))
 
     async def read(self) -> None:
-        """Look how it stands."""
+        """Look how it stands, and whether it may be moved."""
         with suppress(ApiError):
             await self._object()
+            if not await may_i(self._client, "patch", OENUMAS, NAME, NAMESPACE):
+                self.switch = replace(_locked("patch"), status=self.switch.status)
 
     def switched(self, status: Status) -> str:
         """What would be written there."""
@@ -87,10 +92,19 @@ def _conf(word: str) -> str:
     return f'spec:\n  updateenable: "{printable(word, 40)}"\n'
 
 
+def _locked(verb: str) -> Switch:
+    what = f"{OENUMAS.plural}.{OENUMAS.group} {NAMESPACE}/{NAME}"
+    missing = Sentence("the account of this console may not {verb} {what}", verb=verb, what=what)
+    return Switch(RUNTIME, "close", missing=missing, locked=True)
+
+
 def _unread(error: ApiError) -> Switch:
+    if error.status == 403:
+        return _locked("get")
     if not error.not_found:
         return unread_switch(RUNTIME, PLACE, error)
     missing = Sentence(
-        "there is no Oenuma {name}: openFuyao's runtime plug-in is not installed", name=f"{NAMESPACE}/{NAME}"
+        "there is no Oenuma {name}: neither an agent that moves pods nor openFuyao's runtime plug-in has made it",
+        name=f"{NAMESPACE}/{NAME}",
     )
     return Switch(RUNTIME, "close", missing=missing)

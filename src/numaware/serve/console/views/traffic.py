@@ -14,7 +14,7 @@ from numaware.affinity.report import Mode, Move, NodeReport, PodReport
 from numaware.diagnose.finding import Message
 from numaware.diagnose.texts import Lang, label
 from numaware.machine.words import rounded
-from numaware.serve.console.world import Source, World
+from numaware.serve.console.world import NOTHING, Source, Told, World
 
 # One moment in ten seconds, for an hour.
 _EVERY, _MOST_MOMENTS = 10_000, 360
@@ -56,7 +56,11 @@ class TalkMoment(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Traffic(msgspec.Struct, frozen=True, rename="camel"):
-    """Nodes of which an agent reports, those first where most could be saved; the latest moves first."""
+    """Nodes of which an agent reports, those first where most could be saved; the latest moves first.
+
+    Sums leave out nodes whose reports are stale, and `time` is the oldest moment that they count. `missing` says what keeps
+    agents from being heard.
+    """
 
     nodes: tuple[NodeTalk, ...]
     moves: tuple[MovedPod, ...]
@@ -66,6 +70,7 @@ class Traffic(msgspec.Struct, frozen=True, rename="camel"):
     planned: int
     source: Source
     time: int
+    missing: Told = NOTHING
 
 
 class TalkingPod(msgspec.Struct, frozen=True, rename="camel"):
@@ -98,7 +103,7 @@ class TrafficRecorder:
         now = self._world.now
         if self.moments and now - self.moments[-1].time < _EVERY:
             return
-        reports = self._world.traffic()
+        reports = _fresh(self._world)
         if reports:
             self.moments.append(TalkMoment(now, *_sums(reports)))
 
@@ -110,13 +115,15 @@ def overview(world: World, recorder: TrafficRecorder) -> Traffic:
     nodes.sort(key=lambda one: (one.planned - one.across, -one.across, -one.total, one.node))
     moves = [MovedPod(report.node, move) for report in reports for move in report.moves]
     moves.sort(key=lambda one: (-one.move.at, one.node, one.move.uid))
+    fresh = _fresh(world)
     return Traffic(
         tuple(nodes),
         tuple(moves[:_MOST_MOVES]),
         tuple(recorder.moments),
-        *_sums(reports),
+        *_sums(fresh),
         _source(world),
-        world.now,
+        min([1000 * report.at for report in fresh], default=world.now),
+        world.untold,
     )
 
 
@@ -128,7 +135,7 @@ def of_node(world: World, report: NodeReport, lang: Lang) -> NodeTraffic:
         label(Message(f"affinity-mode-{report.mode}", {}), lang),
         _stale(report, world.now),
         _source(world),
-        world.now,
+        1000 * report.at,
     )
 
 
@@ -161,6 +168,10 @@ def _sums(reports: Sequence[NodeReport]) -> tuple[int, int, int]:
         sum(report.across for report in reports),
         sum(report.planned for report in reports),
     )
+
+
+def _fresh(world: World) -> list[NodeReport]:
+    return [report for report in world.traffic() if not _stale(report, world.now)]
 
 
 def _stale(report: NodeReport, now: int) -> bool:
