@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web test bare lint bench image release-check kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials switch-trials docs clean
+.PHONY: up web reference test bare lint bench image release-check kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials switch-trials docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -16,6 +16,10 @@ web: .venv/.dev
 	@$(BIN)/python scripts/page_types.py
 	@scripts/page lint
 	@scripts/page build
+
+# The pages of docs/reference, made anew from the code that they describe.
+reference: .venv/.dev
+	@$(BIN)/python scripts/reference.py
 
 # Without a browser the tests that need one are skipped, except where CI=true. In the order of their names: those of pages
 # and recordings, few and long, come early, and no worker is left alone with one of them at the end.
@@ -37,6 +41,7 @@ lint: .venv/.dev
 	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --quiet
 	@$(BIN)/python scripts/page_types.py --check
+	@$(BIN)/python scripts/reference.py --check
 	@scripts/page lint
 
 bench: .venv/.dev kube-assets
