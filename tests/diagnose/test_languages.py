@@ -124,6 +124,7 @@ SAMPLES: dict[str, Fact] = {
     "group": "training",
     "problem": 'spec.tolerations[0].operator: Unsupported value: "Near"',
     "policy": "restricted",
+    "driver": "block.csi.example.com",
     "key": "dedicated",
     "value": "ai",
     "unknowns": (

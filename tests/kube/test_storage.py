@@ -136,14 +136,17 @@ def test_classes_nodes_drivers_capacities_and_attachments() -> None:
     assert not decode_class(raw({"metadata": {"name": "now"}, "volumeBindingMode": "Immediate"})).waits
     drivers = [{"name": "d", "nodeID": "x", "allocatable": {"count": 3}}, {"name": "e", "nodeID": "x"}]
     assert decode_node_drivers(raw({"metadata": {"name": "n"}, "spec": {"drivers": drivers}})) == NodeDrivers(
-        "n", (("d", 3),)
+        "n", (("d", 3), ("e", None))
     )
     assert decode_driver(
         raw({"metadata": {"name": "d"}, "spec": {"storageCapacity": True}})
     ) == StorageDriver("d", tracks=True)
+    assert decode_driver(
+        raw({"metadata": {"name": "d"}, "spec": {"preventPodSchedulingIfMissing": True}})
+    ) == StorageDriver("d", required=True)
     capacity = {"storageClassName": "late", "capacity": "3Gi", "maximumVolumeSize": "1Gi", "nodeTopology": {}}
     assert decode_capacity(raw({"metadata": {"name": "c", "namespace": "s"}, **capacity})) == StorageCapacity(
-        "s/c", "late", GIB, Selector()
+        "s/c", "late", GIB, Selector(), total=3 * GIB
     )
     spec = {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
     assert decode_attachment(raw({"metadata": {"name": "a"}, "spec": spec})) == Attachment("a", "n", "d", "v")

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from numaware.diagnose.explain.change import Change
+from numaware.diagnose.reason import Reason
 from numaware.schedule.answer import Answer
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
+from numaware.schedule.filters import volume_rules
 from numaware.schedule.ledger import placement_of
 from numaware.schedule.partial_node import partial_node
 from numaware.schedule.pod_kinds import kind_of
@@ -318,9 +320,11 @@ def best_of(cluster: Cluster, pod: Pod, answers: Sequence[Answer]) -> str | None
     if not fitting:
         return None
     kind, rules = kind_of(pod), cluster.placed_pods.rules_for(pod)
+    volumes = volume_rules(cluster.storage, cluster.placed_pods.volume_users, pod)
+    assert not isinstance(volumes, Reason)
     preferences = Preferences(cluster)
     spread = preferences.spread(pod, kind)
-    totals = preferences.totals(pod, kind, fitting, rules, spread)
+    totals = preferences.totals(pod, kind, fitting, rules, spread, volumes)
     facts = [member.facts for member, _ in fitting]
     wishes = zip(
         node_affinity_scores(pod.scheduling, facts),
@@ -329,7 +333,9 @@ def best_of(cluster: Cluster, pod: Pod, answers: Sequence[Answer]) -> str | None
         spread.scores([each.name for each in facts]) if spread else [0] * len(facts),
         strict=True,
     )
-    if not (kind.workload == "low" and (spread or pod.scheduling.node.preferred or (rules and rules.wishes))):
+    room = volumes is not None and any(volumes.space_score(each) for each in facts)
+    wished = spread or pod.scheduling.node.preferred or (rules and rules.wishes) or room
+    if not (kind.workload == "low" and wished):
         assert totals == [
             (answer.score + 3 * TOP // 1000 * sum(wished), 0)
             for (_, answer), wished in zip(fitting, wishes, strict=True)

@@ -11,7 +11,7 @@ from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.filters.soft_spread import HOST
 from numaware.schedule.node_images import NodeImages
-from numaware.schedule.preference_scores import balanced_score, least_allocated_score
+from numaware.schedule.preference_scores import balance_gained, balanced_score, least_allocated_score
 from numaware.workload.pod import Container, Pod
 from numaware.workload.scheduling import NodeRules, Owner, Requirement, Scheduling, Selector, SpreadRule
 from support.small_clusters import facts_of, gpu_node, share_pod
@@ -86,7 +86,7 @@ def test_those_a_service_selects_are_replicas_too() -> None:
 def test_replicas_that_are_being_deleted_count_no_more() -> None:
     cluster = hosts(2)
     engine = Engine(cluster)
-    went(engine, replica("old"))
+    went(engine, replica("old", 400))
     assert engine.decide(replica("new")).node == "n1"
     cluster.placed_pods.set_leaving("old", leaving=True)
     first = engine.decide(replica("new"))
@@ -194,6 +194,33 @@ def test_resources_are_scored_as_kube_scheduler_does(
 ) -> None:
     assert least_allocated_score(requested, allocatable) == least
     assert balanced_score(requested, allocatable) == balanced
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gained"), [(100, 87, 68), (62, 75, 81), (50, 100, 100), (100, 50, 50)]
+)
+def test_v1_36_counts_what_a_pod_does_for_the_balance(before: int, after: int, gained: int) -> None:
+    assert balance_gained(before, after) == gained
+
+
+@pytest.mark.parametrize(
+    ("version", "node"),
+    [("v1.35.8", "n0"), ("v1.36.1-gke.100", "n1"), ("v1.99.0", "n1"), ("of my own", "n1")],
+)
+def test_the_balance_counts_as_in_the_release_of_the_api_server(version: str, node: str) -> None:
+    """A pod for memory leaves both nodes as far from their balance: n1, which many CPUs are asked of, comes nearer to it."""
+    cluster = hosts(2)
+    cluster.follow_release(version)
+    engine = Engine(cluster)
+    for name, cpus, gibs in (("n0", 3_750, 32), ("n1", 7_500, 0)):
+        there = shared(f"on-{name}", node=NodeRules(node_name=name))
+        went(engine, replace(there, containers=(Container("app", asking(cpus, gibs)),)))
+    found = engine.decide(replace(replica("new"), containers=(Container("app", asking(1, 32)),)))
+    assert found.node == node
+
+
+def asking(milli: int, gibs: int) -> tuple[tuple[str, int], ...]:
+    return ("cpu", milli * 10**6), ("memory", (gibs << 30) * 10**9)
 
 
 def test_replicas_go_where_more_is_free_and_pods_that_ask_for_nothing_count_a_little() -> None:

@@ -88,10 +88,11 @@ def console(
 
 async def _serve(cluster: ClusterOptions, access: Access, options: ConsoleOptions, *, auth: bool) -> None:
     async with Client(await connect(cluster.kubeconfig, cluster.context)) as client:
-        await client.server_version()
+        version = await client.server_version()
         if auth:
             access = access._replace(gate=await _cluster_gate(client))
         cache = ClusterCache(Engine(Cluster((), storage=Storage(known=False))), time.monotonic)
+        cache.engine.cluster.follow_release(version)
         parts = (Volcano(client), KubeletDistance(client), RuntimeAffinity(client))
         talk = TalkWatch(client)
         name, orders = cluster.context or "cluster", ClusterOrders(client)

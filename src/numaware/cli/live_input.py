@@ -84,7 +84,7 @@ def look_at(cluster: ClusterOptions) -> tuple[ClusterCache, list[str]]:
             Engine(Cluster((), knows_namespaces=False, storage=Storage(known=False))), lambda: 0.0
         )
         async with Client(await connect(cluster.kubeconfig, cluster.context)) as client:
-            await client.server_version()
+            cache.engine.cluster.follow_release(await client.server_version())
             try:
                 problems = await look(client, cache)
             except ApiError as error:

@@ -21,6 +21,7 @@ Code = Literal[
     "claim-foreign",
     "scheduling-gates",
     "too-many-pods",
+    "volume-driver",
     # What another scheduler of the lab says in its own words.
     "quoted",
     "volumes-unknown",
@@ -98,6 +99,7 @@ FACTS: Mapping[Code, tuple[str, ...]] = {
     "claims": ("claims",),
     "numa-alignment": ("policy",),
     "untolerated-taint": ("key", "value"),
+    "volume-driver": ("driver",),
     "outcome-unknown": ("unknowns",),
     "volcano-policy": ("task", "node"),
     "kubelet-crash": ("error",),

@@ -105,9 +105,8 @@ def decode_node_drivers(raw: bytes | Raw) -> NodeDrivers:
     """One CSINode; `DecodeError` for what cannot be read."""
     wire = _NODE.read(raw)
     limits = {
-        one.name: one.allocatable.count
+        one.name: None if one.allocatable is None else one.allocatable.count
         for one in wire.spec.drivers or ()
-        if one.allocatable is not None and one.allocatable.count is not None
     }
     return NodeDrivers(wire.metadata.name, tuple(sorted(limits.items())))
 
@@ -115,19 +114,26 @@ def decode_node_drivers(raw: bytes | Raw) -> NodeDrivers:
 def decode_driver(raw: bytes | Raw) -> StorageDriver:
     """One CSIDriver; `DecodeError` for what cannot be read."""
     wire = _DRIVER.read(raw)
-    return StorageDriver(wire.metadata.name, bool(wire.spec.storage_capacity))
+    spec = wire.spec
+    return StorageDriver(
+        wire.metadata.name,
+        tracks=bool(spec.storage_capacity),
+        required=bool(spec.prevent_pod_scheduling_if_missing),
+    )
 
 
 def decode_capacity(raw: bytes | Raw) -> StorageCapacity:
     """One CSIStorageCapacity; `DecodeError` for what cannot be read."""
     wire = _CAPACITY.read(raw)
     metadata = wire.metadata
+    total = 0 if wire.capacity is None else _size(_CAPACITY, raw, {"storage": wire.capacity})
     said = wire.maximum_volume_size if wire.maximum_volume_size is not None else wire.capacity
     return StorageCapacity(
         name=f"{metadata.namespace}/{metadata.name}",
         storage_class=wire.storage_class_name,
         largest=None if said is None else _size(_CAPACITY, raw, {"storage": said}),
         nodes=wire.node_topology.value if wire.node_topology is not None else None,
+        total=total,
     )
 
 
@@ -268,6 +274,7 @@ class _Node(Wire):
 
 class _DriverSpec(Wire):
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class _Driver(Wire):

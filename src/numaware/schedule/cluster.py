@@ -24,6 +24,7 @@ from numaware.schedule.shares import Remainders, Share, device_for, settled, wan
 from numaware.schedule.storage import Storage
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
+from numaware.twin.rules import NEWEST_MINOR, release_of
 from numaware.workload.demand import Amounts
 from numaware.workload.dra.known import DraObjects
 from numaware.workload.pod import Pod
@@ -96,6 +97,8 @@ class Cluster:
         self.where: dict[str, Member] = {}
         self.placed_pods = PlacedPods(knows_namespaces=knows_namespaces)
         self.storage = storage
+        # Whose kube-scheduler is followed where releases score differently: the newest, until somebody says.
+        self.minor = NEWEST_MINOR
         if storage is not None:
             storage.follow(self.where)
         # Devices and claims of DRA, for whoever knows of them.
@@ -121,6 +124,13 @@ class Cluster:
 
     def __iter__(self) -> Iterator[Member]:
         return iter(self.members)
+
+    def follow_release(self, version: str) -> None:
+        """Score as the kube-scheduler of this version of Kubernetes; as the newest one where it is no release of it."""
+        try:
+            self.minor, _ = release_of(version)
+        except ValueError:
+            self.minor = NEWEST_MINOR
 
     # Nodes
 

@@ -289,7 +289,8 @@ class Engine:
                 pool = None
         if pool is None:
             answers = self._ask_by_parts(pod, None, AS_THEY_ARE, but_for_dra=False)
-            best = self._best_of(answers, pod, kind, rules, spread)
+            room = volumes if isinstance(volumes, VolumeRules) else None
+            best = self._best_of(answers, pod, kind, rules, spread, room)
         if best is None:
             refusals = shared_refusals(answers) if pool is None else pool.refusals(pod, kind)
             return Decision(pod, None, 0, reasons=reason_counts(refusals))
@@ -315,6 +316,7 @@ class Engine:
         kind: Kind,
         rules: InterPodRules | None,
         spread: SoftSpread | None,
+        volumes: VolumeRules | None,
     ) -> tuple[Member, Answer] | None:
         """By score and by what the pod, its neighbours and the nodes would rather have; of equals in one state the one
         that has the images, or the first by name.
@@ -326,7 +328,7 @@ class Engine:
         ]
         if not fitting:
             return None
-        totals = self._preferences.totals(pod, kind, fitting, rules, spread)
+        totals = self._preferences.totals(pod, kind, fitting, rules, spread, volumes)
         most = max(totals)
         best = fitting[totals.index(most)]
         images = self._preferences.images(pod)

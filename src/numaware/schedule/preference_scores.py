@@ -1,7 +1,7 @@
 """What a pod would rather have, as scores from 0 to 100 over the nodes that are possible.
 
 Mirrors the scores of kube-scheduler's plugins NodeAffinity, TaintToleration, InterPodAffinity, NodeResourcesFit
-(LeastAllocated) and NodeResourcesBalancedAllocation (v1.35) and how it scales them; where kube-scheduler divides as
+(LeastAllocated) and NodeResourcesBalancedAllocation (v1.35 to v1.37) and how it scales them; where kube-scheduler divides as
 floating-point numbers and nobody could tell, this divides whole numbers and rounds down. PodTopologySpread is scored in
 `filters/soft_spread.py`, ImageLocality in `node_images.py`.
 """
@@ -72,3 +72,8 @@ def balanced_score(requested: Sequence[int], allocatable: Sequence[int]) -> int:
     """The more alike CPUs and memory would be used, the better; both are at most wholly used."""
     shares = [min(1.0, amount / most) for amount, most in zip(requested, allocatable, strict=True) if most]
     return int((1 - (abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0)) * TOP)
+
+
+def balance_gained(before: int, after: int) -> int:
+    """What v1.36 and later make of the balance without and with the pod: about 75 if it changes little."""
+    return TOP // 2 + (TOP // 2 + after - before) // 2

@@ -19,11 +19,12 @@ from msgspec.structs import replace
 
 from numaware.schedule.answer import Answer
 from numaware.schedule.cluster import Cluster, Load, Member
-from numaware.schedule.filters import InterPodRules, SoftSpread
+from numaware.schedule.filters import InterPodRules, SoftSpread, VolumeRules
 from numaware.schedule.node_facts import NodeFacts, pod_requests
 from numaware.schedule.pod_kinds import Kind
 from numaware.schedule.preference_scores import TOP as BEST
 from numaware.schedule.preference_scores import (
+    balance_gained,
     balanced_score,
     least_allocated_score,
     neighbour_scores,
@@ -40,6 +41,8 @@ _PREFERENCE = 3 * TOP // 1000
 # KUBE-SCHEDULER: the weights of its default plugins (getDefaultPlugins).
 _TAINTS, _NODE_AFFINITY, _SPREAD, _POD_AFFINITY = 3, 2, 2, 2
 _SCORED = ("cpu", "memory")
+# KUBE-SCHEDULER: which releases count how balanced a node becomes, not how balanced it is, and free space for volumes.
+_GAIN_SINCE, _SPACE_SINCE = 36, 37
 # Kinds of pods whose points are remembered.
 _MOST_KINDS = 64
 # KUBE-SCHEDULER: what a container counts for in scores that says nothing (DefaultMilliCPURequest, DefaultMemoryRequest).
@@ -83,6 +86,7 @@ class Preferences:
         fitting: Fitting,
         rules: InterPodRules | None,
         spread: SoftSpread | None,
+        volumes: VolumeRules | None,
     ) -> list[tuple[int, int]]:
         """What each node is worth: compared as pairs, the larger the better."""
         facts = [member.facts for member, _ in fitting]
@@ -92,8 +96,12 @@ class Preferences:
         neighbours = neighbour_scores(rules, names)
         evenness = spread.scores(names) if spread is not None else [0] * len(names)
         wishes = list(zip(affinity, taints, neighbours, evenness, strict=True))
+        space = [0] * len(facts)
+        if volumes is not None and self._cluster.minor >= _SPACE_SINCE:
+            space = [volumes.space_score(node) for node in facts]
         wished = (
             spread is not None
+            or any(space)
             or bool(pod.scheduling.node.preferred)
             or (rules is not None and bool(rules.wishes))
             or any(points != BEST for points in taints)
@@ -112,11 +120,12 @@ class Preferences:
                 + _POD_AFFINITY * beside
                 + _SPREAD * even
                 + images.get(member.name, 0)
+                + room
                 + left,
                 answer.score,
             )
-            for (member, answer), (near, untainted, beside, even), left in zip(
-                fitting, wishes, resources, strict=True
+            for (member, answer), (near, untainted, beside, even), room, left in zip(
+                fitting, wishes, space, resources, strict=True
             )
         ]
 
@@ -150,7 +159,10 @@ class Preferences:
         # KUBE-SCHEDULER: pods that ask for nothing are not balanced, or all of them would go to one node.
         if not any(wants[1]):
             return free
-        return free + balanced_score([have + want for have, want in zip(asked, wants[1], strict=True)], most)
+        after = balanced_score([have + want for have, want in zip(asked, wants[1], strict=True)], most)
+        if self._cluster.minor < _GAIN_SINCE:
+            return free + after
+        return free + balance_gained(balanced_score(asked, most), after)
 
     def _asked_of(self, member: Member) -> _Asked:
         known = self._asked.get(member.name)

@@ -43,7 +43,7 @@ class Storage:
         self.volumes: dict[str, Volume] = {}
         self.classes: dict[str, StorageClass] = {}
         self.drivers: dict[str, StorageDriver] = {}
-        self._on_node: dict[str, dict[str, int]] = {}
+        self._on_node: dict[str, dict[str, int | None]] = {}
         self._of_class: dict[str, dict[str, Volume]] = {}
         self._capacities: dict[str, StorageCapacity] = {}
         self._attachments: dict[str, Attachment] = {}
@@ -69,7 +69,7 @@ class Storage:
             case StorageClass():
                 self.classes[one.name] = one
             case NodeDrivers():
-                self._on_node[one.node] = dict(one.limits)
+                self._on_node[one.node] = dict(one.drivers)
             case StorageDriver():
                 self.drivers[one.name] = one
             case StorageCapacity():
@@ -114,16 +114,27 @@ class Storage:
         storage_class = self.classes.get(claim.storage_class) if claim.storage_class else None
         return storage_class is not None and storage_class.waits
 
-    def limits(self, node: str) -> Mapping[str, int]:
-        """How many volumes each driver can attach to the node; a driver that does not say has no limit."""
+    def limits(self, node: str) -> Mapping[str, int | None]:
+        """The drivers of the node, and how many volumes each can attach to it; None: it does not say, and has no limit."""
         return self._on_node.get(node, {})
 
     def has_drivers(self, node: str) -> bool:
         """Whether the node tells of its CSI drivers at all."""
         return node in self._on_node
 
+    @property
+    def drivers_required(self) -> bool:
+        """Whether there is a driver that wants none of its volumes on nodes without it."""
+        return any(driver.required for driver in self.drivers.values())
+
+    def serves(self, driver: str, node: str) -> bool:
+        """Whether volumes of the driver may be wanted on the node: it is there, or does not mind if not."""
+        known = self.drivers.get(driver)
+        return known is None or not known.required or driver in self._on_node.get(node, {})
+
     def capacities(self, storage_class: str) -> Iterable[StorageCapacity]:
-        return [one for one in self._capacities.values() if one.storage_class == storage_class]
+        """What there is for volumes of the class, by name."""
+        return [one for _, one in sorted(self._capacities.items()) if one.storage_class == storage_class]
 
     def attached(self, node: str) -> Iterable[Attachment]:
         return self._attached.get(node, {}).values()

@@ -88,7 +88,7 @@ class ExtenderOptions(NamedTuple):
 async def run_scheduler(kubeconfig: str | None, context: str | None, options: SchedulerOptions) -> int:
     """Schedule until cancelled (then tidy up) or until another leads (then end, to be started again)."""
     logs.set_up(options.log)
-    async with _connected(kubeconfig, context) as client:
+    async with _connected(kubeconfig, context) as (client, version):
         metrics = Metrics()
         guard = StormGuard()
         storage = Storage(known=False)
@@ -99,6 +99,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
             profiles=options.profiles,
             guard=guard,
         )
+        engine.cluster.follow_release(version)
         cache = ClusterCache(engine, time.monotonic)
         audit = PredictionAudit(engine.cluster, guard, time.monotonic, options.misses)
         election = _election(client, options.lease, options.lease_times, metrics)
@@ -171,10 +172,11 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
             hint="add --token-file on 127.0.0.1, elsewhere --tls-cert, --tls-key and --client-ca",
         )
     gate = None if options.token is None else TokenAuthentication(read_token(options.token))
-    async with _connected(kubeconfig, context) as client:
+    async with _connected(kubeconfig, context) as (client, version):
         metrics = Metrics()
         guard = StormGuard()
         engine = Engine(Cluster(()), guard=guard)
+        engine.cluster.follow_release(version)
         cache = ClusterCache(engine, time.monotonic)
         audit = PredictionAudit(engine.cluster, guard, time.monotonic)
         async with _events(client, "extender") as events:
@@ -202,10 +204,12 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
 
 
 @asynccontextmanager
-async def _connected(kubeconfig: str | None, context: str | None) -> AsyncIterator[Client]:
+async def _connected(kubeconfig: str | None, context: str | None) -> AsyncIterator[tuple[Client, str]]:
+    """A client, and which Kubernetes answers it."""
     async with Client(await connect(kubeconfig, context)) as client:
-        _log.info("connected", server=await client.server_version())
-        yield client
+        version = await client.server_version()
+        _log.info("connected", server=version)
+        yield client, version
 
 
 def _events(client: Client, program: str) -> EventWriter:

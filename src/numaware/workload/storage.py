@@ -87,26 +87,34 @@ class StorageClass(msgspec.Struct, frozen=True):
 
 
 class NodeDrivers(msgspec.Struct, frozen=True):
-    """A CSINode: how many volumes each driver can attach to the node at most."""
+    """A CSINode: its drivers, and how many volumes each can attach to the node at most, None if it does not say."""
 
     node: str
-    limits: tuple[tuple[str, int], ...] = ()
+    drivers: tuple[tuple[str, int | None], ...] = ()
 
 
 class StorageDriver(msgspec.Struct, frozen=True):
-    """A CSIDriver; one that `tracks` says where how much can be provisioned (CSIStorageCapacity)."""
+    """A CSIDriver; one that `tracks` says where how much can be provisioned (CSIStorageCapacity).
+
+    One that is `required` wants no pods with its volumes on nodes that do not have it.
+    """
 
     name: str
     tracks: bool = False
+    required: bool = False
 
 
 class StorageCapacity(msgspec.Struct, frozen=True):
-    """The largest volume of a class that can be provisioned for the nodes that `nodes` selects; None: none at all."""
+    """The largest volume of a class that can be provisioned for the nodes that `nodes` selects; None: none at all.
+
+    `total` is what there is for all volumes together.
+    """
 
     name: str
     storage_class: str
     largest: int | None = None
     nodes: Selector | None = None
+    total: int = 0
 
 
 class Attachment(msgspec.Struct, frozen=True):

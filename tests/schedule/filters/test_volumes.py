@@ -8,11 +8,12 @@ from msgspec.structs import replace
 from numaware.diagnose.texts import say
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
+from numaware.schedule.filters import VolumeRules, volume_rules
 from numaware.schedule.filters.volume_users import VolumeUsers
 from numaware.schedule.message import refusal
 from numaware.schedule.storage import Storage
 from numaware.workload.disks import Disk, DiskKind
-from numaware.workload.pod import Pod
+from numaware.workload.pod import Container, Pod
 from numaware.workload.scheduling import NodeRules, NodeTerm, Requirement, Scheduling, Selector
 from numaware.workload.storage import (
     Attachment,
@@ -226,6 +227,22 @@ def test_disks_that_csi_drivers_have_taken_over_count_too() -> None:
     assert nodes(engine, asks("c")) == ["n1", "n2"]
 
 
+def test_a_driver_may_want_none_of_its_volumes_where_it_is_not() -> None:
+    """One that does not say how many it can attach is there all the same."""
+    claim, volume = bound("c", driver="csi.example.com", handle="h")
+    there = NodeDrivers("n0", (("csi.example.com", None),)), NodeDrivers("n1", (("other", 9),))
+    required = StorageDriver("csi.example.com", required=True)
+    for stored in ((claim, volume), (LATE, late())):
+        assert nodes(world(*stored, *there), asks("c")) == ["n0", "n1", "n2"]
+        engine = world(*stored, *there, required)
+        assert nodes(engine, asks("c")) == ["n0"]
+        assert said(engine, asks("c"))[1] == "csi.example.com CSI driver is not installed on the node"
+    migrated, disk = bound("m", plugin="kubernetes.io/aws-ebs", handle="vol-1")
+    engine = world(migrated, disk, NodeDrivers("n0"), StorageDriver("ebs.csi.aws.com", required=True))
+    # A node that tells of no drivers at all has its volumes in the old way.
+    assert nodes(engine, asks("m")) == ["n1", "n2"]
+
+
 def test_a_volume_that_is_not_there_yet_is_one_more() -> None:
     engine = world(LATE, late(), NodeDrivers("n0", (("csi.example.com", 0),)))
     assert nodes(engine, asks("c")) == ["n1", "n2"]
@@ -332,6 +349,46 @@ def test_a_driver_that_tracks_its_space_is_believed() -> None:
     assert nodes(engine, asks("c")) == ["n1"]
     assert said(engine, asks("c"))[0] == "node(s) did not have enough free storage"
     assert nodes(world(LATE, late(size=10), replace(tracks, tracks=False)), asks("c")) == ["n0", "n1", "n2"]
+
+
+def test_of_nodes_with_room_for_its_volumes_the_emptiest_is_taken() -> None:
+    """As kube-scheduler v1.37 does, for pods that own nothing of a node; its numbers are what its own code gives."""
+    tracks = StorageDriver("csi.example.com", tracks=True)
+
+    def of(label: str, name: str, total: int) -> StorageCapacity:
+        return StorageCapacity(
+            name, "late", total, Selector((Requirement("host", "In", (label,)),)), total=total
+        )
+
+    two = late("c", 10), late("d", 20)
+    engine = world(LATE, *two, tracks, of("n0", "0", 41), of("n1", "1", 300), of("n2", "2", 20))
+    sharing = replace(asks("c", "d"), containers=(Container("app", (("cpu", 10**8),)),))
+    rules = volume_rules(engine.cluster.storage, engine.cluster.placed_pods.volume_users, sharing)
+    assert isinstance(rules, VolumeRules)
+    assert [rules.space_score(engine.cluster.by_name[name].facts) for name in ("n0", "n1", "n2")] == [
+        27,
+        90,
+        0,
+    ]
+    assert engine.decide(sharing).node == "n1"
+    # Whoever owns CPUs goes where it is aligned and strands least; and earlier releases did not look at space.
+    owner = replace(pod("owner", 2), scheduling=sharing.scheduling)
+    assert engine.decide(owner).node == "n0"
+    engine.cluster.follow_release("v1.36.4")
+    assert engine.decide(sharing).node == "n0"
+
+
+def test_volumes_that_are_there_already_count_by_what_they_leave() -> None:
+    nothing = StorageClass("late", "kubernetes.io/no-provisioner", waits=True)
+    here = tuple(
+        free(f"v{number}", size, affinity=(NodeTerm((Requirement("host", "In", (f"n{number}",)),)),))
+        for number, size in enumerate((5, 9))
+    )
+    engine = world(nothing, late(size=5), *here)
+    rules = volume_rules(engine.cluster.storage, engine.cluster.placed_pods.volume_users, asks("c"))
+    assert isinstance(rules, VolumeRules)
+    scores = [rules.space_score(engine.cluster.by_name[name].facts) for name in ("n0", "n1", "n2")]
+    assert scores == [0, 45, 0]
 
 
 def test_what_is_gone_is_forgotten() -> None:

@@ -1,8 +1,8 @@
 """May a pod have its volumes on a node, and what has to be done for that.
 
-Mirrors the filters of kube-scheduler's plugins VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone (v1.35), in
-the order in which they are asked. A pod's claims are sorted out once (`volume_rules`); what is then asked of a node costs as
-much as the pod has claims. Only claims of classes that wait for their first consumer are looked at beside free volumes.
+Mirrors the filters of kube-scheduler's plugins VolumeRestrictions, NodeVolumeLimits, VolumeBinding and VolumeZone (v1.37), in
+the order in which they are asked, and the score of VolumeBinding. A pod's claims are sorted out once (`volume_rules`); what is then
+asked of a node costs as much as the pod has claims. Only claims of classes that wait for their first consumer are looked at beside free volumes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.storage import Assumed, Storage
 from numaware.workload.disks import MIGRATED_TO
 from numaware.workload.pod import Pod
-from numaware.workload.storage import NO_PROVISIONER, READ_WRITE_ONCE_POD, Claim, Volume, VolumePlan
+from numaware.workload.storage import (
+    NO_PROVISIONER,
+    READ_WRITE_ONCE_POD,
+    Claim,
+    StorageCapacity,
+    Volume,
+    VolumePlan,
+)
 
 NO_DISK = Reason("disk-conflict")
 IN_USE = Reason("claim-in-use")
@@ -65,8 +72,9 @@ class VolumeRules(msgspec.Struct, frozen=True):
             return (IN_USE,)
         if self.storage is None:
             return ()
-        if self._exceeds(self.storage, facts.name):
-            return (TOO_MANY,)
+        reason = self._unattachable(self.storage, facts.name)
+        if reason is not None:
+            return (reason,)
         labels = dict(facts.labels)
         reasons = []
         if not all(volume.reaches(facts.name, labels) for volume in self.bound):
@@ -85,6 +93,31 @@ class VolumeRules(msgspec.Struct, frozen=True):
             return None
         plan = self._found(self.storage, facts.name, dict(facts.labels))
         return plan if isinstance(plan, VolumePlan) else None
+
+    def space_score(self, facts: NodeFacts) -> int:
+        """How much is left of what the pod's volumes would be made of, or bound to, 0 to 100; 0 if nobody says."""
+        plan = self.plan(facts)
+        if plan is None or self.storage is None:
+            return 0
+        wanted = {claim.key: claim for claim in self.unbound}
+        # What is asked for and what there is, by class; volumes that are there already count alone.
+        classes: dict[str, tuple[int, int]] = {}
+        for key, name in plan.bindings:
+            claim, volume = wanted[key], self.storage.volumes[name]
+            asked, there = classes.get(claim.storage_class, (0, 0))
+            classes[claim.storage_class] = asked + claim.size, there + volume.size
+        labels = dict(facts.labels)
+        for key in plan.provisions if not plan.bindings else ():
+            claim = wanted[key]
+            space = _space(self.storage, claim, labels) if _tracked(self.storage, claim) else None
+            if space is not None:
+                asked, _ = classes.get(claim.storage_class, (0, 0))
+                classes[claim.storage_class] = asked + claim.size, space.total
+        left = [
+            0 if not there or asked > there else 100 - 100 * asked // there
+            for asked, there in classes.values()
+        ]
+        return (2 * sum(left) + len(left)) // (2 * len(left)) if left else 0
 
     def _in_other_zone(self, labels: Mapping[str, str]) -> bool:
         # KUBE-SCHEDULER: on a node without any label of a zone or region every volume is near.
@@ -145,14 +178,17 @@ class VolumeRules(msgspec.Struct, frozen=True):
                 smallest = volume
         return smallest
 
-    def _exceeds(self, storage: Storage, node: str) -> bool:
-        """Whether a driver would have to attach more volumes to the node than it can."""
-        limits = storage.limits(node)
-        if not limits:
-            return False
+    def _unattachable(self, storage: Storage, node: str) -> Reason | None:
+        """A driver that is not on the node and should be, or that would have to attach more volumes to it than it can."""
+        limits = {driver: most for driver, most in storage.limits(node).items() if most is not None}
+        if not limits and not storage.drivers_required:
+            return None
         new = dict(_attachable(storage, self.pod, node))
+        for driver in new.values():
+            if not storage.serves(driver, node):
+                return Reason("volume-driver", (driver,))
         if not any(driver in limits for driver in new.values()):
-            return False
+            return None
         there = {
             volume: driver
             for other in self.users.on(node)
@@ -164,9 +200,10 @@ class VolumeRules(msgspec.Struct, frozen=True):
                 there[f"{one.driver}/{volume.handle}"] = one.driver
         counts = Counter(there.values())
         wanted = Counter(driver for volume, driver in new.items() if volume not in there)
-        return any(
+        exceeded = any(
             driver in limits and counts[driver] + number > limits[driver] for driver, number in wanted.items()
         )
+        return TOO_MANY if exceeded else None
 
 
 def volume_rules(storage: Storage | None, users: VolumeUsers, pod: Pod) -> VolumeRules | Reason | None:
@@ -252,23 +289,31 @@ def _provisioning_reason(storage: Storage, claim: Claim, labels: Mapping[str, st
         all(labels.get(key) in values for key, values in term) for term in storage_class.topologies
     ):
         return NONE_TO_BIND
-    driver = storage.drivers.get(storage_class.provisioner)
-    if driver is None or not driver.tracks or not claim.size:
-        return None
-    enough = any(
-        one.largest is not None
-        and one.largest >= claim.size
-        and one.nodes is not None
-        and one.nodes.matches(labels)
-        for one in storage.capacities(storage_class.name)
-    )
-    return None if enough else NO_SPACE
+    return NO_SPACE if _tracked(storage, claim) and _space(storage, claim, labels) is None else None
+
+
+def _tracked(storage: Storage, claim: Claim) -> bool:
+    """Whether it is said how much can be provisioned of the claim's class."""
+    storage_class = storage.classes.get(claim.storage_class)
+    driver = storage.drivers.get(storage_class.provisioner) if storage_class is not None else None
+    return driver is not None and driver.tracks and claim.size > 0
+
+
+def _space(storage: Storage, claim: Claim, labels: Mapping[str, str]) -> StorageCapacity | None:
+    """What the claim can be provisioned of for a node with these labels; the first by name that is enough."""
+    for one in storage.capacities(claim.storage_class):
+        enough = one.largest is not None and one.largest >= claim.size
+        if enough and one.nodes is not None and one.nodes.matches(labels):
+            return one
+    return None
 
 
 def _attachable(storage: Storage, pod: Pod, node: str) -> Iterable[tuple[str, str]]:
     """The volumes that a CSI driver attaches for the pod: what each is called, and the driver."""
+    # A node that tells of no drivers at all attaches those of in-tree plugins as ever.
+    migrated_to = MIGRATED_TO if storage.has_drivers(node) else {}
     for disk in pod.scheduling.disks:
-        if disk.driver and storage.has_drivers(node):
+        if disk.driver and migrated_to:
             yield f"{disk.driver}/{disk.name}", disk.driver
     for name in pod.scheduling.claims:
         claim = storage.claims.get((pod.namespace, name))
@@ -276,10 +321,10 @@ def _attachable(storage: Storage, pod: Pod, node: str) -> Iterable[tuple[str, st
             continue
         volume = storage.volumes.get(claim.volume) if claim.volume else None
         if volume is not None:
-            driver = volume.driver or MIGRATED_TO.get(volume.plugin, "")
+            driver = volume.driver or migrated_to.get(volume.plugin, "")
             if driver and volume.handle:
                 yield f"{driver}/{volume.handle}", driver
         elif storage_class := storage.classes.get(claim.storage_class):
             # Not there yet, but it will be one more.
-            driver = MIGRATED_TO.get(storage_class.provisioner, storage_class.provisioner)
+            driver = migrated_to.get(storage_class.provisioner, storage_class.provisioner)
             yield f"{driver}/{claim.namespace}/{claim.name}", driver

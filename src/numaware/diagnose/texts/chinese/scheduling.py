@@ -23,6 +23,7 @@ REASONS: Mapping[str, str] = {
     "claim-foreign": "PVC {claim} 不是为 Pod {pod} 创建的（Pod 不是其所有者）",
     "scheduling-gates": "调度门控未清空，暂不调度",
     "too-many-pods": "Pod 数已达上限",
+    "volume-driver": "节点上没有 CSI 驱动 {driver}",
     "quoted": "{text}",
     "volumes-unknown": "无法判断：尚未读到存储声明和卷",
     "pod-unreadable": "无法判断：Pod 无法完整读取：{problem}",

@@ -24,6 +24,7 @@ REASONS: Mapping[str, str] = {
     "claim-foreign": "PVC {claim} was not created for pod {pod} (pod is not owner)",
     "scheduling-gates": "Scheduling is blocked due to non-empty scheduling gates",
     "too-many-pods": "Too many pods",
+    "volume-driver": "{driver} CSI driver is not installed on the node",
     "quoted": "{text}",
     "volumes-unknown": "cannot be judged: claims and volumes could not be read yet",
     "pod-unreadable": "cannot be judged: the pod cannot be read in full: {problem}",
