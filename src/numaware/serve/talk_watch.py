@@ -48,14 +48,19 @@ class TalkWatch:
     def missing(self) -> Sentence:
         """What keeps reports from being read at the moment; empty if nothing does."""
         if self._reflector.kind_is_missing:
-            text = "agents have nowhere to tell who talks to whom; whoever may define kinds runs: {command}"
-            return Sentence(text, command=remedy(NODE_TRAFFICS))
+            return Sentence(
+                "agents have nowhere to tell who talks to whom; whoever may define kinds runs: {command}",
+                command=remedy(NODE_TRAFFICS),
+            )
         if self._error is None or not self._reflector.in_trouble:
             return Sentence()
         what = f"{NODE_TRAFFICS.plural}.{NODE_TRAFFICS.group}"
         if self._error.status in (401, 403):
-            text = "the account of this console may not list and watch {what}: {command}"
-            return Sentence(text, what=what, command=_RIGHTS)
+            return Sentence(
+                "the account of this console may not list and watch {what}: {command}",
+                what=what,
+                command=_RIGHTS,
+            )
         return Sentence("{place} cannot be read: {problem}", place=what, problem=str(self._error))
 
     def _problem(self, node: str, message: str) -> None:
