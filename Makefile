@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web reference test bare lint bench image release-check kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials switch-trials docs clean
+.PHONY: up web reference test bare lint bench image manifests release-check kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials switch-trials docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -51,6 +51,10 @@ bench: .venv/.dev kube-assets
 # The container image, without an engine or a base image: an OCI archive, its digest and what is in it, in dist/image.
 image: .venv/.dev
 	@$(BIN)/python scripts/image.py
+
+# The chart, rendered by Helm into what `numaware install` applies; after a change to deploy/helm, deploy/rbac or deploy/crd.
+manifests: .venv/.dev
+	@$(BIN)/python scripts/manifests.py
 
 # Everything that a release consists of, made, signed and checked in dist/release; KEY=cosign.key signs with a key of your own.
 release-check: .venv/.dev

@@ -35,6 +35,7 @@ ESCAPE = "\x1b[31m"
 LIVE = (
     *(["nodes"], ["pods"], ["why-pending", "a"], ["explain", "pod", "a"]),
     *(["whatif", "live:", "cpu=1"], ["simulate", "live:", "lab:1"]),
+    *(["install", "--dry-run"], ["uninstall"]),
 )
 
 

@@ -194,6 +194,10 @@ class FakeApiServer:
 
     def _list(self, request: web.Request) -> web.Response:
         names = sorted(path for path in self.objects if _belongs(path, request.path))
+        if "labelSelector" in request.query:
+            label, _, value = request.query["labelSelector"].partition("=")
+            labels = {name: self.objects[name]["metadata"].get("labels") or {} for name in names}
+            names = [name for name in names if labels[name].get(label) == value]
         limit = int(request.query.get("limit", "0")) or len(names)
         revision, start = self.revision, 0
         if "continue" in request.query:
@@ -241,6 +245,8 @@ class FakeApiServer:
     def _patch(self, request: web.Request, body: Any) -> web.Response:
         path = request.path.removesuffix("/status")
         if request.content_type == "application/apply-patch+yaml":
+            if "dryRun" in request.query:
+                return web.json_response(body)
             return web.json_response(self._write(path, body))
         if path not in self.objects:
             return refused(404, "NotFound", f"{path} not found")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -17,6 +17,7 @@ from numaware.errors import InputError
 from numaware.machine.words import printable
 
 if TYPE_CHECKING:
+    from numaware.kube.client import Client
     from numaware.kube.pods import LivePod
     from numaware.serve.cluster_cache import ClusterCache
     from numaware.web import Tls
@@ -67,31 +68,41 @@ Language = Annotated[Lang, Parameter(name="--lang", help="The language of the an
 T = TypeVar("T")
 
 
-def look_at(cluster: ClusterOptions) -> tuple[ClusterCache, list[str]]:
-    """The cluster as it is now, read once, and what of it could not be read."""
+def on_cluster(cluster: ClusterOptions, work: Callable[[Client, str], Awaitable[T]]) -> T:
+    """What `work`, given the way in and the server's release, comes to; `InputError` where none answers, or it refuses to."""
     # All of this is needed only by commands that talk to a cluster.
     from numaware.kube.client import Client  # noqa: PLC0415
     from numaware.kube.config import connect  # noqa: PLC0415
     from numaware.kube.errors import ApiError  # noqa: PLC0415
-    from numaware.schedule.cluster import Cluster  # noqa: PLC0415
+
+    async def run() -> T:
+        async with Client(await connect(cluster.kubeconfig, cluster.context)) as client:
+            release = await client.server_version()
+            try:
+                return await work(client, release)
+            except ApiError as error:
+                raise InputError("the cluster", f"cannot be read: {error}") from None
+
+    return asyncio.run(run())
+
+
+def look_at(cluster: ClusterOptions) -> tuple[ClusterCache, list[str]]:
+    """The cluster as it is now, read once, and what of it could not be read."""
+    from numaware.schedule.cluster import Cluster  # noqa: PLC0415 - as above
     from numaware.schedule.engine import Engine  # noqa: PLC0415
     from numaware.schedule.storage import Storage  # noqa: PLC0415
     from numaware.serve.cluster_cache import ClusterCache  # noqa: PLC0415
     from numaware.serve.watches import look  # noqa: PLC0415
 
-    async def read() -> tuple[ClusterCache, list[str]]:
-        cache = ClusterCache(
-            Engine(Cluster((), knows_namespaces=False, storage=Storage(known=False))), lambda: 0.0
-        )
-        async with Client(await connect(cluster.kubeconfig, cluster.context)) as client:
-            cache.engine.cluster.follow_release(await client.server_version())
-            try:
-                problems = await look(client, cache)
-            except ApiError as error:
-                raise InputError("the cluster", f"cannot be read: {error}") from None
-        return cache, problems
+    cache = ClusterCache(
+        Engine(Cluster((), knows_namespaces=False, storage=Storage(known=False))), lambda: 0.0
+    )
 
-    return asyncio.run(read())
+    async def read(client: Client, release: str) -> list[str]:
+        cache.engine.cluster.follow_release(release)
+        return await look(client, cache)
+
+    return cache, on_cluster(cluster, read)
 
 
 def find_pod(cache: ClusterCache, text: str) -> LivePod:

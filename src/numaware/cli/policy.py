@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import msgspec
 from cyclopts import App, Parameter
 
-from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions
+from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, on_cluster
 from numaware.cli.options import AsJson, flag, option, repeatable
 from numaware.cli.output import write_json
 from numaware.cli.tables import table
@@ -171,19 +170,14 @@ def _ordered(cluster: ClusterOptions, name: str, order: Order) -> int:
 
 
 def _with(cluster: ClusterOptions, work: Callable[[Client], Awaitable[T]]) -> T:
-    from numaware.kube.client import Client  # noqa: PLC0415 - the wires, needed only now
-    from numaware.kube.config import connect  # noqa: PLC0415
+    async def told(client: Client, _: str) -> T:
+        try:
+            return await work(client)
+        except ApiError as error:
+            hint = Sentence("deploy/crd/kubeletpolicies.yaml brings the kind") if error.not_found else ""
+            raise InputError("KubeletPolicy", str(error), hint=hint) from None
 
-    async def run() -> T:
-        async with Client(await connect(cluster.kubeconfig, cluster.context)) as client:
-            await client.server_version()
-            try:
-                return await work(client)
-            except ApiError as error:
-                hint = Sentence("deploy/crd/kubeletpolicies.yaml brings the kind") if error.not_found else ""
-                raise InputError("KubeletPolicy", str(error), hint=hint) from None
-
-    return asyncio.run(run())
+    return on_cluster(cluster, told)
 
 
 def _label(text: str) -> tuple[str, str]:

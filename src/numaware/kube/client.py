@@ -111,10 +111,13 @@ class Client(Transport):
         namespace: str = "",
         *,
         field_selector: str = "",
+        label_selector: str = "",
         limit: int = 500,
     ) -> AsyncGenerator[Page, None]:
         """All objects that match, as they are now, a page at a time; `ApiError.gone` if reading took too long."""
         query = {"limit": str(limit)} | _selector(field_selector)
+        if label_selector:
+            query["labelSelector"] = label_selector
         while True:
             answer = await self._send("GET", f"{resource.path(namespace)}?{urlencode(query)}", safe=True)
             page = decoded(_LIST, answer, "a list")
@@ -207,13 +210,19 @@ class Client(Transport):
         *,
         manager: str,
         force: bool = True,
+        strict: bool = False,
+        dry_run: bool = False,
         within: float | None = None,
     ) -> bytes:
-        """Server-side apply: make the object have these fields and own them as `manager`; creates it if need be."""
-        query = urlencode({"fieldManager": manager, "force": "true" if force else "false"})
+        """Server-side apply: make the object have these fields and own them as `manager`; creates it if need be.
+
+        With `strict` a field that its kind does not have is refused; with `dry_run` the answer is what would be, and nothing is.
+        """
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        query |= ({"fieldValidation": "Strict"} if strict else {}) | ({"dryRun": "All"} if dry_run else {})
         return await self._send(
             "PATCH",
-            f"{resource.path(namespace, name)}?{query}",
+            f"{resource.path(namespace, name)}?{urlencode(query)}",
             body=_encode(body),
             content=_APPLY,
             safe=True,

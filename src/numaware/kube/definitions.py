@@ -18,6 +18,7 @@ from numaware.kube.resources import (
     DEFINITIONS,
     NODE_RESOURCE_TOPOLOGIES,
     NODE_TRAFFICS,
+    NUMATOPOLOGIES,
     OENUMAS,
     WHITELISTS,
     Resource,
@@ -29,6 +30,7 @@ _REMEDIES = {
     for kind, file in (
         (NODE_RESOURCE_TOPOLOGIES, "noderesourcetopology"),
         (NODE_TRAFFICS, "nodetraffics"),
+        (NUMATOPOLOGIES, "numatopologies"),
         (OENUMAS, "oenumas"),
         (WHITELISTS, "whitelists"),
     )
