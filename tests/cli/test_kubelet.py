@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,6 +91,77 @@ def test_nothing_happens_without_a_yes(verb: str, node: Path, capsys: pytest.Cap
     assert (node / "var/lib/kubelet/config.yaml").read_text(encoding="utf-8") == CONFIG
 
 
+@pytest.fixture
+def systemctl(node: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """A made systemctl: answers `show` with the lines that are given; its folder has a file `active` while the unit runs."""
+    folder = node / "tools"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
+
+    def make(lines: str) -> Path:
+        tool = folder / "systemctl"
+        cases = f'start) touch "{folder}/active";; stop) rm -f "{folder}/active";; show) {lines};;'
+        tool.write_text(f'#!/bin/sh\ncase "$1" in {cases} esac\n', encoding="utf-8")
+        tool.chmod(0o755)
+        (folder / "active").touch()
+        return folder
+
+    return make
+
+
+def applied(node: Path, *words: str) -> list[str]:
+    """The same node by names that need no other root."""
+    config = node / "var/lib/kubelet/config.yaml"
+    config.write_text(f"{CONFIG}healthzPort: 0\n", encoding="utf-8")
+    places = [f"--config={config}", f"--kubelet-root={config.parent}", f"--machine-root={node}"]
+    wish = ["--set=topologyManagerPolicy=restricted", "--yes", *words]
+    return ["kubelet", "apply", *places, f"--journal={node / 'journal'}", *wish]
+
+
+def test_a_reader_who_goes_away_stops_no_switch(node: Path, systemctl: Callable[[str], Path]) -> None:
+    """`| head`, or a terminal that was closed: the kubelet is not left stopped for that."""
+    folder = systemctl(f"test -e {node}/tools/active && echo ActiveState=active || echo ActiveState=inactive")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "numaware", *applied(node)]
+    done = subprocess.run(command, stdout=writer, stderr=writer, check=False, timeout=60)
+    os.close(writer)
+    story = journal.latest(node / "journal")
+    assert story is not None
+    assert (done.returncode, story.ending) == (0, "applied")
+    assert (folder / "active").exists()
+    assert "restricted" in (node / "var/lib/kubelet/config.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "told"),
+    [
+        (
+            "echo LoadState=not-found",
+            ["--unit=kublet"],
+            "kublet: systemd has no such unit that it could start",
+        ),
+        ("echo no bus; exit 1", [], "kubelet: systemd does not tell how it stands: systemctl show"),
+        ("echo ActiveState=active", ["--timeout=-1"], "--timeout: -1 is outside 0 to 86400 seconds"),
+    ],
+)
+def test_what_could_not_be_put_back_is_not_begun(
+    lines: str,
+    words: list[str],
+    told: str,
+    node: Path,
+    systemctl: Callable[[str], Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = systemctl(lines)
+    assert main(applied(node, *words)) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert journal.latest(node / "journal") is None
+    assert (folder / "active").exists()
+
+
 @pytest.mark.parametrize("words", [["rollback"], ["apply", "--resume"]], ids=str)
 @pytest.mark.parametrize("mark", ["done", "applied"])
 def test_what_was_written_down_under_another_root_is_left_to_who_began_it(
@@ -121,6 +196,7 @@ def test_what_was_written_down_under_another_root_is_left_to_who_began_it(
         (["--to=/nowhere"], "/nowhere"),
         (["--set=cpuManagerPolicy=static", "--config=/nowhere.yaml"], "cannot be read"),
         (["--unset=cpuManagerPolicy.x"], "has no members"),
+        (["--set=cpuManagerPolicy=static", "--drain-timeout=nan"], "--drain-timeout: nan is outside 0 to"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(
@@ -166,6 +242,34 @@ def test_a_mistake_with_a_pool_is_one_line(
     said = capsys.readouterr().err
     assert told in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_that_goes_away_interrupts_as_a_person_does(number: signal.Signals) -> None:
+    put_back: list[str] = []
+
+    async def work() -> None:
+        try:
+            signal.raise_signal(number)
+            await asyncio.sleep(60)
+        finally:
+            put_back.append("all")
+
+    assert run_until_signal(work()) is None
+    assert put_back == ["all"]
+
+
+def test_what_was_started_with_nohup_goes_on_without_its_terminal() -> None:
+    async def work() -> str:
+        signal.raise_signal(signal.SIGHUP)
+        await asyncio.sleep(0)
+        return "the end"
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert run_until_signal(work()) == "the end"
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_who_interrupts_twice_is_told_why_it_goes_on() -> None:

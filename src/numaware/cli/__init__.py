@@ -6,7 +6,6 @@ input, told in one line on stderr.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -80,8 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         return _fail(str(error))
     except BrokenPipeError:
-        # The reader (`| head`) has what it wanted; keep Python's exit from writing to the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from numaware.cli.output import go_unheard  # noqa: PLC0415 - seldom needed
+
+        # The reader (`| head`) has what it wanted.
+        go_unheard(sys.stdout)
         return 0
     except OSError as error:
         return _fail(f"{error.filename or 'input'}: {error.strerror or error}")

@@ -18,12 +18,13 @@ from numaware.cli.kubelet_view import ending, page, plan_json, progress, write
 from numaware.cli.live_input import USUAL_CLUSTER, ClusterOptions, Language, run_until_signal
 from numaware.cli.machine_input import check_version
 from numaware.cli.options import AsJson, flag, option, optional, repeatable
-from numaware.cli.output import deliver
+from numaware.cli.output import tell
 from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.node.kubelet_switch import edit, journal
 from numaware.node.kubelet_switch.plan import Manner, Plan, Situation, plan_content
 from numaware.node.kubelet_switch.plan import plan as work_out
+from numaware.node.kubelet_switch.unit import Systemd, check_unit
 from numaware.sentence import Sentence
 from numaware.workload.yamlfile import MAX_BYTES
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from numaware.node.kubelet_switch.place import Place
 
 T = TypeVar("T")
+_MOST_SECONDS = 86_400
 _PATIENCE = Sentence(
     "Still putting everything back; after a kill, `numaware kubelet apply --resume` would have to go on with that."
 )
@@ -84,6 +86,7 @@ class Wish:
     def wanted(self) -> dict[str, Any]:
         wanted = edit.wanted_in(read_file(self.to, MAX_BYTES), str(self.to)) if self.to else {}
         wanted |= edit.wanted_of(self.set or (), self.unset or ())
+        _check_seconds("--drain-timeout", self.drain_timeout)
         if not wanted:
             hint = "for example --set topologyManagerPolicy=restricted"
             raise InputError("numaware kubelet", "nothing is asked for", hint=hint)
@@ -91,6 +94,11 @@ class Wish:
 
 
 NO_WISH = Wish()
+
+
+def _check_seconds(name: str, seconds: float) -> None:
+    if not 0 <= seconds <= _MOST_SECONDS:
+        raise InputError(name, f"{seconds:g} is outside 0 to {_MOST_SECONDS} seconds")
 
 
 @Parameter(name="*")
@@ -283,6 +291,7 @@ class _Switch:
     def __init__(
         self, node: NodeOptions, cluster: ClusterOptions, consent: Consent, as_json: bool, lang: Lang
     ) -> None:
+        _check_seconds("--timeout", consent.timeout)
         self._node = node
         self._cluster = cluster
         self._consent = consent
@@ -304,6 +313,7 @@ class _Switch:
         if not self._agreed():
             return 1
         self._check_writable(made)
+        await check_unit(self._unit(made.place), made.place.unit)
         book = journal.Journal(journal.next_folder(self._node.journal))
         recorded = made.recorded()
         book.open(recorded)
@@ -344,11 +354,12 @@ class _Switch:
     def _executor(self, plan: journal.Recorded, book: journal.Journal, api: ClusterNode | None) -> Executor:
         from numaware.node.kubelet_switch.executor import Executor  # noqa: PLC0415
         from numaware.node.kubelet_switch.steps import Hands  # noqa: PLC0415
-        from numaware.node.kubelet_switch.unit import Systemd  # noqa: PLC0415
 
-        unit = Systemd(plan.place.unit, str(self._node.root))
-        hands = Hands(self._node.root, unit, api, plan.healthz, self._consent.timeout)
+        hands = Hands(self._node.root, self._unit(plan.place), api, plan.healthz, self._consent.timeout)
         return Executor(plan, book, hands, progress(plan.steps, self._lang))
+
+    def _unit(self, place: Place) -> Systemd:
+        return Systemd(place.unit, str(self._node.root))
 
     def _check_writable(self, made: Plan) -> None:
         """What can be known before anything is touched."""
@@ -370,8 +381,4 @@ class _Switch:
 
 
 def _show(made: Plan, *, as_json: bool, lang: Lang) -> None:
-    if as_json:
-        deliver(plan_json(made, lang), None)
-    else:
-        sys.stdout.write(page(made, lang))
-        sys.stdout.flush()
+    tell(plan_json(made, lang).decode() if as_json else page(made, lang), sys.stdout)

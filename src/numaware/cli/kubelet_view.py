@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from numaware.cli.output import tell
 from numaware.diagnose.texts import Lang, say
 from numaware.node.kubelet_switch.executor import Happens, Outcome
 from numaware.node.kubelet_switch.plan import Plan
@@ -73,13 +74,12 @@ def progress(steps: Sequence[AnyStep], lang: Lang) -> Callable[[Happens, int, Se
     """A line for every step as it happens."""
     marks = {"begin": "...", "done": "ok", "failed": "failed", "undone": "undone", "stuck": "stuck"}
 
-    def tell(happens: Happens, number: int, why: Sentence) -> None:
+    def told(happens: Happens, number: int, why: Sentence) -> None:
         words = say(worded(steps[number]).what, lang)
         said = f": {say(why, lang)}" if why else ""
-        sys.stderr.write(f"  {number + 1:2}  {words}  {marks[happens]}{said}\n")
-        sys.stderr.flush()
+        tell(f"  {number + 1:2}  {words}  {marks[happens]}{said}\n", sys.stderr)
 
-    return tell
+    return told
 
 
 def ending(outcome: Outcome, folder: Path) -> Sentence:
@@ -102,5 +102,4 @@ def ending(outcome: Outcome, folder: Path) -> Sentence:
 
 def write(words: Sentence, lang: Lang) -> None:
     """One line on standard error."""
-    sys.stderr.write(f"{say(words, lang)}\n")
-    sys.stderr.flush()
+    tell(f"{say(words, lang)}\n", sys.stderr)

@@ -131,7 +131,9 @@ def check_nodes(names: Iterable[str], known: Collection[str]) -> None:
 def run_until_signal(
     main: Coroutine[Any, Any, T], *, busy: bool = False, again: Callable[[], None] | None = None
 ) -> T | None:
-    """Run a daemon until it ends, or until SIGINT or SIGTERM asks it to: then it puts its things in order and None comes.
+    """Run a daemon until it ends, or until a signal asks it to: then it puts its things in order and None comes.
+
+    A terminal that goes away asks, too (SIGHUP), unless it was started with `nohup`.
 
     A second signal is not waited for: the process ends at once, as somebody evidently wants it to; unless there is an `again`,
     which tells why it goes on. One that is `busy` makes hundreds of calls a second, and has an event loop that makes each of
@@ -153,7 +155,8 @@ def run_until_signal(
                 loop.remove_signal_handler(number)
             task.cancel()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        hung_up = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+        for number in (signal.SIGINT, signal.SIGTERM, *hung_up):
             loop.add_signal_handler(number, stop, number)
         try:
             return await task

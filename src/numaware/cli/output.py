@@ -8,7 +8,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO
 
 import msgspec
 
@@ -55,6 +55,22 @@ def write_json(value: object, *, indent: int = 0) -> None:
 def complain(problem: str) -> None:
     """What is wrong with one file of several, in one line on standard error."""
     sys.stderr.write(f"numaware: {printable(problem, 1000)}\n")
+
+
+def tell(text: str, stream: TextIO) -> None:
+    """Words for somebody who may have gone (a pipe, a terminal): that stops nothing which was begun."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError:
+        go_unheard(stream)
+
+
+def go_unheard(stream: TextIO) -> None:
+    """Nobody reads a stream any more: what is still written to it, also by Python's exit, goes nowhere and fails at nothing."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def deliver(data: bytes, path: Path | None) -> None:

@@ -31,6 +31,7 @@ class FakeUnit:
         # Takes for ever to come up.
         self.slow = False
         self.since: float | None = None
+        self.loaded = True
 
     async def stop(self) -> None:
         self._call("stop")
@@ -57,7 +58,8 @@ class FakeUnit:
             (root / name).write_text(text, encoding="utf-8")
 
     async def state(self) -> UnitState:
-        return UnitState(self.active, failed=not self.active and bool(self.words), since=self.since)
+        failed = not self.active and bool(self.words)
+        return UnitState(self.active, failed=failed, since=self.since, loaded=self.loaded)
 
     async def last_words(self) -> str:
         return self.words

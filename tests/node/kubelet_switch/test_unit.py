@@ -22,7 +22,7 @@ def shown(folder: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> UnitSta
 
 def test_a_unit_that_runs_says_since_when(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit, "time", SimpleNamespace(time=lambda: 5000.0, monotonic=lambda: 1000.0))
-    lines = "ActiveState=active", "NRestarts=3", "ActiveEnterTimestampMonotonic=900500000"
+    lines = "ActiveState=active", "LoadState=loaded", "NRestarts=3", "ActiveEnterTimestampMonotonic=900500000"
     assert shown(tmp_path, monkeypatch, *lines) == UnitState(True, False, 3, 4900.5)
 
 
@@ -30,3 +30,11 @@ def test_a_unit_that_never_ran_does_not(tmp_path: Path, monkeypatch: pytest.Monk
     lines = "ActiveState=failed", "NRestarts=", "ActiveEnterTimestampMonotonic=0"
     assert shown(tmp_path, monkeypatch, *lines) == UnitState(False, failed=True)
     assert shown(tmp_path, monkeypatch, "ActiveState=inactive") == UnitState(False)
+
+
+def test_a_unit_that_systemd_does_not_know_or_may_not_start_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for word in ("not-found", "masked"):
+        state = shown(tmp_path, monkeypatch, "ActiveState=inactive", f"LoadState={word}")
+        assert state == UnitState(False, loaded=False)

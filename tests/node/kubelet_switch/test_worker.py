@@ -131,6 +131,21 @@ def test_what_the_kubelet_would_refuse_is_not_begun(node: SwitchedNode) -> None:
     run(node, story)
 
 
+def test_a_unit_that_cannot_be_started_again_is_not_stopped(node: SwitchedNode) -> None:
+    before = node.bytes()
+    node.unit.loaded = False
+
+    async def story(scene: Scene) -> None:
+        scene.order()
+        await scene.reaches("Refused")
+        assert "systemd has no such unit that it could start" in scene.entry["message"]
+        assert node.bytes() == before
+        assert not node.unit.calls
+        assert journal.latest(node.home) is None
+
+    run(node, story)
+
+
 def test_an_order_that_is_called_back_half_way_leaves_all_as_it_was(node: SwitchedNode) -> None:
     before = node.bytes()
     node.unit.slow = True

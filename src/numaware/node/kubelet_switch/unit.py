@@ -8,10 +8,14 @@ from typing import Protocol
 
 import msgspec
 
+from numaware.errors import InputError
+from numaware.sentence import Sentence
+
 _SECONDS = 120.0
 _MOST_WORDS = 2000
 # In microseconds of the clock that has its zero at the boot, as Python's monotonic one on Linux.
 _SINCE = "ActiveEnterTimestampMonotonic"
+_LOADED = "loaded"
 # Of a log: its end says why.
 _LAST_WORDS = 400
 
@@ -23,13 +27,15 @@ class UnitError(Exception):
 class UnitState(msgspec.Struct, frozen=True):
     """How a unit stands: `active`, `failed`, and how often it was started again by itself.
 
-    `since` is when it became active, in seconds since 1970; None where nobody knows.
+    `since` is when it became active, in seconds since 1970; None where nobody knows. One that is not `loaded` cannot be started:
+    systemd does not know it, or may not.
     """
 
     active: bool
     failed: bool = False
     restarts: int = 0
     since: float | None = None
+    loaded: bool = True
 
 
 class Unit(Protocol):
@@ -43,6 +49,18 @@ class Unit(Protocol):
 
     async def last_words(self) -> str:
         """The end of its log, for who has to say why it did not come up; empty if nobody knows."""
+
+
+async def check_unit(unit: Unit, name: str) -> None:
+    """`InputError` where the kubelet could not be stopped, nor started again to put everything back."""
+    hint = Sentence("--unit names the unit that runs the kubelet, for an agent --kubelet-unit")
+    try:
+        state = await unit.state()
+    except UnitError as error:
+        problem = Sentence("systemd does not tell how it stands: {problem}", problem=str(error))
+        raise InputError(name, problem, hint=hint) from None
+    if not state.loaded:
+        raise InputError(name, Sentence("systemd has no such unit that it could start"), hint=hint)
 
 
 class Systemd:
@@ -62,7 +80,7 @@ class Systemd:
         await self._ask("systemctl", "start", self.unit)
 
     async def state(self) -> UnitState:
-        asked = f"--property=ActiveState,NRestarts,{_SINCE}"
+        asked = f"--property=ActiveState,LoadState,NRestarts,{_SINCE}"
         text = await self._ask("systemctl", "show", asked, self.unit)
         shown = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
         restarts, since = shown.get("NRestarts", ""), shown.get(_SINCE, "")
@@ -72,6 +90,7 @@ class Systemd:
             shown.get("ActiveState") == "failed",
             int(restarts) if restarts.isdecimal() else 0,
             time.time() - time.monotonic() + int(since) / 1e6 if known else None,
+            shown.get("LoadState", _LOADED) == _LOADED,
         )
 
     async def last_words(self) -> str:

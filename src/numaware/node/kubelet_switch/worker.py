@@ -36,7 +36,7 @@ from numaware.node.kubelet_switch.place import Place
 from numaware.node.kubelet_switch.plan import Manner, Plan, plan, plan_content
 from numaware.node.kubelet_switch.steps import Hands
 from numaware.node.kubelet_switch.turn import away, next_move, wanted_on
-from numaware.node.kubelet_switch.unit import Systemd, Unit
+from numaware.node.kubelet_switch.unit import Systemd, Unit, check_unit
 from numaware.node.kubelet_switch.words import worded
 from numaware.sentence import Sentence
 
@@ -198,6 +198,7 @@ class PolicyWorker:
             if not made.steps:
                 await self._end(policy, events, done, "")
                 return
+            await check_unit(self._unit_of(place.unit, str(self._options.root)), place.unit)
             book = journal.Journal(folder)
             recorded = msgspec.structs.replace(made.recorded(), order=_order(policy, back=back))
             book.open(recorded)

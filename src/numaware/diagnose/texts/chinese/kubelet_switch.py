@@ -88,6 +88,12 @@ SENTENCES: Mapping[str, str] = {
     ),
     "the API server does not tell of it: {problem}": "API server 没有给出它的信息：{problem}",
     "--node names the Node, --kubeconfig an account that may read it": "用 --node 指定节点，用 --kubeconfig 指定可以读取它的账号",
+    # the unit
+    "systemd does not tell how it stands: {problem}": "systemd 没有给出它的状态：{problem}",
+    "systemd has no such unit that it could start": "systemd 没有可以启动的这个单元",
+    "--unit names the unit that runs the kubelet, for an agent --kubelet-unit": (
+        "用 --unit 指定运行 kubelet 的单元，agent 则用 --kubelet-unit"
+    ),
     # the journal
     "the journal cannot be written: {reason}": "日志无法写入：{reason}",
     "--journal names another folder": "可以用 --journal 指定别的目录",
