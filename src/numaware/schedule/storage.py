@@ -6,9 +6,12 @@ provisioned on, counts at once (`assume`), for as long as its pod counts as plac
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from numaware.schedule.by_label import EVERYWHERE, ByLabel, Where, one_of
 from numaware.workload.storage import (
     Attachment,
     Claim,
@@ -23,6 +26,8 @@ from numaware.workload.storage import (
 
 Stored = Claim | Volume | StorageClass | NodeDrivers | StorageDriver | StorageCapacity | Attachment
 
+# What stands for the name of a node among its labels.
+_NAME = "metadata.name"
 # Plans of pods that have left are dropped when there are so many.
 _MOST_PLANS = 1024
 
@@ -44,8 +49,10 @@ class Storage:
         self.classes: dict[str, StorageClass] = {}
         self.drivers: dict[str, StorageDriver] = {}
         self._on_node: dict[str, dict[str, int | None]] = {}
-        self._of_class: dict[str, dict[str, Volume]] = {}
-        self._capacities: dict[str, StorageCapacity] = {}
+        self._free = ByLabel[Volume]()
+        # Those that are bound or promised, by whom they are for.
+        self._taken: dict[ClaimKey, dict[str, Volume]] = {}
+        self._capacities = ByLabel[StorageCapacity]()
         self._attachments: dict[str, Attachment] = {}
         self._attached: dict[str, dict[str, Attachment]] = {}
         self._plans: dict[str, VolumePlan] = {}
@@ -65,7 +72,10 @@ class Storage:
                 self.claims[one.key] = one
             case Volume():
                 self.volumes[one.name] = one
-                self._of_class.setdefault(one.storage_class, {})[one.name] = one
+                if one.claim is None:
+                    self._free.put(one.storage_class, one.name, one, _where(one))
+                else:
+                    self._taken.setdefault(one.claim, {})[one.name] = one
             case StorageClass():
                 self.classes[one.name] = one
             case NodeDrivers():
@@ -73,7 +83,8 @@ class Storage:
             case StorageDriver():
                 self.drivers[one.name] = one
             case StorageCapacity():
-                self._capacities[one.name] = one
+                where = one_of(one.nodes.requirements) if one.nodes is not None else ()
+                self._capacities.put(one.storage_class, one.name, one, where)
             case Attachment():
                 self._attachments[one.name] = one
                 self._attached.setdefault(one.node, {})[one.name] = one
@@ -88,8 +99,11 @@ class Storage:
                 self.claims.pop(one.key, None)
             case Volume():
                 known = self.volumes.pop(one.name, None)
-                if known is not None:
-                    del self._of_class[known.storage_class][one.name]
+                self._free.drop(one.name)
+                if known is not None and known.claim is not None:
+                    del self._taken[known.claim][one.name]
+                    if not self._taken[known.claim]:
+                        del self._taken[known.claim]
             case StorageClass():
                 self.classes.pop(one.name, None)
             case NodeDrivers():
@@ -97,7 +111,7 @@ class Storage:
             case StorageDriver():
                 self.drivers.pop(one.name, None)
             case StorageCapacity():
-                self._capacities.pop(one.name, None)
+                self._capacities.drop(one.name)
             case Attachment():
                 before = self._attachments.pop(one.name, None)
                 if before is not None:
@@ -105,9 +119,15 @@ class Storage:
 
     # Asking
 
-    def of_class(self, name: str) -> Iterable[Volume]:
-        """The volumes of a class, by name."""
-        return [volume for _, volume in sorted(self._of_class.get(name, {}).items())]
+    def free(self, storage_class: str, node: str, labels: Mapping[str, str]) -> Iterator[Volume]:
+        """Volumes of the class that are nobody's and may be had on the node."""
+        for volume in self._free.near(storage_class, {**labels, _NAME: node}):
+            if volume.reaches(node, labels):
+                yield volume
+
+    def promised(self, claim: ClaimKey) -> Iterable[Volume]:
+        """Volumes that say they are for the claim, by name."""
+        return [volume for _, volume in sorted(self._taken.get(claim, {}).items())]
 
     def waits(self, claim: Claim) -> bool:
         """Whether the claim is bound only when a pod wants it."""
@@ -132,9 +152,14 @@ class Storage:
         known = self.drivers.get(driver)
         return known is None or not known.required or driver in self._on_node.get(node, {})
 
-    def capacities(self, storage_class: str) -> Iterable[StorageCapacity]:
-        """What there is for volumes of the class, by name."""
-        return [one for _, one in sorted(self._capacities.items()) if one.storage_class == storage_class]
+    def space(self, storage_class: str, size: int, labels: Mapping[str, str]) -> StorageCapacity | None:
+        """What a volume of this size can be made of for a node with these labels; the first by name that is enough."""
+        fitting = [
+            one
+            for one in self._capacities.near(storage_class, labels)
+            if one.largest is not None and one.largest >= size and one.nodes and one.nodes.matches(labels)
+        ]
+        return min(fitting, key=lambda one: one.name, default=None)
 
     def attached(self, node: str) -> Iterable[Attachment]:
         return self._attached.get(node, {}).values()
@@ -156,3 +181,11 @@ class Storage:
                 volumes.update((volume, claim) for claim, volume in plan.bindings)
                 nodes.update((claim, plan.node) for claim in plan.provisions)
         return Assumed(volumes, nodes)
+
+
+def _where(volume: Volume) -> Iterator[Where]:
+    """The labels, or the name, of which nodes that the volume can be had on have one."""
+    for term in volume.affinity or ():
+        yield from one_of(term.labels or tuple(replace(name, key=_NAME) for name in term.names))
+    if volume.affinity is None:
+        yield from EVERYWHERE

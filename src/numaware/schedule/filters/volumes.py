@@ -19,14 +19,7 @@ from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.storage import Assumed, Storage
 from numaware.workload.disks import MIGRATED_TO
 from numaware.workload.pod import Pod
-from numaware.workload.storage import (
-    NO_PROVISIONER,
-    READ_WRITE_ONCE_POD,
-    Claim,
-    StorageCapacity,
-    Volume,
-    VolumePlan,
-)
+from numaware.workload.storage import NO_PROVISIONER, READ_WRITE_ONCE_POD, Claim, Volume, VolumePlan
 
 NO_DISK = Reason("disk-conflict")
 IN_USE = Reason("claim-in-use")
@@ -52,7 +45,7 @@ _BETWEEN_ZONES = "__"
 class VolumeRules(msgspec.Struct, frozen=True):
     """One pod's volumes, sorted out: claims that have one, claims that wait for a node, zones, disks that it names itself.
 
-    `in_use`: another pod has a claim that only one may have.
+    `in_use`: another pod has a claim that only one may have. `promised`: volumes that are kept for one of its claims.
     """
 
     pod: Pod
@@ -63,6 +56,7 @@ class VolumeRules(msgspec.Struct, frozen=True):
     zones: tuple[tuple[str, frozenset[str]], ...] = ()
     in_use: bool = False
     assumed: Assumed = Assumed({}, {})
+    promised: tuple[Volume, ...] = ()
 
     def reasons(self, facts: NodeFacts) -> tuple[Reason, ...]:
         """Why the pod cannot have its volumes on the node, empty if it can."""
@@ -109,8 +103,8 @@ class VolumeRules(msgspec.Struct, frozen=True):
         labels = dict(facts.labels)
         for key in plan.provisions if not plan.bindings else ():
             claim = wanted[key]
-            space = _space(self.storage, claim, labels) if _tracked(self.storage, claim) else None
-            if space is not None:
+            space = self.storage.space(claim.storage_class, claim.size, labels)
+            if space is not None and _tracked(self.storage, claim):
                 asked, _ = classes.get(claim.storage_class, (0, 0))
                 classes[claim.storage_class] = asked + claim.size, space.total
         left = [
@@ -160,23 +154,22 @@ class VolumeRules(msgspec.Struct, frozen=True):
         taken: Mapping[str, Claim],
     ) -> Volume | None:
         """The volume that is promised to the claim, or the smallest free one that will do."""
-        smallest: Volume | None = None
-        for volume in storage.of_class(claim.storage_class):
-            promised = self.assumed.volumes.get(volume.name)
-            if promised is not None:
-                volume = replace(volume, claim=promised, claim_uid="")  # noqa: PLW2901 - the volume as it will be
-            if volume.name in taken or not _suits(volume, claim):
-                continue
-            reaches = volume.reaches(node, labels)
-            if volume.is_for(claim):
-                return volume if reaches else None
-            if volume.phase != "Available" or not reaches or not {*claim.modes} <= {*volume.modes}:
-                continue
-            if claim.selector is not None and not claim.selector.matches(dict(volume.labels)):
-                continue
-            if smallest is None or volume.size < smallest.size:
-                smallest = volume
-        return smallest
+        own = next(
+            (volume for volume in self.promised if volume.is_for(claim) and _suits(volume, claim)), None
+        )
+        if own is not None:
+            return own if own.reaches(node, labels) else None
+        fitting = [
+            volume
+            for volume in storage.free(claim.storage_class, node, labels)
+            if volume.name not in taken
+            and volume.name not in self.assumed.volumes
+            and volume.phase == "Available"
+            and _suits(volume, claim)
+            and {*claim.modes} <= {*volume.modes}
+            and (claim.selector is None or claim.selector.matches(dict(volume.labels)))
+        ]
+        return min(fitting, key=lambda volume: (volume.size, volume.name), default=None)
 
     def _unattachable(self, storage: Storage, node: str) -> Reason | None:
         """A driver that is not on the node and should be, or that would have to attach more volumes to it than it can."""
@@ -232,6 +225,7 @@ def volume_rules(storage: Storage | None, users: VolumeUsers, pod: Pod) -> Volum
                 return Reason("volume-missing", (claim.volume,))
             bound[claim.name] = volume
     own = {*scheduling.ephemeral}
+    assumed = storage.assumed(pod.uid) if unbound else Assumed({}, {})
     return VolumeRules(
         pod,
         users,
@@ -244,7 +238,8 @@ def volume_rules(storage: Storage | None, users: VolumeUsers, pod: Pod) -> Volum
             for claim in claims
             if claim.name not in own
         ),
-        assumed=storage.assumed(pod.uid) if unbound else Assumed({}, {}),
+        assumed=assumed,
+        promised=tuple(volume for claim in unbound for volume in _promised(storage, assumed, claim)),
     )
 
 
@@ -263,10 +258,21 @@ def _claim(storage: Storage, pod: Pod, name: str) -> Claim | Reason:
     return claim
 
 
+def _promised(storage: Storage, assumed: Assumed, claim: Claim) -> Iterator[Volume]:
+    """The volumes that are for this claim, or will be by what is decided."""
+    for volume in storage.promised(claim.key):
+        if assumed.volumes.get(volume.name, claim.key) == claim.key:
+            yield volume
+    for name, whose in assumed.volumes.items():
+        if whose == claim.key and name in storage.volumes:
+            # The volume as it will be.
+            yield replace(storage.volumes[name], claim=whose, claim_uid="")
+
+
 def _suits(volume: Volume, claim: Claim) -> bool:
-    """Whether a volume can be the claim's, wherever it is."""
+    """Whether a volume that nobody else has can be the claim's, wherever it is."""
     return (
-        (volume.claim is None or volume.is_for(claim))
+        volume.storage_class == claim.storage_class
         and volume.size >= claim.size
         and volume.block == claim.block
         and volume.attributes_class == claim.attributes_class
@@ -289,7 +295,9 @@ def _provisioning_reason(storage: Storage, claim: Claim, labels: Mapping[str, st
         all(labels.get(key) in values for key, values in term) for term in storage_class.topologies
     ):
         return NONE_TO_BIND
-    return NO_SPACE if _tracked(storage, claim) and _space(storage, claim, labels) is None else None
+    if not _tracked(storage, claim) or storage.space(claim.storage_class, claim.size, labels):
+        return None
+    return NO_SPACE
 
 
 def _tracked(storage: Storage, claim: Claim) -> bool:
@@ -297,15 +305,6 @@ def _tracked(storage: Storage, claim: Claim) -> bool:
     storage_class = storage.classes.get(claim.storage_class)
     driver = storage.drivers.get(storage_class.provisioner) if storage_class is not None else None
     return driver is not None and driver.tracks and claim.size > 0
-
-
-def _space(storage: Storage, claim: Claim, labels: Mapping[str, str]) -> StorageCapacity | None:
-    """What the claim can be provisioned of for a node with these labels; the first by name that is enough."""
-    for one in storage.capacities(claim.storage_class):
-        enough = one.largest is not None and one.largest >= claim.size
-        if enough and one.nodes is not None and one.nodes.matches(labels):
-            return one
-    return None
 
 
 def _attachable(storage: Storage, pod: Pod, node: str) -> Iterable[tuple[str, str]]:
