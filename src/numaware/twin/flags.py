@@ -55,13 +55,18 @@ def from_arguments(arguments: Iterable[tuple[str, str]], source: str) -> Setting
 
 def argument(text: str, name: str) -> str:
     """The value of any one flag of a command line, empty if it is not there; the last one counts."""
-    if len(text) > MAX_CHARACTERS:
-        return ""
-    try:
-        given = [value for flag, value in _arguments(list(_words(text))) if flag == name]
-    except ValueError:
-        return ""
+    given = every(text, name)
     return given[-1] if given else ""
+
+
+def every(text: str, name: str) -> list[str]:
+    """All values of a flag that may be there more than once, in their order."""
+    if len(text) > MAX_CHARACTERS:
+        return []
+    try:
+        return [value for flag, value in _arguments(list(_words(text))) if flag == name]
+    except ValueError:
+        return []
 
 
 def _words(text: str) -> Iterator[str]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from node.kubelet_switch.conftest import WANTED, SwitchedNode
 from node.kubelet_switch.fake_unit import broken
 from numaware.errors import InputError
+from numaware.kube.errors import ApiError
 from numaware.node.atomic_files import replace_file
 from numaware.node.kubelet_files import KubeletFiles
 from numaware.node.kubelet_switch import copies, journal, steps
+from numaware.node.kubelet_switch.cluster import ClusterNode
 from numaware.node.kubelet_switch.executor import Executor, Happens, Outcome
 from numaware.node.kubelet_switch.plan import Manner, Plan, plan_content
 from numaware.sentence import Sentence
@@ -208,6 +211,33 @@ def test_who_interrupts_it_again_and_again_finds_everything_as_it_was(
     assert story.ending == "rolled-back"
     assert node.bytes() == before
     assert whole(node)
+
+
+@pytest.mark.parametrize(
+    ("troubles", "told"),
+    [
+        ([ApiError(0, "Unreachable", "refused"), ApiError(503, "ServiceUnavailable", "not yet")], ""),
+        ([ApiError(403, "Forbidden", "no such right")], "no such right"),
+    ],
+    ids=["server that comes up later", "no right"],
+)
+def test_a_server_that_comes_up_with_its_kubelet_is_waited_for(
+    troubles: list[ApiError], told: str, node: SwitchedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of k3s and RKE2 is started by the same unit."""
+
+    class Cluster(ClusterNode):
+        async def is_ready_since(self, moment: float) -> bool:
+            assert moment
+            if troubles:
+                raise troubles.pop(0)
+            return True
+
+    monkeypatch.setattr(steps, "_POLL_SECONDS", 0.0)
+    hands = steps.Hands(Path("/"), node.unit, Cluster(cast("Any", None), "n1"), seconds=60.0)
+    with pytest.raises(ApiError, match=told) if told else nullcontext():
+        asyncio.run(steps.Ready("kubelet").do(hands))
+    assert not troubles
 
 
 def test_a_journal_whose_last_line_was_cut_off_is_read_without_it(node: SwitchedNode) -> None:

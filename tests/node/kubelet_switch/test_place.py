@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from numaware.errors import InputError
+from numaware.machine import synthetic
 from numaware.node.kubelet_switch.look import place_of
+from numaware.node.kubelet_switch.plan import Manner, Situation, plan
 
+MACHINE = synthetic.read("2s x 4c x 2t mem=32Gi")
 CONFIG = b"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: none\n"
 
 
@@ -90,6 +93,7 @@ def test_ranchers_take_drop_ins_and_older_ones_flags(tmp_path: Path, kind: str, 
         },
     )
     old = place_of(root)
+    assert old.has_api_server == (unit == "rke2-server")
     assert (old.kind, old.unit, old.form) == (kind, unit, "kubelet-arg")
     assert old.file == f"/etc/rancher/{kind}/config.yaml.d/99-numaware.yaml"
     assert old.read("v1.35.0").config.cpu_policy == "static"
@@ -137,6 +141,49 @@ def test_flags_of_k3s_add_up_over_its_own_files(tmp_path: Path) -> None:
     assert (config.cpu_policy, config.topology_policy, config.topology_scope) == ("none", "none", "pod")
     assert place.source_of("cpu_policy", "v1.35.0") == ""
     assert place.source_of("topology_scope", "v1.35.0") == f"/{own}/config.yaml.d/20-one.yaml"
+
+
+UNIT = b"""\
+[Service]
+Type=notify
+ExecStartPre=-/sbin/modprobe overlay
+ExecStart=/usr/local/bin/k3s \\
+    server \\
+\t'--kubelet-arg=topology-manager-policy=best-effort' \\
+\t'--kubelet-arg' \\
+\t'max-pods=50' \\
+"""
+
+
+def test_what_the_unit_of_k3s_says_takes_the_place_of_its_files(tmp_path: Path) -> None:
+    """As its installer writes it: k3s takes a list from its command line and from nowhere else, if it is there."""
+    own = "etc/rancher/k3s"
+    root = files(
+        tmp_path,
+        {
+            "var/lib/rancher/k3s/agent/kubelet.kubeconfig": b"",
+            f"{own}/config.yaml": b"kubelet-arg:\n- cpu-manager-policy=static\n",
+            "etc/systemd/system/k3s.service": UNIT,
+        },
+    )
+    place = place_of(root)
+    assert (place.unit, place.has_api_server) == ("k3s", True)
+    config = place.read("v1.35.0").config
+    assert (config.cpu_policy, config.topology_policy) == ("none", "best-effort")
+    for wanted, value in (("topologyManagerPolicy", "restricted"), ("topologyManagerScope", "pod")):
+        with pytest.raises(InputError, match=r"/etc/systemd/system/k3s\.service has the last word on it"):
+            plan(Situation(place, MACHINE, {}), {wanted: value}, Manner())
+    # A drop-in is read all the same, where no flag of the unit says anything else.
+    folder = "var/lib/rancher/k3s/agent/etc/kubelet.conf.d"
+    files(root, {f"{folder}/00-k3s-defaults.conf": b"kind: KubeletConfiguration\n"})
+    made = plan(Situation(place_of(root), MACHINE, {}), {"topologyManagerScope": "pod"}, Manner())
+    assert made.possible
+    assert "k3s is the API server of this node, too, which is away with it" in map(str, made.notes)
+    # `systemctl edit` wins over the installer.
+    dropped = {
+        "etc/systemd/system/k3s.service.d/10-own.conf": b"[Service]\nExecStart=\nExecStart=/k3s server\n"
+    }
+    assert place_of(files(root, dropped)).read("v1.35.0").config.cpu_policy == "static"
 
 
 def test_a_file_of_ours_in_the_folder_of_rke2_is_taken_up_again(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ kubelet with `--config-dir` reads drop-ins too, and they win: there a drop-in of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -26,6 +27,7 @@ Form = Literal["configuration", "drop-in", "kubelet-arg"]
 
 KUBELET_ARG = "kubelet-arg"
 _OURS = "99-numaware"
+_COMMAND = re.compile(r"^ExecStart=\s*\S", re.MULTILINE)
 _UNIT_FOLDERS = (
     "etc/systemd/system",
     "usr/local/lib/systemd/system",
@@ -85,6 +87,16 @@ class Place(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, layers=tuple(sorted(layers, key=_order)))
 
     @property
+    def has_api_server(self) -> bool:
+        """Whether the unit is more than the kubelet: that of a k3s or RKE2 server is also its API server."""
+        return self.kind in _RANCHER and self.unit == _RANCHER[self.kind][1]
+
+    @property
+    def _drowned(self) -> bool:
+        """Whether flags in k3s's own unit take the place of the list in its files."""
+        return self.kind in _RANCHER and bool(self.flag_text)
+
+    @property
     def content(self) -> bytes | None:
         """What the file that is written holds now, None where it is not there."""
         return next((layer.data for layer in self.layers if layer.path == self.file), None)
@@ -94,6 +106,8 @@ class Place(msgspec.Struct, frozen=True):
         settings, over = Settings(), Settings()
         for layer in self.layers:
             if layer.form == "kubelet-arg":
+                if self._drowned:
+                    continue
                 over = (Settings() if _replaces(layer) else over).overridden(_arguments(layer))
             elif layer.data.strip():
                 settings = settings.patched(kubelet_config.read(layer.data, layer.path, version).settings)
@@ -105,11 +119,11 @@ class Place(msgspec.Struct, frozen=True):
         """Which layer, or the flags, has the last word on a setting; empty if none says anything."""
         if self.flag_text and getattr(flags.read(self.flag_text, self.flag_source), field) is not None:
             return self.flag_source
-        replaced = False
+        replaced = self._drowned
         for layer in reversed(self.layers):
             if replaced and layer.form == "kubelet-arg":
                 continue
-            replaced = layer.form == "kubelet-arg" and _replaces(layer)
+            replaced = replaced or (layer.form == "kubelet-arg" and _replaces(layer))
             settings = (
                 _arguments(layer)
                 if layer.form == "kubelet-arg"
@@ -119,7 +133,7 @@ class Place(msgspec.Struct, frozen=True):
             )
             if getattr(settings, field) is not None:
                 return layer.path
-        return ""
+        return self.flag_source if self._drowned else ""
 
     def healthz(self) -> str:
         """Where the kubelet says that it is well; empty if it was told not to."""
@@ -185,14 +199,29 @@ def _rancher(root: NodeRoot, kind: Kind, unit: str) -> Place:
         (one for one in units if any(root.exists(f"{place}/{one}.service") for place in _UNIT_FOLDERS)),
         units[0],
     )
+    source, text = _own_flags(root, unit or found)
     place = Place(
         kind,
         unit or found,
         f"{folder}/{_OURS}.conf" if drops else f"{own}/config.yaml.d/{_OURS}.yaml",
         "drop-in" if drops else "kubelet-arg",
+        flag_source=source,
+        flag_text=text,
         kubeconfig=f"{agent}/kubelet.kubeconfig",
     )
     return _with_layers(root, place, paths)
+
+
+def _own_flags(root: NodeRoot, unit: str) -> tuple[str, str]:
+    """The flags that a unit of Rancher's hands to its kubelet (`--kubelet-arg`), and the file that says so; its drop-ins win."""
+    paths = [f"{folder}/{unit}.service" for folder in reversed(_UNIT_FOLDERS)]
+    paths += _drop_ins(root, f"/{_UNIT_FOLDERS[0]}/{unit}.service.d", ".conf")
+    for path in reversed(paths):
+        text = (root.read(path.lstrip("/")) or b"").decode(errors="replace")
+        if _COMMAND.search(text):
+            given = [one.removeprefix("--") for one in flags.every(text, KUBELET_ARG)]
+            return (f"/{path.lstrip('/')}", "\0".join(f"--{one}" for one in given)) if given else ("", "")
+    return "", ""
 
 
 def _existing(root: NodeRoot, paths: tuple[str, ...]) -> str:

@@ -204,6 +204,10 @@ def _obstacles(situation: Situation, going: tuple[LivePod, ...], manner: Manner)
 
 
 def _notes(situation: Situation, stale: Mapping[str, str], drained: bool) -> Iterator[Sentence]:
+    if situation.place.has_api_server:
+        yield Sentence(
+            "{unit} is the API server of this node, too, which is away with it", unit=situation.place.unit
+        )
     if situation.pods is None:
         yield Sentence("which pods run here is not known without an API server: --kubeconfig names it")
     if cpu_file.FILE in stale and not drained:

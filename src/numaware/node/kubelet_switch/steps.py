@@ -24,6 +24,8 @@ from numaware.sentence import Sentence, quoted
 _POLL_SECONDS = 0.5
 # A kubelet that systemd has started again so often will not come up.
 _MOST_RESTARTS = 2
+# Statuses from here on are no answer to the question.
+_SERVER_TROUBLE = 500
 
 
 class StepError(Exception):
@@ -228,8 +230,13 @@ async def _came_up(hands: Hands) -> None:
         state = await hands.unit.state()
         # One that runs all along has said so when it came up, and says it again only every few minutes.
         since = began if state.since is None else min(began, state.since)
-        if state.active and await _is_well(hands, since):
-            return
+        try:
+            if state.active and await _is_well(hands, since):
+                return
+        except ApiError as error:
+            # The API server of a k3s or RKE2 server is started with its kubelet, and needs longer.
+            if 0 < error.status < _SERVER_TROUBLE or time.monotonic() >= deadline:
+                raise
         looping = state.restarts - before >= _MOST_RESTARTS
         if state.failed or looping or time.monotonic() >= deadline:
             words = await hands.unit.last_words()

@@ -39,6 +39,7 @@ SENTENCES: Mapping[str, str] = {
     "which pods run here is not known without an API server: --kubeconfig names it": (
         "没有 API server 就不知道这里运行着哪些 Pod：请用 --kubeconfig 指定"
     ),
+    "{unit} is the API server of this node, too, which is away with it": "{unit} 也是这个节点上的 API server，会一同停止",
     "{count} pods hold CPUs of their own, and are given others while they run": (
         "{count} 个 Pod 拥有独占的 CPU，运行中会被换成别的 CPU"
     ),
