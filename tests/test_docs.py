@@ -178,8 +178,42 @@ def test_every_module_that_the_architecture_names_is_there() -> None:
     assert {path for path in named if not (ROOT / "src/numaware" / path).exists()} == set()
 
 
+# What getDefaultPlugins and applyFeatureGates of kube-scheduler v1.35.8, v1.36 and v1.37.1 name, all of them.
+PLUGINS = frozenset(
+    [
+        "SchedulingGates",
+        "PrioritySort",
+        "NodeName",
+        "NodeUnschedulable",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "VolumeRestrictions",
+        "NodeVolumeLimits",
+        "VolumeBinding",
+        "VolumeZone",
+        "PodTopologySpread",
+        "InterPodAffinity",
+        "DefaultPreemption",
+        "NodeResourcesBalancedAllocation",
+        "ImageLocality",
+        "DefaultBinder",
+        "NodeDeclaredFeatures",
+        "DynamicResources",
+        "GangScheduling",
+        "PodGroupPodsCount",
+        "TopologyPlacementGenerator",
+        "DeferredPodScheduling",
+    ]
+)
+
+
 def test_every_plugin_of_kube_scheduler_has_its_row_and_every_row_its_case() -> None:
     guide = (ROOT / "docs/scheduler.md").read_text(encoding="utf-8")
+    table = guide.partition("| plugin |")[2].partition("\n\n")[0]
+    first = [line.split(" | ")[0] for line in table.splitlines() if line.startswith("| ")]
+    assert {*re.findall(r"[A-Z]\w+", " ".join(first))} >= PLUGINS
     cases = (ROOT / "tests/e2e/test_scheduler_parity.py").read_text(encoding="utf-8")
     rows = [line.split(" | ") for line in guide.splitlines() if line.startswith("| ") and "test_" in line]
     assert len(rows) >= 18

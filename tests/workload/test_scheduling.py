@@ -248,9 +248,10 @@ def test_images_go_by_the_names_that_nodes_give_them() -> None:
 metadata: {name: p}
 spec:
   initContainers: [{name: i, image: "registry:5000/init"}]
-  containers: [{name: a, image: "app:v1"}, {name: b}]"""
+  containers: [{name: a, image: "app:v1"}, {name: b}]
+  volumes: [{name: model, image: {reference: "registry:5000/llm"}}, {name: scratch, emptyDir: {}}]"""
     found = read(text.encode(), "f").workloads[0].pod.scheduling
-    assert found.images == ("registry:5000/init:latest", "app:v1")
+    assert found.images == ("registry:5000/init:latest", "app:v1", "registry:5000/llm:latest")
 
 
 def ports_of(spec: str) -> tuple[HostPort, ...]:

@@ -222,8 +222,8 @@ class Scheduling(msgspec.Struct, frozen=True, cache_hash=True):
 
     Of the claims, `ephemeral` are made for this pod alone; `disks` are named by it directly. `group` is the group of pods that
     it is to be scheduled with.
-    `images` are those of all containers, init containers first, as nodes name them. Annotations are kept only where this
-    program heeds them: its own, and Volcano's topology policy. `priority` is None where neither a number nor one of
+    `images` are those of all containers, init containers first, and of volumes, as nodes name them. Annotations are kept only
+    where this program heeds them: its own, and Volcano's topology policy. `priority` is None where neither a number nor one of
     Kubernetes' own classes was named. `unread` says what of a live pod could not be read: whatever that would mean, no node
     may be chosen without it.
     """

@@ -156,12 +156,19 @@ def _host_ports(spec: Field) -> Iterator[HostPort]:
 
 
 def _images(spec: Field) -> Iterator[str]:
-    """The images of all containers under the names that container runtimes give them: without a tag it is the latest."""
-    for group in ("initContainers", "containers"):
-        for container in spec.get(group).items():
-            name = container.get("image").value
-            if isinstance(name, str) and name:
-                yield name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+    """The images of all containers, and those that are volumes, under the names that container runtimes give them.
+
+    Without a tag it is the latest.
+    """
+    named = [
+        one.get("image") for group in ("initContainers", "containers") for one in spec.get(group).items()
+    ]
+    # KUBE-SCHEDULER: counted since v1.36.
+    named += [volume.get("image").get("reference") for volume in spec.get("volumes").items()]
+    for image in named:
+        name = image.value
+        if isinstance(name, str) and name:
+            yield name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
 
 def _features(spec: Field) -> Iterator[str]:
