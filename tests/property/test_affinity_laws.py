@@ -96,17 +96,19 @@ def test_less_crosses_than_before_and_the_order_of_pods_does_not_matter(
     assert plan(turned, shuffled, dict(reversed(talk.items())), RULES) == planned
 
 
-@given(nodes())
+@given(nodes(), st.booleans())
 def test_what_was_carried_out_is_not_moved_again(
-    node: tuple[list[Zone], list[Member], dict[tuple[str, str], int]],
+    node: tuple[list[Zone], list[Member], dict[tuple[str, str], int]], rested: bool
 ) -> None:
+    """Steady talk: no move after the first round, neither while those who were moved rest nor after that."""
     zones, members, talk = node
     # Memory that would have to follow each time is left out: it lies where its pod is after a while.
-    light = [msgspec.structs.replace(member, memory={}) for member in members]
-    for _ in range(2):
-        targets = {answer.uid: answer.target for answer in plan(zones, light, talk, RULES).moves}
-        light = [
-            msgspec.structs.replace(member, zones=(targets[member.uid],)) if member.uid in targets else member
-            for member in light
-        ]
+    light = [msgspec.structs.replace(member, memory={}, resting=0) for member in members]
+    targets = {answer.uid: answer.target for answer in plan(zones, light, talk, RULES).moves}
+    light = [
+        msgspec.structs.replace(member, zones=(targets[member.uid],), resting=0 if rested else 300)
+        if member.uid in targets
+        else member
+        for member in light
+    ]
     assert plan(zones, light, talk, RULES).moves == ()
