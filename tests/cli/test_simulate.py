@@ -52,7 +52,7 @@ def lists(tmp_path: Path) -> tuple[str, str]:
 
 
 # What the text tells beside them.
-MORE = ["cluster", "trace", "nodes", "refusalsPerThousand", "waitMeanMs", "storms"]
+MORE = ["cluster", "trace", "nodes", "refusalsPerThousand", "waitMeanMs", "storms", "talk"]
 
 
 def test_json_has_the_fields_that_programs_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -357,3 +357,16 @@ def test_a_profile_that_is_nowhere_is_told_with_those_that_ship(capsys: pytest.C
     assert capsys.readouterr().err == (
         "numaware: --profile: 'nope' is neither a profile nor a file (known: default, most-pods, pack, spread)\n"
     )
+
+
+def test_a_two_tier_mix_is_told_with_what_crosses_before_and_after(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mix = str(EXAMPLES / "two-tier.yaml")
+    ours, usual = (run["talk"] for run in simulated(capsys, mix, mix))
+    # Spread over half-empty nodes, all who talk fit one NUMA node of theirs.
+    assert usual["across"] > usual["planned"] == 0
+    assert usual["moves"] > 0
+    assert 0 < ours["planned"] < ours["across"] <= ours["total"]
+    assert main(["simulate", mix, mix, "--workers", "1", "--lang", "zh"]) == 0
+    assert f"{usual['across'] / 1e6:,.0f}" in capsys.readouterr().out

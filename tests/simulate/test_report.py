@@ -15,7 +15,7 @@ from numaware.diagnose.rules.storms import Storm
 from numaware.errors import InputError
 from numaware.simulate.report import render
 from numaware.simulate.report_style import PAGE_TOKENS
-from numaware.simulate.result import Result
+from numaware.simulate.result import Result, Talk
 from support.colour_contrast import contrast
 from support.made_results import OUTCOMES, everything, result
 
@@ -173,6 +173,20 @@ def test_every_picture_says_in_words_what_it_shows_and_plots_have_tables() -> No
         assert f"{one.run.policy} {one.run.device_allocated_percent['gpu']:.1f}" in allocated
     assert len(page.all("details")) == 4
     assert sum(label.startswith("numaware: of 120 nodes") for label in labels) == 1
+
+
+def test_talk_between_numa_nodes_is_drawn_before_and_after_and_no_gain_is_said() -> None:
+    def talking(policy: str, planned: int, moves: int) -> Result:
+        return msgspec.structs.replace(result(policy), talk=Talk(1_900_000_000, 750_000_000, planned, moves))
+
+    text = Page(report([talking("numaware", 390_000_000, 12), talking("kube-scheduler", 0, 32)])).text
+    assert "numaware: 12 moves would leave 390 of 750 MB/s." in text
+    assert "Talk between NUMA nodes MB/s, before and after agents move pods that talk" in text
+    assert "numaware 750.0 390.0" in text
+    assert "kube-scheduler 750.0 0.0" in text
+    unmoved = Page(report([talking("numaware", 750_000_000, 0)]))
+    assert "numaware: no gain expected, nobody would be moved." in unmoved.text
+    assert "Talk between NUMA nodes" not in Page(report(everything())).text
 
 
 def test_regions_that_scroll_can_be_reached_by_keyboard_and_have_a_name() -> None:

@@ -163,6 +163,7 @@ def _entry(result: Result) -> dict[str, Any]:
         "refusalsPerThousand": result.refusals_per_thousand,
         "waitMeanMs": result.wait_mean_ms,
         "storms": result.storms,
+        "talk": result.talk,
     }
 
 

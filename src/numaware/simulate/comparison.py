@@ -239,6 +239,9 @@ CPU = Measure("CPU", lambda one: one.run.cpu_allocated_percent, tenths, 1, "% al
 MEMORY = Measure("memory", lambda one: one.run.memory_allocated_percent, tenths, 1, "% allocated")
 STRANDED = Measure("stranded", lambda one: one.run.stranded_percent, tenths, -1, "% of capacity")
 WAIT = Measure("wait", lambda one: one.wait_mean_ms, duration, -1, "on average")
+# Neither way is better: who places more pods has more talk.
+ACROSS = Measure("talk between NUMA nodes", lambda one: one.talk.across / 1e6, whole, 0, "MB/s")
+PLANNED = Measure("talk after moves", lambda one: one.talk.planned / 1e6, whole, 0, "MB/s")
 SPEED = Measure("decisions", lambda one: one.run.decisions_per_second, whole, 0, "per s")
 
 
@@ -258,6 +261,11 @@ def allocated(contest: Contest) -> Measure:
     return device(contest.devices[0]) if contest.devices else CPU
 
 
+def talks(contest: Contest) -> bool:
+    """Whether pods of the trace are services that say something to each other on their nodes."""
+    return any(one.talk.total for one in contest.results)
+
+
 def columns(contest: Contest) -> tuple[Measure, ...]:
     """Every measure of the table, in its order."""
     devices = tuple(device(name) for name in contest.devices)
@@ -272,5 +280,6 @@ def columns(contest: Contest) -> tuple[Measure, ...]:
         *devices,
         STRANDED,
         WAIT,
+        *((ACROSS, PLANNED) if talks(contest) else ()),
         SPEED,
     )

@@ -1,4 +1,4 @@
-"""The four figures of a report: each a plot with a sentence above it and its numbers in a table behind a click."""
+"""The figures of a report: each a plot with a sentence above it and its numbers in a table behind a click."""
 
 from __future__ import annotations
 
@@ -189,3 +189,33 @@ def alignment(contest: Contest) -> str:
     drawn = _both(lambda width: plots.shares(rows, ("aligned", "split"), width), label)
     sentence = "Of the pods that own CPUs, memory or devices; beside it how many use several NUMA nodes."
     return _figure(_Head("Aligned", "% of pinned pods"), sentence, drawn, table, legend)
+
+
+def talk(contest: Contest) -> str:
+    """What is said between NUMA nodes, before and after those who talk were moved together; nothing where nobody talks."""
+    if not comparison.talks(contest):
+        return ""
+    across, planned = comparison.ACROSS, comparison.PLANNED
+    rows = [
+        Bar(one.place, f"{one.policy}, {when}", one.of(measure.read), measure.show(one.of(measure.read).mean))
+        for one in contest.standings
+        for when, measure in (("before", across), ("after", planned))
+    ]
+    table = _two_columns(contest, ("before, MB/s", across, tenths), ("after, MB/s", planned, tenths))
+    label = f"Talk between NUMA nodes, MB/s, before: {_spoken(across, contest)}; after: {_spoken(planned, contest)}."
+    drawn = _both(lambda width: plots.bars(rows, "aligned", width), label)
+    head = _Head("Talk between NUMA nodes", "MB/s, before and after agents move pods that talk")
+    return _figure(head, _gain(contest), drawn, table)
+
+
+def _gain(contest: Contest) -> str:
+    """What moving would save with our policy, or that it would save nothing."""
+    ours = contest.ours
+    before, after = (ours.of(measure.read).mean for measure in (comparison.ACROSS, comparison.PLANNED))
+    moves = ours.of(lambda one: one.talk.moves).mean
+    if not moves:
+        return f"{ours.policy}: no gain expected, nobody would be moved."
+    return (
+        f"{ours.policy}: {number(moves)} moves would leave {number(after)} of {number(before)} MB/s. "
+        "Fewer bytes across are a cause, not yet a gain: measure before you believe."
+    )

@@ -29,6 +29,10 @@ _WORDS = (
     ("Cross-NUMA", "a pod whose CPUs, memory and devices lie on several NUMA nodes, needed or not"),
     ("Allocated", "what placed pods had asked for when the last pod had arrived, of all there is"),
     ("Stranded", "free capacity that pods of this trace cannot use where it lies, of all there is"),
+    (
+        "Talk",
+        "modelled: what services that the lab knows say to each other on their node; moves are those of agents with --affinity",
+    ),
     ("Wait", "from the arrival of a pod to its admission, of the pods that were placed, by the lab's clock"),
 )
 
@@ -117,7 +121,7 @@ def _contest(contest: Contest, place: int, *, alone: bool) -> str:
     return (
         f"<section>{head}{said}{_standings(contest)}"
         f'<div class="charts">{figures.allocation(contest)}{figures.stranding(contest)}'
-        f"{figures.refusals(contest)}{figures.alignment(contest)}</div>"
+        f"{figures.refusals(contest)}{figures.alignment(contest)}{figures.talk(contest)}</div>"
         f"{_reasons(contest)}{_storms(contest)}{_walls(contest)}</section>"
     )
 

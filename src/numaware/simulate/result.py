@@ -63,6 +63,18 @@ class Tile(msgspec.Struct, frozen=True, rename="camel"):
     stranded: int
 
 
+class Talk(msgspec.Struct, frozen=True):
+    """What services on all nodes said to each other when the last pod had arrived, modelled, in bytes a second.
+
+    `across` is between NUMA nodes, `planned` what is left of it when agents have made their `moves`.
+    """
+
+    total: int = 0
+    across: int = 0
+    planned: int = 0
+    moves: int = 0
+
+
 class Result(msgspec.Struct, frozen=True, rename="camel"):
     """A run with its history. Waiting is from a pod's arrival to its admission, of the pods that were placed."""
 
@@ -76,6 +88,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
     wait_mean_ms: int
     wait_most_ms: int
     tiles: tuple[Tile, ...]
+    talk: Talk = Talk()
 
     @property
     def refusals_per_thousand(self) -> float:

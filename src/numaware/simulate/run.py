@@ -17,7 +17,8 @@ from numaware.simulate.clusters import ClusterSpec, build
 from numaware.simulate.loop import Admission, Arrived, Happening, LabLoop, Left, Waits
 from numaware.simulate.measure import Meter, numa_nodes, percent, size_of
 from numaware.simulate.policies import POLICIES, Setting
-from numaware.simulate.result import Result, Run, Sample, Tile
+from numaware.simulate.result import Result, Run, Sample, Talk, Tile
+from numaware.simulate.talk import talk_of, talking
 from numaware.simulate.traces import FinishEvent, NodeEvent, Trace, arrivals, asked
 from numaware.twin.account import fewest_nodes_for
 from numaware.workload.pod import Pod
@@ -66,6 +67,15 @@ class _Spread(NamedTuple):
     nodes: int
     fewest: int
     size: str
+
+
+class _Snapshot(NamedTuple):
+    """What is kept of one moment."""
+
+    sample: Sample
+    devices: dict[str, float]
+    tiles: tuple[Tile, ...]
+    talk: Talk
 
 
 class _Measured:
@@ -172,12 +182,21 @@ class _Measured:
             stranded_percent=meter.stranded(),
         )
 
-    def _snapshot(self) -> tuple[Sample, dict[str, float], tuple[Tile, ...]]:
+    def _snapshot(self) -> _Snapshot:
         """What is allocated where, at the moment that counts."""
-        return self._sample(0), self.meter.by_device(), self.meter.tiles()
+        return _Snapshot(self._sample(0), self.meter.by_device(), self.meter.tiles(), self._talk())
 
-    def _result(self, snapshot: tuple[Sample, dict[str, float], tuple[Tile, ...]]) -> Result:
-        sample, devices, tiles = snapshot
+    def _talk(self) -> Talk:
+        plans = [talking(member.node).plan for member in self.cluster if talk_of(member.node.state.pods)]
+        return Talk(
+            sum(plan.total for plan in plans),
+            sum(plan.across_before for plan in plans),
+            sum(plan.across_after for plan in plans),
+            sum(len(plan.moves) for plan in plans),
+        )
+
+    def _result(self, snapshot: _Snapshot) -> Result:
+        sample, devices, tiles, talk = snapshot
         loop = self.loop
         stays = [*self.finished, *self.running.values()]
         owning = [stay for stay in stays if stay.nodes]
@@ -208,6 +227,7 @@ class _Measured:
             wait_mean_ms=self.waits // self.admissions if self.admissions else 0,
             wait_most_ms=self.longest,
             tiles=tiles,
+            talk=talk,
         )
 
     def _by_size(self, placed: Counter[str]) -> dict[str, tuple[int, int]]:

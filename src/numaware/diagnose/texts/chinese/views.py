@@ -106,6 +106,8 @@ LABELS: Mapping[str, str] = {
     "measure-memory % allocated": "内存分配率 %",
     "measure-stranded % of capacity": "闲置难用的容量 %",
     "measure-wait on average": "平均等待",
+    "measure-talk between NUMA nodes MB/s": "跨 NUMA 节点流量 MB/s",
+    "measure-talk after moves MB/s": "移动后跨 NUMA 流量 MB/s",
     "measure-decisions per s": "每秒决策",
     "measure-device": "{device} 分配率 %",
 }

@@ -111,6 +111,8 @@ LABELS: Mapping[str, str] = {
     "measure-memory % allocated": "memory % allocated",
     "measure-stranded % of capacity": "stranded % of capacity",
     "measure-wait on average": "wait on average",
+    "measure-talk between NUMA nodes MB/s": "talk between NUMA nodes MB/s",
+    "measure-talk after moves MB/s": "talk after moves MB/s",
     "measure-decisions per s": "decisions per s",
     "measure-device": "{device} % allocated",
 }
