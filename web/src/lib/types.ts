@@ -668,6 +668,7 @@ export interface Result {
   waitMeanMs: number;
   waitMostMs: number;
   tiles: SimulateTile[];
+  talk: Talk;
 }
 
 /** How many more such pods there is room for, and the largest pods that fit on one NUMA node. */
@@ -876,6 +877,14 @@ export interface SwitchStatus {
 export interface SwitchWish {
   status: "close" | "open";
   dryRun: boolean;
+}
+
+/** What services on all nodes said to each other when the last pod had arrived, modelled, in bytes a second. `across` is between NUMA nodes, `planned` what is left of it when agents have made their `moves`. */
+export interface Talk {
+  total: number;
+  across: number;
+  planned: number;
+  moves: number;
 }
 
 /** All nodes together at one moment, in bytes a second. */
