@@ -18,7 +18,8 @@ from numaware.twin.inventory import hardware_of
 from numaware.twin.node import Node
 from numaware.twin.node_codec import EncodedState
 from numaware.twin.readmission import lost_at_restart
-from numaware.workload.pod import Container, Pod, Resources
+from numaware.workload.pod import NANO, Container, Pod, Resources
+from support.twin_nodes import GPU, config, machine
 
 OPEN = (("PodLevelResourceManagers", True),)
 
@@ -28,7 +29,7 @@ def amounts(cpu: str, memory: str) -> Resources:
 
 
 def node(policy: str = "best-effort", scope: str = "pod", **more: object) -> Node:
-    config = KubeletConfig(
+    plain = KubeletConfig(
         version="v1.37.1",
         topology_policy=policy,
         topology_scope=scope,
@@ -36,7 +37,7 @@ def node(policy: str = "best-effort", scope: str = "pod", **more: object) -> Nod
         reserved_cpus="0",
         feature_gates=OPEN,
     )
-    return Node.fresh(hardware_of(synthetic.read("2s x 1n x 8c mem=16Gi"), []), replace(config, **more))
+    return Node.fresh(hardware_of(synthetic.read("2s x 1n x 8c mem=16Gi"), []), replace(plain, **more))
 
 
 def pod(name: str, whole: Resources, *containers: Container) -> Pod:
@@ -79,6 +80,33 @@ def test_without_scope_pod_only_whole_containers_get_cpus(policy: str, scope: st
 def test_a_pod_that_leaves_nothing_to_share_is_refused(policy: str, reason: str) -> None:
     full = pod("full", amounts("3", "4Gi"), exclusive("own", "3"), Container("shared"))
     assert node(policy).admit(full).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("scope", "where"), [("pod", "under pod-scope"), ("container", "with a container-level")]
+)
+def test_a_pod_that_is_not_guaranteed_is_told_of_its_own_resources_too(scope: str, where: str) -> None:
+    """It has nothing for itself but devices; those that no NUMA node has together are refused."""
+    hardware = machine(devices={GPU: {"g0": (0,), "g1": (1,)}})
+    opened = replace(config("single-numa-node", scope=scope), version="v1.37.1", feature_gates=OPEN)
+    asked = Container("app", (), ((GPU, 2 * NANO),))
+    verdict = Node.fresh(hardware, opened).admit(pod("b", amounts("1", "1Gi")[1:], asked))
+    assert verdict.reason == "TopologyAffinityError"
+    assert verdict.message.startswith("Pod Scope pod with pod-level resources failed admission")
+    assert where in verdict.message
+
+
+def test_devices_of_a_pod_as_a_whole_come_when_its_containers_start() -> None:
+    """Guaranteed or not: at its admission the Device Manager is not asked for any."""
+    hardware = machine(devices={GPU: {"g0": (0,)}})
+    opened = replace(config("best-effort", scope="pod", memory=True), version="v1.37.1", feature_gates=OPEN)
+    asked = Container("app", (), ((GPU, NANO),))
+    fresh = Node.fresh(hardware, opened)
+    for whole in (amounts("2", "1Gi"), amounts("1", "1Gi")[1:]):
+        verdict = fresh.admit(pod("b", whole, asked))
+        assert verdict.admitted
+        assert verdict.node.state.device == fresh.state.device
+        assert bool(verdict.node.state.memory.blocks) == (len(whole) == 2)
 
 
 def test_what_a_pod_had_as_a_whole_comes_back_when_it_goes() -> None:

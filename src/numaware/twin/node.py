@@ -151,7 +151,7 @@ class Node:
         pending = cpus is not None and kubelet.rules.keeps_pending
         policy, by_pod = kubelet.policy, kubelet.by_pod
         whole = wanted.own and by_pod and policy is not None
-        unasked = wanted.own and not kubelet.rules.memory_asked_for
+        unasked = wanted.own and wanted.qos == "Guaranteed" and not kubelet.rules.memory_asked_for
         hints: list[Hint] = []
         hint, container = NO_HINT, ""
         try:

@@ -30,8 +30,8 @@ class ContainerDemand(NamedTuple):
 class Demand(NamedTuple):
     """What a pod wants: container by container, and at its peak as one.
 
-    `own` where the pod has resources of its own that the managers hand out (the gate PodLevelResourceManagers): what it
-    wants as one is then those, whatever its containers ask for.
+    `own` where the managers see that the pod has resources of its own (the gate PodLevelResourceManagers): what it wants as
+    one is then those, whatever its containers ask for; nothing if it is not Guaranteed.
     """
 
     qos: Qos
@@ -78,7 +78,7 @@ def demand_of(shape: Shape, sidecars: bool, pod_level: bool) -> Demand:
     qos = qos_class(pod)
     # KUBELET: the CPU and Memory Managers pass over pods that have resources of their own (pod-level resources), unless
     # their gate is open; of such a pod's containers only those get something that would be Guaranteed by themselves.
-    own = pod_level and pod.pod_level and qos == "Guaranteed"
+    own = pod_level and pod.pod_level
     pinned = qos == "Guaranteed" and (own or not pod.pod_level)
     last_init = len(pod.init_containers)
     demands = tuple(

@@ -79,6 +79,16 @@ def test_pod_level_resources_are_passed_over() -> None:
     assert "the pod has resources as a whole (spec.resources)" in found
 
 
+def test_a_pod_with_resources_of_its_own_is_not_burstable_for_what_its_containers_lack() -> None:
+    memory = amounts(memory="1Gi")
+    asked = msgspec.structs.replace(pod("new", 2), pod_requests=memory, pod_limits=memory)
+    opened = msgspec.structs.replace(
+        config("restricted"), version="v1.37.1", feature_gates=(("PodLevelResourceManagers", True),)
+    )
+    (found,) = warnings(Node.fresh(machine(), opened), asked)
+    assert found == "no container gets CPUs of its own: the pod is Burstable, and only Guaranteed pods do"
+
+
 def test_where_no_manager_pins_anything_nothing_is_said_of_pinning() -> None:
     idle = msgspec.structs.replace(config(), cpu_policy="none")
     assert warnings(Node.fresh(machine(), idle), pod_of("new", Container("app"))) == []

@@ -87,7 +87,9 @@ def _not_pinned(node: Node, pod: Pod) -> Iterator[Message]:
 
 
 def _missing(pod: Pod) -> dict[str, Any]:
-    """The first thing that keeps a pod from being Guaranteed."""
+    """The first thing that keeps a pod from being Guaranteed; what its containers ask for does not, if it asks itself."""
+    if pod.pod_level:
+        return {}
     for container in pod.in_order:
         for resource in ("cpu", "memory"):
             gap = guarantee_gap(container, resource)

@@ -20,6 +20,8 @@ def allocate_pod(
     KUBELET: nobody looks whether it was charged before. After a restart it is charged again, and what was charged before is
     never given back (AllocatePod).
     """
+    if wanted.qos != "Guaranteed":
+        return state
     problem, kind = lacking_memory(wanted)
     if problem:
         raise empty_shared_pool(problem, kind)
