@@ -28,6 +28,7 @@ SHAPE = "cpu=24&memory=48Gi&gpu=0"
 SERVER = """
 import asyncio, sys
 import msgspec
+from numaware.schedule.gc_tuning import settle
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access, serving_console
 from numaware.serve.console.lab.world import LabWorld, lab_cluster
@@ -44,6 +45,7 @@ async def main():
     world.advance(start + 20_000)
     console = Console(world, lambda: world.now)
     console.recorder.record()
+    settle()
     async with serving_console(console, Access("127.0.0.1:0")) as url:
         print(url, flush=True)
         while True:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.qemu_machine import Machine, between, boot
-from numaware.node.affinity.migration import bytes_by_node
+from support.numa_maps import bytes_by_node
 
 pytestmark = pytest.mark.long
 

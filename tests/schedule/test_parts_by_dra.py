@@ -10,6 +10,7 @@ from numaware.schedule.cures import cures
 from numaware.schedule.engine import Engine
 from numaware.schedule.message import refusal
 from numaware.schedule.node_facts import NodeFacts
+from numaware.schedule.parts_by_dra import asks_on, served_on
 from numaware.schedule.tried_changes import explained_by
 from numaware.twin.node import Node
 from numaware.workload.dra.objects import DeviceClass
@@ -86,6 +87,24 @@ def test_an_explanation_tells_of_the_kubelet_and_of_dra_apart() -> None:
     assert explanation.admitted
     assert [part.resources for part in explanation.dra] == [(RESOURCE,)]
     assert explained_by(engine, "plugin", WANTS).dra == ()
+
+
+def test_an_explanation_and_the_engine_agree_whose_a_resource_is_on_a_node() -> None:
+    """Where nobody has told which devices a plugin has, the explanation said "served by DRA" of what the node offers itself."""
+    engine = Engine(cluster())
+    engine.cluster.put(facts("untold", 16, 1), Node.fresh(machine(2, 8), config("single-numa-node")))
+    engine.cluster.dra.put(CLASS)
+    for name in engine.cluster.by_name:
+        served = [part.resources for part in explained_by(engine, name, WANTS).dra]
+        assert served == [(one,) for one in served_on(engine.cluster, WANTS, name)]
+    assert served_on(engine.cluster, WANTS, "untold") == ()
+
+
+def test_nobody_waits_for_dra_where_all_nodes_offer_the_resource_themselves() -> None:
+    engine = Engine(cluster())
+    engine.cluster.dra.put(CLASS)
+    assert asks_on(engine.cluster, WANTS, ["plugin", "gone"]) == ()
+    assert [ask.resources for ask in asks_on(engine.cluster, WANTS, ["plain", "plugin"])] == [(RESOURCE,)]
 
 
 def test_a_refusal_counts_the_nodes_where_dra_serves_a_resource_beside_those_that_have_too_little() -> None:

@@ -18,6 +18,7 @@ from cyclopts import Parameter
 from numaware.cli.live_input import NO_TLS, TlsOptions
 from numaware.cli.options import flag, option, optional
 from numaware.errors import InputError
+from numaware.schedule.gc_tuning import settle
 from numaware.serve.authentication import TokenAuthentication
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.app import Access, serving_console
@@ -75,6 +76,8 @@ USUAL_PLACE, USUAL_CONSOLE = Listening(), ConsoleOptions()
 
 async def serve_until_cancelled(console: Console, access: Access, options: ConsoleOptions) -> None:
     """Serve, print the address, and open it where somebody may look."""
+    # A call that has to wait until all the cluster's twins were gone through for garbage waits the longest.
+    settle()
     async with serving_console(console, access) as url:
         sys.stdout.write(f"numaware: {url}/\n")
         sys.stdout.flush()

@@ -172,14 +172,11 @@ def _with_configured_nodes(world: World, given: Sequence[_Given]) -> World:
     """The machine under each of the configurations given is one more kind of node."""
     if world.hardware is None:
         return world
-    nodes = []
-    for source, data in given:
-        try:
-            config = lint(data, source, world).config
-        except InputError:
-            continue
-        if config is not None and (node := _started(world.hardware, config)):
-            nodes.append((source, node))
+    nodes = [
+        (source, node)
+        for source, config in _configured(world, given)
+        if (node := _started(world.hardware, config))
+    ]
     return world._replace(nodes=(*world.nodes, *kinds_of(nodes)))
 
 
@@ -187,15 +184,19 @@ def _with_cpu_policies(world: World, given: Sequence[_Given]) -> World:
     """Which CPU managers a device plugin or driver that is given beside kubelet configurations will meet; asked only if there is one."""
     if len(given) < 2 or not any(_BESIDE_CPUS.search(data) for _, data in given):
         return world
-    policies = set()
+    policies = frozenset(config.config.cpu_policy for _, config in _configured(world, given))
+    return world._replace(cpu_policies=policies)
+
+
+def _configured(world: World, given: Sequence[_Given]) -> Iterator[tuple[str, KubeletConfigFile]]:
+    """The kubelet configurations among the files, by where they are from."""
     for source, data in given:
         try:
             config = lint(data, source, world).config
         except InputError:
             continue
         if config is not None:
-            policies.add(config.config.cpu_policy)
-    return world._replace(cpu_policies=frozenset(policies))
+            yield source, config
 
 
 def _started(hardware: Hardware, config: KubeletConfigFile) -> Node | None:

@@ -64,10 +64,11 @@ def why_pending(
             sys.stdout.write(f"{placed}\n")
         return 0
     from numaware.schedule.message import nearest_miss, refusal  # noqa: PLC0415 - needed only now
+    from numaware.schedule.parts_by_dra import asks_on  # noqa: PLC0415 - as above
 
     engine = cache.engine
     decision = engine.decide(live.pod)
-    by_dra = [_what(ask) for ask in engine.cluster.dra.asks_of(live.pod, engine.cluster.dra.served(live.pod))]
+    by_dra = [_what(ask) for ask in asks_on(engine.cluster, live.pod, engine.cluster.by_name)]
     groups = by_reasons(
         (member.name, answer.reasons)
         for member, answer in zip(engine.cluster, engine.ask(live.pod, but_for_dra=bool(by_dra)), strict=True)

@@ -7,7 +7,6 @@ chooses by it; a `Nearness` comes from a machine's PCI functions, or from a tabl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -20,7 +19,6 @@ MOST_NVLINKS = 63
 # Farther than any distance that firmware can give: nobody knows where one of the two is.
 FARTHEST = 255
 _LOCAL, _REMOTE = 10, 20
-_NVLINK = re.compile(r"NV(\d{1,3})", re.ASCII)
 
 
 class Gap(NamedTuple):

@@ -77,6 +77,11 @@ class ContainerHoldings(msgspec.Struct, frozen=True):
     memory: tuple[Memory, ...] = ()
 
 
+def held_cpus(containers: Iterable[ContainerHoldings]) -> CpuSet:
+    """All CPUs that containers have for themselves."""
+    return CpuSet.union(container.cpus for container in containers)
+
+
 class PodHoldings(msgspec.Struct, frozen=True):
     """The containers of one pod; the kubelet gives no uid here."""
 

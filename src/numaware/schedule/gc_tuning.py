@@ -1,4 +1,4 @@
-"""Less looking for garbage in programs that decide for long: most of what an engine knows stays, and is in no cycle."""
+"""Less looking for garbage in programs that run for long: most of what an engine knows stays, and is in no cycle."""
 
 from __future__ import annotations
 

@@ -6,12 +6,13 @@ only where it offers none, and a class serves it, is it a matter of claims.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from numaware.diagnose.reason import Reason
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.filters import dra_reason
+from numaware.workload.dra.known import Ask
 from numaware.workload.pod import Pod, without_resources
 
 
@@ -35,8 +36,20 @@ def parts_by_dra(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Iterator[P
 
 def left_of(cluster: Cluster, pod: Pod, name: str) -> Pod:
     """What of the pod the node called `name` is asked about."""
-    here = _served_on(cluster, cluster.dra.served(pod), name)
+    here = served_on(cluster, pod, name)
     return without_resources(pod, here) if here else pod
+
+
+def served_on(cluster: Cluster, pod: Pod, name: str) -> tuple[str, ...]:
+    """The extended resources of the pod that DRA serves on the node called `name`, by name."""
+    return _served_on(cluster, cluster.dra.served(pod), name)
+
+
+def asks_on(cluster: Cluster, pod: Pod, names: Iterable[str]) -> tuple[Ask, ...]:
+    """All that the pod has by DRA on one of these nodes or another."""
+    served = cluster.dra.served(pod)
+    here = {one for name in names for one in _served_on(cluster, served, name)} if served else ()
+    return cluster.dra.asks_of(pod, sorted(here))
 
 
 def _served_on(cluster: Cluster, served: Sequence[str], name: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from numaware.diagnose.explain.explanation import UNSCHEDULABLE, Explanation, ex
 from numaware.diagnose.finding import Message
 from numaware.diagnose.reason import Reason
 from numaware.schedule.engine import Engine
+from numaware.schedule.parts_by_dra import served_on
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
 from numaware.workload.pod import Pod
 
@@ -32,7 +33,8 @@ _TRIED = {
 def explained_by(engine: Engine, name: str, pod: Pod) -> Explanation:
     """What the node called `name` says to the pod, with the changes that would admit it there."""
     node, dra = engine.cluster.by_name[name].node, engine.cluster.dra
-    explanation = explain(name, node, pod, totals=False, dra=dra)
+    served = served_on(engine.cluster, pod, name)
+    explanation = explain(name, node, pod, totals=False, dra=dra, served=served)
     # Of devices that come by DRA the explanation tells itself; whether they can be had is kube-scheduler's to say.
     (answer,) = engine.ask(pod, [name], but_for_dra=True)
     kept = tried_changes(engine, explanation, but_for_dra=True)

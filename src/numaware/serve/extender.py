@@ -32,6 +32,7 @@ from numaware.kube.pods import LivePod
 from numaware.machine.words import printable
 from numaware.schedule.answer import Answer
 from numaware.schedule.engine import Decision
+from numaware.schedule.parts_by_dra import asks_on
 from numaware.sentence import Sentence
 from numaware.serve.bind_queue import BindQueue
 from numaware.serve.cluster_cache import ClusterCache
@@ -182,7 +183,7 @@ class Extender:
         if pod is None:
             return {"Error": f"numaware has not heard of pod {namespace}/{name} yet"}
         problem = await self._carry_out(pod, node)
-        _tell("bind", pod, node, problem, by_dra=self._left(pod))
+        _tell("bind", pod, node, problem, by_dra=self._left(pod, node))
         return {"Error": problem}
 
     async def _heard_of(self, uid: str) -> LivePod | None:
@@ -240,10 +241,9 @@ class Extender:
         self._cache.assume(pod, Decision(pod.pod, node, answer.score, answer.hints, answer.share))
         return False, ""
 
-    def _left(self, pod: LivePod) -> list[str]:
-        """What of the pod is allocated by whoever asks: claims by their names, and resources that DRA serves."""
-        dra = self._cache.engine.cluster.dra
-        asks = dra.asks_of(pod.pod, dra.served(pod.pod))
+    def _left(self, pod: LivePod, node: str) -> list[str]:
+        """What of the pod is allocated by whoever asks: claims by their names, and resources that DRA serves there."""
+        asks = asks_on(self._cache.engine.cluster, pod.pod, [node])
         return [printable(ask.name or ", ".join(ask.resources), 80) for ask in asks]
 
     # Volcano

@@ -10,7 +10,8 @@ from threading import Event
 import pytest
 
 from numaware.node.affinity import migration
-from numaware.node.affinity.migration import Area, areas_of, bytes_by_node, migrate
+from numaware.node.affinity.migration import Area, areas_of, migrate
+from support.numa_maps import bytes_by_node
 
 NUMA_MAPS = """\
 55d000000000 default file=/usr/bin/x mapped=3 N0=2 N1=1 kernelpagesize_kB=4

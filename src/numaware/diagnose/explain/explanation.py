@@ -51,11 +51,19 @@ class Explanation(msgspec.Struct, frozen=True):
     dra: tuple[DraPart, ...] = ()
 
 
-def explain(name: str, node: Node, pod: Pod, *, totals: bool = True, dra: DraObjects = NO_DRA) -> Explanation:
+def explain(
+    name: str,
+    node: Node,
+    pod: Pod,
+    *,
+    totals: bool = True,
+    dra: DraObjects = NO_DRA,
+    served: tuple[str, ...] | None = None,
+) -> Explanation:
     """Ask the twin about a pod on the node called `name`: the answer and all that there is to say about it.
 
     A device that no plugin of the node offers, and no class of `dra` serves, is a reason, too, unless somebody else looks after
-    `totals`: an engine, or the scheduler that bound the pod.
+    `totals`: an engine, or the scheduler that bound the pod. Who knows what the node offers in all tells what DRA has `served`.
     """
     merges: list[Merge] = []
     crashed = None
@@ -66,7 +74,8 @@ def explain(name: str, node: Node, pod: Pod, *, totals: bool = True, dra: DraObj
         verdict = Verdict(False, "KubeletPanic", str(crash), node, node.state, resource=dealt)
         crashed = Message("crash", {"panic": verdict.message})
     refused = not verdict.admitted
-    served = served_here(node, pod, dra)
+    if served is None:
+        served = served_here(node, pod, dra)
     unoffered = tuple(unoffered_devices(node, pod, served)) if totals else ()
     fresh = Node.fresh(node.kubelet.hardware, node.kubelet.config)
     return Explanation(
@@ -92,7 +101,7 @@ def explain(name: str, node: Node, pod: Pod, *, totals: bool = True, dra: DraObj
         # No smaller request, other policy or leaving pod brings a device that is not there.
         changes=changes(node, pod, verdict) if refused and not unoffered else (),
         warnings=tuple(caveats(node, pod, merges, admitted=verdict.admitted and not unoffered)),
-        dra=tuple(dra_parts(name, node, node if unoffered else verdict.node, pod, dra)),
+        dra=tuple(dra_parts(name, node, node if unoffered else verdict.node, pod, dra, served)),
     )
 
 

@@ -7,7 +7,7 @@ nodes that the twin gives the pod. What is not allocated yet stays open: that is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -42,13 +42,19 @@ class DraPart(msgspec.Struct, frozen=True):
 
 
 def served_here(node: Node, pod: Pod, dra: DraObjects) -> tuple[str, ...]:
-    """The extended resources of the pod that DRA serves on this node: a device plugin that offers one comes first."""
+    """The extended resources of the pod that DRA serves on a node of which only its machine is known: a device plugin that offers
+    one comes first.
+    """
     return tuple(name for name in dra.served(pod) if name not in node.kubelet.devices.inventories)
 
 
-def dra_parts(name: str, node: Node, after: Node, pod: Pod, dra: DraObjects) -> Iterator[DraPart]:
-    """All that the pod has by DRA on the node called `name`; `after` is the node with the pod on it, or without where it is refused."""
-    asks = dra.asks_of(pod, served_here(node, pod, dra))
+def dra_parts(
+    name: str, node: Node, after: Node, pod: Pod, dra: DraObjects, served: Iterable[str]
+) -> Iterator[DraPart]:
+    """All that the pod has by DRA on the node called `name`, these resources among it; `after` is the node with the pod on it, or
+    without where it is refused.
+    """
+    asks = dra.asks_of(pod, served)
     if not asks:
         return
     mask = numa_nodes(after, pod.uid) if pod.uid in after.state.pods else 0

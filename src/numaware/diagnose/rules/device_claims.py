@@ -12,7 +12,7 @@ from numaware.diagnose.evidence.source_text import SourceText
 from numaware.diagnose.finding import Finding, Subject, finding
 from numaware.diagnose.rules.manifests import subject_of
 from numaware.machine.words import printable
-from numaware.workload.demand import exclusive_cpus
+from numaware.workload.demand import demand
 from numaware.workload.dra.known import DraObjects
 from numaware.workload.dra.objects import (
     ALIGNING,
@@ -26,7 +26,6 @@ from numaware.workload.dra.objects import (
 )
 from numaware.workload.dra.reading import is_of_dra, read_object
 from numaware.workload.manifest import Manifest, Workload, objects
-from numaware.workload.qos import qos_class
 from numaware.workload.yamlfile import Node
 
 _MOST = 20
@@ -122,8 +121,7 @@ def _unaligned(workload: Workload, known: DraObjects, source_text: SourceText) -
     """A pod that gets CPUs of its own from the kubelet, on NUMA nodes that its claims know nothing of."""
     pod = workload.pod
     names = [one.name or ", ".join(one.resources) for one in known.asks_of(pod, known.served(pod))]
-    pinned = qos_class(pod) == "Guaranteed" and not pod.pod_level
-    if names and pinned and any(exclusive_cpus(container) for container in pod.in_order):
+    if names and any(part.cpus for part in demand(pod).containers):
         facts = {"names": [printable(name, 80) for name in names]}
         place = source_text.at(workload.line_of(workload.spec_path))
         yield finding("devices-served-by-dra", subject_of(workload), facts, [place])

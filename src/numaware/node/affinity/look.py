@@ -17,7 +17,7 @@ from numaware.machine.topology import Machine
 from numaware.node.affinity.intent import Intent
 from numaware.node.affinity.placements import Target
 from numaware.node.affinity.pod_groups import PodGroup
-from numaware.node.podresources import PodHoldings
+from numaware.node.podresources import PodHoldings, held_cpus
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -35,12 +35,11 @@ class Look(msgspec.Struct, frozen=True):
 
 def zones_of(look: Look) -> list[Zone]:
     """CPUs that nobody has for himself, and memory that can still be had."""
-    exclusive = CpuSet.union(one.cpus for pod in look.held for one in pod.containers)
-    usable = CpuSet(cpu.id for cpu in look.machine.cpus if cpu.online)
+    usable = look.machine.online - held_cpus(one for pod in look.held for one in pod.containers)
     return [
         Zone(
             numa.id,
-            (numa.cpus & usable) - exclusive,
+            numa.cpus & usable,
             look.free_memory.get(numa.id, 0),
             dict(numa.distances),
         )
@@ -85,7 +84,7 @@ def _member(
     chosen: Chosen,
 ) -> Member:
     containers = held.containers if held is not None else ()
-    exclusive = CpuSet.union(one.cpus for one in containers)
+    exclusive = held_cpus(containers)
     barred: Bar | None = None
     if exclusive or any(one.memory for one in containers):
         barred = "pinned"

@@ -72,15 +72,6 @@ def migrate(root: Path, processes: Iterable[int], node: int, rate: int, stop: Ev
     return Migrated(node, moved, left, int(spent * 1000), int(longest * 1_000_000))
 
 
-def bytes_by_node(numa_maps: str) -> dict[int, int]:
-    """NUMA node -> bytes that a process has there, from the kernel's account of its memory."""
-    total: dict[int, int] = {}
-    for line in numa_maps.splitlines():
-        for place, count in _ON_NODE.findall(line):
-            total[int(place)] = total.get(int(place), 0) + int(count) * _page_size(line)
-    return total
-
-
 def areas_of(numa_maps: str, maps: str, node: int) -> Iterator[Area]:
     """Those that have pages on other NUMA nodes."""
     ends = dict(line.partition(" ")[0].split("-", 1) for line in maps.splitlines())

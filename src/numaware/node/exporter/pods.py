@@ -6,14 +6,14 @@ whole, and counted: a node with thousands of them must not fill a Prometheus.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from numaware.machine.cpuset import CpuSet
 from numaware.machine.sysfs.source import Source
 from numaware.machine.topology import Machine
 from numaware.node.exporter.cgroups import Memory, pod_groups, pod_memory, pod_names
 from numaware.node.exporter.families import Family, Sample, gauge
-from numaware.node.podresources import Allocatable, ContainerHoldings, PodHoldings
+from numaware.node.podresources import Allocatable, PodHoldings, held_cpus
 
 _COUNTED = ("anon", "file")
 _CPUS = {
@@ -56,7 +56,7 @@ def _cpus(
 ) -> Iterator[Family]:
     """CPUs of each NUMA node by what the kubelet does with them."""
     counts: dict[str, list[Sample]] = {name: [] for name in _CPUS}
-    owned = _exclusive(one for pod in held or () for one in pod.containers)
+    owned = held_cpus(one for pod in held or () for one in pod.containers)
     for numa in machine.numa:
         values = (str(numa.id),)
         if held is not None:
@@ -97,7 +97,7 @@ def _memory(
 ) -> Iterator[Family]:
     sizes: list[Sample] = []
     remote: list[Sample] = []
-    owned = {(pod.namespace, pod.name): _exclusive(pod.containers) for pod in listed}
+    owned = {(pod.namespace, pod.name): held_cpus(pod.containers) for pod in listed}
     for (namespace, name), kinds in sorted(memory.items()):
         for kind, nodes in sorted(kinds.items()):
             # Most pods have nothing on most nodes, and a series for each of those nothings would be most series.
@@ -115,11 +115,3 @@ def _memory(
     yield gauge("numa_pod_memory_bytes", text, ["numa", "namespace", "pod", "type"], sizes)
     text = "Share of the memory of a pod that lies on NUMA nodes where it has no CPUs; pods with CPUs of their own only."
     yield gauge("numa_pod_remote_memory_ratio", text, ["namespace", "pod"], remote)
-
-
-def _exclusive(containers: Iterable[ContainerHoldings]) -> CpuSet:
-    """All CPUs that containers have for themselves."""
-    mask = 0
-    for container in containers:
-        mask |= container.cpus.mask
-    return CpuSet.from_mask(mask)

@@ -147,8 +147,7 @@ class Remove(Step, frozen=True):
         remove_file(hands.path(self.path))
 
     async def undo(self, hands: Hands) -> None:
-        if is_aside(Path(self.backup)):
-            put_back(hands.path(self.path), Path(self.backup))
+        _put_back(hands.path(self.path), Path(self.backup))
 
     async def verify(self, hands: Hands) -> bool:
         return not hands.path(self.path).exists()
@@ -167,8 +166,7 @@ class Write(Step, frozen=True):
         replace_file(path, self.content)
 
     async def undo(self, hands: Hands) -> None:
-        if is_aside(Path(self.backup)):
-            put_back(hands.path(self.path), Path(self.backup))
+        _put_back(hands.path(self.path), Path(self.backup))
 
     async def verify(self, hands: Hands) -> bool:
         path = hands.path(self.path)
@@ -214,6 +212,12 @@ class Uncordon(Step, frozen=True):
 
 
 AnyStep = Cordon | Drain | Stop | Backup | Remove | Write | Start | Ready | Uncordon
+
+
+def _put_back(path: Path, folder: Path) -> None:
+    """Where copies were begun and not ended, no file has been touched yet."""
+    if is_aside(folder):
+        put_back(path, folder)
 
 
 async def _started(hands: Hands) -> None:

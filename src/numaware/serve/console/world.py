@@ -112,6 +112,12 @@ class Switch(msgspec.Struct, frozen=True, rename="camel"):
     locked: bool = False
 
 
+def locked_switch(switch: str, verb: str, what: str) -> Switch:
+    """A switch that is there, and that the console's account may not look at or move."""
+    missing = Sentence("the account of this console may not {verb} {what}", verb=verb, what=what)
+    return Switch(switch, "close", missing=missing, locked=True)
+
+
 def unread_switch(switch: str, place: str, error: ApiError) -> Switch:
     """A switch of which nobody can tell how it stands."""
     if error.status == 403:

@@ -56,8 +56,7 @@ def encode(
     content = _File(policy, default_cpus, entries or msgspec.UNSET, held)
     assignments = _dump_entries(entries)
     if pods is not None and not wrapped:
-        content.checksum = fnv1a(_dump(policy, default_cpus, f"{assignments} {_dump_pods(pods)}"))
-        return json_text(content)
+        assignments += f" {_dump_pods(pods)}"
     content.checksum = fnv1a(_dump(policy, default_cpus, assignments))
     return wrap(content) if wrapped else json_text(content)
 

@@ -82,8 +82,7 @@ def encode(
     content = _File(policy, nodes, blocks or msgspec.UNSET, held)
     assignments = _dump_entries(blocks)
     if pods is not None and not wrapped:
-        content.checksum = fnv1a(_dump(policy, machine_state, f"{assignments} {_dump_pods(whole)}"))
-        return json_text(content)
+        assignments += f" {_dump_pods(whole)}"
     content.checksum = fnv1a(_dump(policy, machine_state, assignments))
     return wrap(content) if wrapped else json_text(content)
 

@@ -14,6 +14,7 @@ from numaware.diagnose.texts import Lang
 from numaware.errors import InputError
 from numaware.machine.words import printable
 from numaware.schedule.cluster import Member
+from numaware.schedule.parts_by_dra import served_on
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
 from numaware.sentence import Sentence
 from numaware.serve.console import policies as switching
@@ -200,14 +201,15 @@ class Console:
             )
         (judged,) = judge.judge(pod, [member.name], policies)
         dra = snapshot.world.cluster.dra
+        served = served_on(snapshot.world.cluster, pod, member.name)
 
         async def work() -> Explained:
             evidence = await self._slots.run(evidence_of, member.name, asked_member.node, pod)
             # The engine is asked where nothing else changes the cluster meanwhile.
-            told = with_dra(judge.tried(evidence, policies), dra)
+            told = with_dra(judge.tried(evidence, policies), dra, served)
             return await self._slots.run(explained, told, judged, path, lang)
 
-        known = member.load, dra.serial, dra.hidden
+        known = member.load, dra.serial, dra.hidden, served
         return await self._explained.answer((known, pod, policies, judged, path, lang), work)
 
     async def _asked(self, question: Question, snapshot: SnapshotView) -> tuple[Pod, str]:

@@ -32,7 +32,15 @@ from numaware.serve.console.openfuyao.distance_order import (
     status_of,
     still_to_go_back,
 )
-from numaware.serve.console.world import DISTANCE, Progress, Status, Switch, SwitchError, unread_switch
+from numaware.serve.console.world import (
+    DISTANCE,
+    Progress,
+    Status,
+    Switch,
+    SwitchError,
+    locked_switch,
+    unread_switch,
+)
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 # A node whose agent has not said a word by then has none that knows of orders.
@@ -179,10 +187,7 @@ class KubeletDistance:
 
 
 def _locked(verb: str) -> Switch:
-    missing = Sentence(
-        "the account of this console may not {verb} {what}", verb=verb, what="kubeletpolicies.numaware.io"
-    )
-    return Switch(DISTANCE, "close", missing=missing, locked=True)
+    return locked_switch(DISTANCE, verb, "kubeletpolicies.numaware.io")
 
 
 def _unread(error: ApiError) -> Switch:

@@ -14,7 +14,7 @@ from numaware.kube.resources import OENUMAS
 from numaware.kube.reviews import may_i
 from numaware.machine.words import printable
 from numaware.sentence import Sentence
-from numaware.serve.console.world import RUNTIME, Status, Switch, SwitchError, unread_switch
+from numaware.serve.console.world import RUNTIME, Status, Switch, SwitchError, locked_switch, unread_switch
 
 NAMESPACE = "tcs"
 NAME = "podafi"
@@ -93,9 +93,7 @@ def _conf(word: str) -> str:
 
 
 def _locked(verb: str) -> Switch:
-    what = f"{OENUMAS.plural}.{OENUMAS.group} {NAMESPACE}/{NAME}"
-    missing = Sentence("the account of this console may not {verb} {what}", verb=verb, what=what)
-    return Switch(RUNTIME, "close", missing=missing, locked=True)
+    return locked_switch(RUNTIME, verb, f"{OENUMAS.plural}.{OENUMAS.group} {NAMESPACE}/{NAME}")
 
 
 def _unread(error: ApiError) -> Switch:

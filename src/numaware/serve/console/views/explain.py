@@ -159,9 +159,9 @@ def evidence_of(name: str, node: Node, pod: Pod) -> Evidence:
     return explain(name, node, pod, totals=False)
 
 
-def with_dra(evidence: Evidence, dra: DraObjects) -> Evidence:
+def with_dra(evidence: Evidence, dra: DraObjects, served: tuple[str, ...]) -> Evidence:
     """The same with what the pod has by DRA, of which there may be news at any time."""
-    parts = dra_parts(evidence.name, evidence.node, evidence.after, evidence.pod, dra)
+    parts = dra_parts(evidence.name, evidence.node, evidence.after, evidence.pod, dra, served)
     return msgspec.structs.replace(evidence, dra=tuple(parts))
 
 
