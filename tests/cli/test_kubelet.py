@@ -10,11 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from numaware.cli import main
 from numaware.cli.live_input import run_until_signal
+from numaware.cli.policy import page
+from numaware.kube import kubelet_policies
 from numaware.machine import synthetic
 from numaware.node.kubelet_switch import journal
 from numaware.node.kubelet_switch.place import Place
@@ -232,6 +235,10 @@ def test_what_is_wanted_is_read_before_anybody_is_asked(
             "--max-unavailable: 0 is less than 1",
         ),
         (["set", "p", "--set=cpuManagerPolicy=static", "--nodes=gpu"], "is not LABEL=VALUE"),
+        (
+            ["set", "p", "--set=cpuManagerPolicy=static", "--nodes=a=b,c=d"],
+            "is not LABEL=VALUE (once for each",
+        ),
         (["status", "--kubeconfig=missing.conf"], "missing.conf: no such file"),
     ],
 )
@@ -242,6 +249,22 @@ def test_a_mistake_with_a_pool_is_one_line(
     said = capsys.readouterr().err
     assert told in said
     assert said.count("\n") == 1
+
+
+def test_an_order_says_for_which_nodes_it_is_and_whether_anybody_has_answered() -> None:
+    spec = {"nodeSelector": {"zone": "a", "pool": "gpu"}, "kubelet": {"topologyManagerPolicy": "restricted"}}
+    content: dict[str, Any] = {"metadata": {"name": "gpu"}, "spec": spec}
+    told = page(kubelet_policies.decode(json.dumps(content).encode()))
+    assert told == (
+        "gpu: Apply, nodes pool=gpu, zone=a, at most 1 away\n"
+        '  topologyManagerPolicy: "restricted"\n'
+        "  no agent of such a node has answered yet\n"
+    )
+    content |= {"status": {"nodes": {"n1": {"phase": "Pending"}}}, "spec": {}}
+    told = page(kubelet_policies.decode(json.dumps(content).encode()))
+    assert told.startswith("gpu: Apply, nodes all, ")
+    assert "n1" in told
+    assert "answered yet" not in told
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

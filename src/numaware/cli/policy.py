@@ -20,6 +20,7 @@ from numaware.kube.kubelet_policies import KubeletPolicy, Order
 from numaware.machine.words import printable
 from numaware.node.kubelet_switch.edit import wanted_of
 from numaware.sentence import Sentence
+from numaware.workload.requirements import LABEL_VALUE, QUALIFIED
 
 if TYPE_CHECKING:
     from numaware.kube.client import Client
@@ -182,8 +183,10 @@ def _with(cluster: ClusterOptions, work: Callable[[Client], Awaitable[T]]) -> T:
 
 def _label(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise InputError(f"--nodes {printable(text, 80)}", Sentence("is not LABEL=VALUE"))
+    # A value that no label can have would cover no node, and nobody would hear of it.
+    if not equals or not QUALIFIED.fullmatch(key) or not LABEL_VALUE.fullmatch(value):
+        hint = Sentence("once for each label: --nodes pool=gpu --nodes zone=a")
+        raise InputError(f"--nodes {printable(text, 80)}", Sentence("is not LABEL=VALUE"), hint=hint)
     return key, value
 
 
@@ -192,7 +195,7 @@ def _show(policies: list[KubeletPolicy], *, as_json: bool) -> None:
         write_json([_document(policy) for policy in policies])
     else:
         for policy in policies:
-            sys.stdout.write(_page(policy))
+            sys.stdout.write(page(policy))
 
 
 def _document(policy: KubeletPolicy) -> dict[str, Any]:
@@ -203,9 +206,10 @@ def _document(policy: KubeletPolicy) -> dict[str, Any]:
     }
 
 
-def _page(policy: KubeletPolicy) -> str:
+def page(policy: KubeletPolicy) -> str:
     spec = policy.spec
-    lines = [f"{policy.name}: {spec.order}, at most {spec.max_unavailable} away"]
+    nodes = ", ".join(f"{key}={value}" for key, value in sorted(spec.node_selector.items())) or "all"
+    lines = [f"{policy.name}: {spec.order}, nodes {nodes}, at most {spec.max_unavailable} away"]
     lines += [
         f"  {field}: {msgspec.json.encode(value).decode()}" for field, value in sorted(spec.kubelet.items())
     ]
@@ -220,5 +224,7 @@ def _page(policy: KubeletPolicy) -> str:
         )
         for name, one in sorted(policy.nodes.items())
     ]
+    if not rows:
+        return "\n".join([*lines, "  no agent of such a node has answered yet", ""])
     shown = table(("NODE", "PHASE", "STEP", "MESSAGE"), rows)
     return "\n".join(lines) + "\n" + "".join(f"  {line}" for line in shown)

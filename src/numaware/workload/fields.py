@@ -7,14 +7,13 @@ is bounded.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TypeVar
 
 from numaware.machine.words import printable
 from numaware.sentence import Sentence
 from numaware.workload.problem import Code, Problem
-from numaware.workload.requirements import QUALIFIED
+from numaware.workload.requirements import LABEL_VALUE, QUALIFIED
 from numaware.workload.scheduling import Labels
 from numaware.workload.yamlfile import Node, Value
 
@@ -22,7 +21,6 @@ from numaware.workload.yamlfile import Node, Value
 MAX_ENTRIES = 2000
 
 _Choice = TypeVar("_Choice", bound=str)
-_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _INT32 = range(-(1 << 31), 1 << 31)
 
 
@@ -148,7 +146,7 @@ class Field:
         labels = [(key, value.text(), value) for key, value in self.members()]
         for key, text, value in labels:
             value.check_label_key(key)
-            if not _LABEL_VALUE.fullmatch(text):
+            if not LABEL_VALUE.fullmatch(text):
                 value.error(
                     f'Invalid value: "{printable(text, 80)}": a label has at most 63 letters, digits, "-", "_" and ".", '
                     "and begins and ends with a letter or digit",

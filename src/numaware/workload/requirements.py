@@ -28,6 +28,7 @@ _NANO_PER_MILLI = 10**6
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 QUALIFIED = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?{_NAME}")
+LABEL_VALUE = re.compile(rf"(?:{_NAME})?")
 
 
 class Requirements(msgspec.Struct, frozen=True):

@@ -113,6 +113,7 @@ SENTENCES: Mapping[str, str] = {
     # pools
     "names no setting": "没有指定任何设置",
     "is not LABEL=VALUE": "不是 标签=值 的形式",
+    "once for each label: --nodes pool=gpu --nodes zone=a": "每个标签写一次：--nodes pool=gpu --nodes zone=a",
     "deploy/crd/kubeletpolicies.yaml brings the kind": "deploy/crd/kubeletpolicies.yaml 提供这种对象",
     "the account of this console may not {verb} {what}": "控制台的账号没有对 {what} 执行 {verb} 的权限",
     "the cluster does not know KubeletPolicy objects: deploy/crd/kubeletpolicies.yaml brings them": (
