@@ -58,7 +58,7 @@ class _Collector(Collector):
                 devices.add_metric([name, numa, health], count)
             registered.add_metric([name], float(server.registered is not None))
             registrations.add_metric([name], server.registrations)
-            for outcome in ("answered", "unknown", "unhealthy", "impossible"):
+            for outcome in ("answered", "unknown", "unhealthy"):
                 allocations.add_metric([name, outcome], server.allocations[outcome])
         trouble = GaugeMetricFamily(
             "numaware_device_plugin_trouble",
