@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from numaware.node.kubelet_switch import unit
-from numaware.node.kubelet_switch.unit import Systemd, UnitState
+from numaware.node.kubelet_switch.unit import Systemd, UnitError, UnitState
 
 
 def shown(folder: Path, monkeypatch: pytest.MonkeyPatch, *lines: str) -> UnitState:
@@ -38,3 +38,12 @@ def test_a_unit_that_systemd_does_not_know_or_may_not_start_is_told(
     for word in ("not-found", "masked"):
         state = shown(tmp_path, monkeypatch, "ActiveState=inactive", f"LoadState={word}")
         assert state == UnitState(False, loaded=False)
+
+
+def test_the_machines_own_tools_are_run_without_any_of_the_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no `chroot` to be found, and, as root, no `systemctl` in the machine's root either."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnitError, match=f"^systemctl stop kubelet: systemctl, in {tmp_path}: [A-Z][a-z ]+$"):
+        asyncio.run(Systemd("kubelet", str(tmp_path)).stop())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from typing import Protocol
 
@@ -18,6 +19,17 @@ _SINCE = "ActiveEnterTimestampMonotonic"
 _LOADED = "loaded"
 # Of a log: its end says why.
 _LAST_WORDS = 400
+# A root, and a command in it: our image has no `chroot`, nor anything else of coreutils. What looking for a command imports
+# has to be there before.
+_IN_ROOT = """
+import os, sys, warnings
+try:
+    os.chroot(sys.argv[1])
+    os.chdir("/")
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    sys.exit(f"{sys.argv[2]}, in {sys.argv[1]}: {error.strerror}")
+"""
 
 
 class UnitError(Exception):
@@ -69,7 +81,7 @@ class Systemd:
     def __init__(self, unit: str, root: str = "/") -> None:
         self.unit = unit
         # In a container the machine's own tools are used, on the machine's own files: its systemd takes their word.
-        self._front = () if root == "/" else ("chroot", root)
+        self._front = () if root == "/" else (sys.executable, "-ISc", _IN_ROOT, root)
 
     async def stop(self) -> None:
         await self._ask("systemctl", "stop", self.unit)
