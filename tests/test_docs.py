@@ -11,6 +11,8 @@ import pytest
 from cyclopts import App
 
 from numaware.cli import VERBS, build, main
+from numaware.diagnose.reason import FACTS
+from numaware.schedule.kube_plugins import OURS, plugin_of
 
 ROOT = Path(__file__).parents[1]
 ENGLISH, CHINESE = ROOT / "README.md", ROOT / "README.zh-CN.md"
@@ -223,6 +225,10 @@ def test_every_plugin_of_kube_scheduler_has_its_row_and_every_row_its_case() -> 
     named = set(re.findall(r"def (test_\w+)", cases))
     told = re.findall(r"`(test_\w+)(\*?)`", guide)
     assert all(any(case == name or (star and case.startswith(name)) for name, star in told) for case in named)
+
+
+def test_reasons_are_counted_under_names_of_kube_schedulers_plugins() -> None:
+    assert {plugin_of(code) for code in FACTS} - {OURS} <= PLUGINS
 
 
 def test_the_contributing_guide_names_every_make_target() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import msgspec
 import pytest
@@ -52,6 +52,25 @@ def test_an_object_is_read_as_the_bytes_the_server_sent() -> None:
         assert caught.value.not_found
 
     run(story)
+
+
+def test_every_try_is_heard_of_with_its_answer() -> None:
+    heard: list[tuple[str, int]] = []
+
+    def hear(method: str, status: int, _: float) -> None:
+        heard.append((method, status))
+
+    async def play() -> None:
+        async with fake_api_server() as server:
+            server.put(NODES, "n1")
+            async with Client(connection(server), **hurried(), heard=hear) as client:
+                server.refusals += [Refusal(503)]
+                await client.get(NODES, "n1")
+                async with aclosing(client.watch(NODES, version="0")) as events:
+                    await anext(events)
+
+    asyncio.run(play())
+    assert heard == [("GET", 503), ("GET", 200), ("GET", 200)]
 
 
 def test_a_list_comes_in_pages_that_share_one_version() -> None:

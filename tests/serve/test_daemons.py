@@ -119,6 +119,27 @@ def test_a_pod_that_no_node_takes_says_why_and_is_placed_when_there_is_room(tmp_
     play(story)
 
 
+def test_dashboards_for_kube_scheduler_see_why_pods_wait_and_what_is_asked_of_the_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story(server: FakeApiServer) -> None:
+        add_node(server, "n0", gpu_node())
+        async with scheduling(server, tmp_path):
+            add_pod(server, "huge", 1000)
+            await until(lambda: bool(notes(server, "FailedScheduling")))
+            told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+            (address,) = [line["address"] for line in told if line["event"] == "listening"]
+            async with aiohttp.ClientSession() as session, session.get(f"{address}/metrics") as answer:
+                page = await answer.text()
+            waits = 'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="numaware"} 1.0'
+            assert waits in page.splitlines()
+            host = server.base.partition("//")[2]
+            assert f'rest_client_requests_total{{code="200",host="{host}",method="GET"}}' in page
+            assert f'rest_client_request_duration_seconds_count{{host="{host}",verb="POST"}}' in page
+
+    play(story)
+
+
 def test_nodes_that_make_no_sense_are_reported_and_the_others_are_used(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,9 @@ from numaware.kube.errors import ApiError, refusal
 
 Sleep = Callable[[float], Awaitable[None]]
 Clock = Callable[[], float]
+# Hears of every try: its method, the status of the answer (0 where there was none), and the seconds that it took. A stream
+# is heard of when it begins.
+Heard = Callable[[str, int, float], None]
 
 _JSON = "application/json"
 _CONNECT_SECONDS = 10.0
@@ -57,6 +60,7 @@ class Transport:
         dice: random.Random | None = None,
         clock: Clock = time.monotonic,
         sleep: Sleep = asyncio.sleep,
+        heard: Heard | None = None,
     ) -> None:
         self._connection = connection
         self._base = connection.base
@@ -64,6 +68,7 @@ class Transport:
         self._dice = dice or random.SystemRandom()
         self._clock = clock
         self._sleep = sleep
+        self._heard = heard
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -123,7 +128,9 @@ class Transport:
         attempt = 0
         renew = False
         while True:
-            left = deadline - self._clock()
+            began = self._clock()
+            left = deadline - began
+            status = 0
             try:
                 headers = await self._connection.headers(renew=renew)
                 async with self._request(
@@ -133,12 +140,15 @@ class Transport:
                     headers=headers if body is None else {**headers, "Content-Type": content},
                     timeout=aiohttp.ClientTimeout(total=left, sock_connect=min(left, _CONNECT_SECONDS)),
                 ) as response:
+                    status = response.status
                     answer = await _read(response)
-                    if response.status < 300:
+                    if status < 300:
                         return answer
-                    error = refusal(response.status, response.headers, answer)
+                    error = refusal(status, response.headers, answer)
             except (aiohttp.ClientError, TimeoutError, OSError) as failure:
                 error = _unanswered(failure)
+            finally:
+                self._tell(method, status, began)
             # A token may have been replaced before its time: ask for a new one, once.
             renew = error.status == 401 and attempt == 0
             if not renew:
@@ -151,6 +161,7 @@ class Transport:
     async def _stream(self, path: str, quiet: float) -> AsyncGenerator[bytes, None]:
         """One answer, piece by piece for as long as it lasts, given up when nothing comes for `quiet` seconds."""
         failure: Exception | None = None
+        began = self._clock()
         try:
             async with self._request(
                 "GET",
@@ -158,6 +169,7 @@ class Transport:
                 headers=await self._connection.headers(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=quiet),
             ) as response:
+                self._tell("GET", response.status, began)
                 if response.status == 401:
                     await self._connection.headers(renew=True)
                 if response.status != 200:
@@ -172,6 +184,10 @@ class Transport:
             failure = error
         # Raised out here because the exception of the library knows the headers that were sent.
         raise _unanswered(failure)
+
+    def _tell(self, method: str, status: int, began: float) -> None:
+        if self._heard is not None:
+            self._heard(method, status, self._clock() - began)
 
     def _wait(self, error: ApiError, attempt: int, *, safe: bool) -> float | None:
         """How long to wait before another try, None if there must not be one."""

@@ -10,14 +10,17 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
+from urllib.parse import urlsplit
 
 import structlog
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 
+from numaware.diagnose.reason import Code
 from numaware.errors import InputError
 from numaware.kube.client import Client
 from numaware.kube.config import connect
@@ -27,6 +30,7 @@ from numaware.kube.tasks import together
 from numaware.schedule.cluster import Cluster
 from numaware.schedule.engine import Engine
 from numaware.schedule.gc_tuning import settle
+from numaware.schedule.kube_plugins import plugin_of
 from numaware.schedule.profile import Profile
 from numaware.schedule.storage import Storage
 from numaware.schedule.storm import StormGuard
@@ -88,8 +92,8 @@ class ExtenderOptions(NamedTuple):
 async def run_scheduler(kubeconfig: str | None, context: str | None, options: SchedulerOptions) -> int:
     """Schedule until cancelled (then tidy up) or until another leads (then end, to be started again)."""
     logs.set_up(options.log)
-    async with _connected(kubeconfig, context) as (client, version):
-        metrics = Metrics()
+    metrics = Metrics()
+    async with _connected(kubeconfig, context, metrics) as (client, version):
         guard = StormGuard()
         storage = Storage(known=False)
         engine = Engine(
@@ -172,8 +176,8 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
             hint="add --token-file on 127.0.0.1, elsewhere --tls-cert, --tls-key and --client-ca",
         )
     gate = None if options.token is None else TokenAuthentication(read_token(options.token))
-    async with _connected(kubeconfig, context) as (client, version):
-        metrics = Metrics()
+    metrics = Metrics()
+    async with _connected(kubeconfig, context, metrics) as (client, version):
         guard = StormGuard()
         engine = Engine(Cluster(()), guard=guard)
         engine.cluster.follow_release(version)
@@ -204,9 +208,13 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
 
 
 @asynccontextmanager
-async def _connected(kubeconfig: str | None, context: str | None) -> AsyncIterator[tuple[Client, str]]:
-    """A client, and which Kubernetes answers it."""
-    async with Client(await connect(kubeconfig, context)) as client:
+async def _connected(
+    kubeconfig: str | None, context: str | None, metrics: Metrics
+) -> AsyncIterator[tuple[Client, str]]:
+    """A client whose calls are counted, and which Kubernetes answers it."""
+    connection = await connect(kubeconfig, context)
+    heard = partial(metrics.called, urlsplit(connection.base).netloc)
+    async with Client(connection, heard=heard) as client:
         version = await client.server_version()
         _log.info("connected", server=version)
         yield client, version
@@ -275,6 +283,7 @@ class _State(Collector):
             queues: Counter[str] = Counter(one.queue for one in self._scheduler.queue.waiting.values())
             text = "Pods that wait, by kube-scheduler's queues."
             yield _gauge("scheduler_pending_pods", text, "queue", queues, _QUEUES)
+            yield _unschedulable(self._scheduler.unschedulable())
             entered = CounterMetricFamily(
                 "scheduler_queue_incoming_pods",
                 "Pods that came into a queue, and by what.",
@@ -283,6 +292,21 @@ class _State(Collector):
             for (queue, event), number in sorted(self._scheduler.queue.entered.items()):
                 entered.add_metric([queue, event], number)
             yield entered
+
+
+def _unschedulable(pods: Iterable[tuple[str, Iterable[Code]]]) -> Metric:
+    """As kube-scheduler: a pod counts for each plugin that keeps it off a node."""
+    family = GaugeMetricFamily(
+        "scheduler_unschedulable_pods",
+        "Pods that no node takes, by the plugins of kube-scheduler that would say so (numaware: what none of them asks).",
+        labels=["plugin", "profile"],
+    )
+    counts: Counter[tuple[str, str]] = Counter()
+    for profile, codes in pods:
+        counts.update({(plugin_of(code), profile): 1 for code in codes})
+    for labels, number in sorted(counts.items()):
+        family.add_metric(labels, number)
+    return family
 
 
 def _gauge(name: str, text: str, label: str, counts: Mapping[str, int], labels: Iterable[str]) -> Metric:

@@ -18,6 +18,8 @@ _WAY = tuple(0.01 * 2**power for power in range(20))
 _ATTEMPTS = (1, 2, 4, 8, 16)
 # More attempts are counted as so many, lest each number be a series of its own.
 _MOST_ATTEMPTS = 16
+# As client-go has them.
+_REQUEST = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 _CALL = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 
@@ -112,7 +114,20 @@ class Metrics:
         self._pod_attempts = Times(
             "scheduler_pod_scheduling_attempts", "Attempts until a pod was bound.", _ATTEMPTS
         )
+        self._requests = Counter(
+            "rest_client_requests",
+            "Calls to the API server, by status (<error> where none came), method and host, as client-go has it.",
+            ["code", "method", "host"],
+            registry=registry,
+        )
+        self._request = Times(
+            "rest_client_request_duration_seconds",
+            "Time of a call, as client-go has it.",
+            _REQUEST,
+            ("verb", "host"),
+        )
         for times in (
+            self._request,
             self._decision,
             self.binding,
             self._algorithm,
@@ -149,6 +164,11 @@ class Metrics:
         """A pod has its node, so long after it came, with the last of so many attempts."""
         self._way.observe(seconds, str(min(attempts, _MOST_ATTEMPTS)))
         self._pod_attempts.observe(attempts)
+
+    def called(self, host: str, method: str, status: int, seconds: float) -> None:
+        """A call to the API server at `host` was made; its status is 0 where no answer came."""
+        self._requests.labels(str(status) if status else "<error>", method, host).inc()
+        self._request.observe(seconds, method, host)
 
     def add(self, collector: Collector) -> None:
         """A collector that reads its numbers when asked."""

@@ -11,11 +11,12 @@ The pods of one node are bound in the order in which they were decided (`bind_qu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Literal, NamedTuple, NoReturn, Protocol
 
 import structlog
 
+from numaware.diagnose.reason import Code
 from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.engine import Decision
@@ -153,6 +154,13 @@ class Scheduler:
         """What is known of the volumes of these pods has changed: they are tried again if a node would take them now."""
         self._stuck.volumes_changed(uids)
         self._news.set()
+
+    def unschedulable(self) -> Iterator[tuple[str, frozenset[Code]]]:
+        """Of each pod that no node takes, the scheduler that it names and what keeps it off."""
+        for group in self.queue.stuck_groups():
+            codes = self._stuck.codes(group)
+            for pod in self.queue.stuck_pods(group):
+                yield pod.scheduling.scheduler, codes
 
     def _is_ours(self, pod: LivePod) -> bool:
         return pod.scheduler in self._names and not pod.node and not pod.finished and pod.deletion is None

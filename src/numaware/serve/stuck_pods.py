@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from numaware.diagnose.finding import Message
+from numaware.diagnose.reason import Code
 from numaware.diagnose.texts import say
 from numaware.schedule.cures import Cure, cures
 from numaware.schedule.engine import Decision, Engine
@@ -169,6 +170,13 @@ class StuckPods:
             # No node need have changed for that: a claim may have.
             known.serial = known.worded = -1
         return False
+
+    def codes(self, group: Hashable) -> frozenset[Code]:
+        """What kept the group off the nodes when that was last looked at."""
+        known = self._refusals.get(group)
+        return (
+            frozenset() if known is None else frozenset(reason.code for reason, _ in known.decision.reasons)
+        )
 
     # What is said of them
 
