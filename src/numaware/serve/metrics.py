@@ -116,7 +116,7 @@ class Metrics:
         )
         self._requests = Counter(
             "rest_client_requests",
-            "Calls to the API server, by status (<error> where none came), method and host, as client-go has it.",
+            "Calls to the API server by code, method and host, as client-go has it.",
             ["code", "method", "host"],
             registry=registry,
         )
