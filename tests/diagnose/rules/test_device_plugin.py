@@ -30,6 +30,16 @@ def daemon_set(*lines: str) -> str:
     )
 
 
+def listed(*objects: str) -> str:
+    """As `kubectl get -o yaml` writes several."""
+    items = "".join(f"- {re.sub(chr(10), chr(10) + '  ', one).rstrip()}\n" for one in objects)
+    return f"apiVersion: v1\nkind: List\nitems:\n{items}"
+
+
+POD = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n"
+    "    - image: nvidia/k8s-device-plugin:devel\n      name: p\n"
+)
 OFF, ON = FLAGS.format(passes="false", strategy="envvar"), FLAGS.format(passes="true", strategy="envvar")
 CDI_OFF = FLAGS.format(passes="false", strategy="[cdi-cri]")
 CDI_ON = FLAGS.format(passes="true", strategy="[cdi-annotations, envvar]")
@@ -61,6 +71,9 @@ CDI_ON = FLAGS.format(passes="true", strategy="[cdi-annotations, envvar]")
         (daemon_set("args: [--device-list-strategy, cdi-cri]"), STATIC, []),
         (daemon_set("args: [--device-list-strategy, envvar]"), STATIC, [("warning", "", 11)]),
         (daemon_set().replace("k8s-device-plugin", "other"), STATIC, []),
+        (POD, STATIC, [("warning", "", 6)]),
+        (POD + "      args: [--pass-device-specs]\n", STATIC, []),
+        (listed(config_map(OFF), daemon_set()), STATIC, [("warning", "", 11), ("warning", "", 23)]),
     ],
 )
 def test_it_is_right_or_wrong_by_the_cpu_manager_and_the_way_in(

@@ -14,6 +14,8 @@ from numaware.diagnose.evidence.source_text import SourceText
 from numaware.diagnose.finding import Finding, Subject, finding
 from numaware.errors import InputError
 from numaware.machine.words import printable
+from numaware.workload.manifest import objects
+from numaware.workload.template import templates
 from numaware.workload.yamlfile import Node, documents
 
 _FLAGS = ("migStrategy", "failOnInitError", "nvidiaDriverRoot", "plugin")
@@ -43,7 +45,8 @@ def plugin_findings(
     parsed: list[Node], source_text: SourceText, cpu_policies: frozenset[str]
 ) -> list[Finding] | None:
     """What there is to say of the device plugins in a file; None if it has none. Policies are those of kubelets given with it."""
-    found = [settings for node in parsed for settings in _plugins(node, source_text.file)]
+    file = source_text.file
+    found = [settings for _, _, node in objects(parsed, file) for settings in _plugins(node, file)]
     if not found:
         return None
     return [one for settings in found for one in _judged(settings, source_text, cpu_policies)]
@@ -92,9 +95,10 @@ def _plugins(node: Node, source: str) -> Iterator[PluginSettings]:
         strategies = _texts(node.get("deviceListStrategy"))
         yield PluginSettings(node.get(_HELM).value is True, strategies, _HELM)
     else:
-        for container in node.get("spec", "template", "spec", "containers").items:
-            if _IMAGE in (container.get("image").text or ""):
-                yield _of_container(container)
+        for template in templates(node):
+            for container in template.node.get("spec", "containers").items:
+                if _IMAGE in (container.get("image").text or ""):
+                    yield _of_container(container)
 
 
 def _settings(flags: Node) -> PluginSettings:
