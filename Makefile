@@ -64,9 +64,10 @@ release-check: .venv/.dev
 kube-assets:
 	@scripts/kube-assets/build
 
-# What kubelets of our own recorder said (tests/recorders), recorded anew; needs Go, and minutes on the first run.
+# What kubelets of our own recorder said, and what CP-SAT proves of talking pods (tests/recorders), anew; needs Go, and minutes.
 recordings: .venv/.dev
 	@tests/recorders/pod_level/record
+	@tests/recorders/partition/record
 
 # What a user installs, tried as a user would, and everything that needs real components.
 e2e: .venv/.dev kube-assets

@@ -1,13 +1,22 @@
-"""The partition against every possible one, where there are few enough to try them all."""
+"""The partition against the best there is: every possible one is tried where they are few, else OR-Tools has proved it.
+
+`tests/vectors/affinity` has small nodes, nearly full ones among them, and what the best partition of each costs as CP-SAT proves it
+(`tests/recorders/partition/record`).
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from numaware.affinity.partition import Talkers, best_places, cost
+from numaware.affinity.partition import best_places
+from numaware.affinity.talkers import Talkers, cost
 
 
 def talkers(seed: int, number: int, zones: int, tightness: int) -> Talkers:
@@ -34,6 +43,29 @@ def talkers(seed: int, number: int, zones: int, tightness: int) -> Talkers:
     )
 
 
+PROVED = Path(__file__).parents[1] / "vectors/affinity/partitions.jsonl.gz"
+
+
+def proved(kind: str) -> list[tuple[Talkers, int]]:
+    """Cases of a kind with what their best partition costs: nothing but talk between places."""
+    with gzip.open(PROVED) as lines:
+        return [
+            (as_talkers(case), case["optimum"]) for case in map(json.loads, lines) if case["kind"] == kind
+        ]
+
+
+def as_talkers(case: dict[str, Any]) -> Talkers:
+    places = len(case["apart"])
+    return Talkers(
+        sizes=tuple((cpu, memory) for cpu, memory in case["sizes"]),
+        start=tuple(case["start"]),
+        bias=((0,) * places,) * len(case["sizes"]),
+        edges=tuple((one, other, units) for one, other, units in case["edges"]),
+        apart=tuple(map(tuple, case["apart"])),
+        room=((case["room"][0], case["room"][1]),) * places,
+    )
+
+
 def fits(case: Talkers, places: tuple[int, ...]) -> bool:
     used = [0] * len(case.room)
     for (cpu, _), place in zip(case.sizes, places, strict=True):
@@ -57,6 +89,17 @@ def test_it_is_within_five_percent_of_the_best_there_is(zones: int, tightness: i
         ours += cost(case, places)
         best += optimum(case)
     assert best <= ours <= best * 105 // 100
+
+
+@pytest.mark.parametrize("kind", ["random", "planted"])
+def test_each_is_within_five_percent_of_what_cp_sat_proves_to_be_the_best(kind: str) -> None:
+    cases = proved(kind)
+    assert len(cases) == 75
+    for case, best in cases:
+        places = best_places(case)
+        assert fits(case, places)
+        assert best <= cost(case, places) <= best * 105 // 100
+        assert cost(case, places) <= cost(case, case.start)
 
 
 def test_pairs_that_fill_a_place_change_places_at_once() -> None:

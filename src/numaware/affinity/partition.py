@@ -13,32 +13,13 @@ import heapq
 from collections.abc import Sequence
 from itertools import combinations
 
-import msgspec
+from numaware.affinity.tabu import MOST_TALKERS, wanderings
+from numaware.affinity.talkers import BARRED, Assignment, Size, Talkers, cost, fits
 
 # With more talkers than this only what gains is tried: a node must have its answer in a tenth of a second.
 _MOST_FOR_LOSSES = 160
 _MOST_FOR_PAIRS = 64
 _MOST_ROUNDS = 8
-# Above every cost there is: nobody chooses a place that is not allowed.
-_BARRED = 1 << 80
-
-# CPU in thousandths, memory in bytes.
-Size = tuple[int, int]
-
-
-class Talkers(msgspec.Struct, frozen=True):
-    """`bias[v][p]` is what talker v costs in place p whoever else is where; a place that is not allowed has None.
-
-    `apart[p][q]` is the cost of one unit of talk between places p and q, `edges` are (a, b, units) with a < b. `room` is
-    what a place can take of the talkers here, None where it has no end.
-    """
-
-    sizes: tuple[Size, ...]
-    start: tuple[int, ...]
-    bias: tuple[tuple[int | None, ...], ...]
-    edges: tuple[tuple[int, int, int], ...]
-    apart: tuple[tuple[int, ...], ...]
-    room: tuple[Size | None, ...]
 
 
 def best_places(talkers: Talkers) -> tuple[int, ...]:
@@ -46,22 +27,20 @@ def best_places(talkers: Talkers) -> tuple[int, ...]:
     # Groups that fill a place are best where they fit, smaller ones leave the walk more to do; few talkers get it all.
     parts = (1, 2, 3, 4) if len(talkers.sizes) <= _MOST_FOR_PAIRS else (1,)
     searches = [_Search(talkers), *(_grouped(talkers, part) for part in parts)]
-    ends = [search.run() for search in searches]
-    return min(
-        [*ends, talkers.start],
-        key=lambda places: (
-            cost(talkers, places),
-            _moved(talkers, places),
-            _crowding(talkers, places),
-            places,
-        ),
-    )
+    ends = [talkers.start, *(search.run() for search in searches)]
+
+    def worth(places: tuple[int, ...]) -> tuple[int, int, int, tuple[int, ...]]:
+        return cost(talkers, places), _moved(talkers, places), _crowding(talkers, places), places
+
+    best = min(ends, key=worth)
+    if len(talkers.sizes) <= MOST_TALKERS and cost(talkers, best) > _least_possible(talkers):
+        best = min([best, *wanderings(talkers, best)], key=worth)
+    return best
 
 
-def cost(talkers: Talkers, places: Sequence[int]) -> int:
-    """What the talkers cost in these places."""
-    own = sum(costs[place] or 0 for costs, place in zip(talkers.bias, places, strict=True))
-    return own + sum(units * talkers.apart[places[a]][places[b]] for a, b, units in talkers.edges)
+def _least_possible(talkers: Talkers) -> int:
+    """What it would cost if nothing were said across: nobody need look for better."""
+    return sum(min(cost for cost in costs if cost is not None) for costs in talkers.bias)
 
 
 def _moved(talkers: Talkers, places: Sequence[int]) -> int:
@@ -104,27 +83,12 @@ def _grouped(talkers: Talkers, part: int) -> _Search:
     return search
 
 
-class _Search:
-    """Places in the making, and what each talker would cost anywhere while the others stay; at first all are where they are."""
+class _Search(Assignment):
+    """One walk after the other from where everybody is, as long as it helps."""
 
     def __init__(self, talkers: Talkers) -> None:
-        self.talkers = talkers
-        self.places = list(talkers.start)
+        super().__init__(talkers)
         self._may_lose = len(talkers.sizes) <= _MOST_FOR_LOSSES
-        self._neighbours: list[list[tuple[int, int]]] = [[] for _ in talkers.sizes]
-        for a, b, units in talkers.edges:
-            self._neighbours[a].append((b, units))
-            self._neighbours[b].append((a, units))
-        self._costs = [[_BARRED if cost is None else cost for cost in costs] for costs in talkers.bias]
-        for talker, neighbours in enumerate(self._neighbours):
-            costs = self._costs[talker]
-            for other, units in neighbours:
-                for place, away in enumerate(talkers.apart[self.places[other]]):
-                    costs[place] += units * away
-        self._used = [[0, 0] for _ in talkers.room]
-        for size, place in zip(talkers.sizes, self.places, strict=True):
-            self._used[place][0] += size[0]
-            self._used[place][1] += size[1]
 
     def run(self) -> tuple[int, ...]:
         for _ in range(_MOST_ROUNDS):
@@ -138,19 +102,19 @@ class _Search:
         # What they say to each other, by the place of who listens: it will all be said in one place.
         among = [0] * len(self.talkers.room)
         for talker in members:
-            for other, units in self._neighbours[talker]:
+            for other, units in self._neighbours[talker].items():
                 if other in inside:
                     among[self.places[other]] += units
         choices = []
         for place, apart in enumerate(self.talkers.apart):
             arriving = [talker for talker in members if self.places[talker] != place]
             size = tuple(sum(self.talkers.sizes[talker][kind] for talker in arriving) for kind in (0, 1))
-            if _fits((size[0], size[1]), self._free(place)):
+            if fits((size[0], size[1]), self._free(place)):
                 total = sum(self._costs[talker][place] for talker in members)
                 total -= sum(units * away for units, away in zip(among, apart, strict=True))
                 # Where it costs the same, the emptier place is better for all who come later.
                 choices.append((total + sum(among) // 2 * apart[place], self._used[place][0], place))
-        if choices and min(choices)[0] < _BARRED:
+        if choices and min(choices)[0] < BARRED:
             for talker in members:
                 self._move(talker, min(choices)[2])
 
@@ -177,7 +141,7 @@ class _Search:
             total += loss
             if total < best:
                 best, kept = total, len(walk)
-            for other, _ in self._neighbours[talker]:
+            for other in self._neighbours[talker]:
                 if other not in locked and (choice := self._choice(other)):
                     heapq.heappush(waiting, choice)
         for talker, before in reversed(walk[kept:]):
@@ -189,29 +153,20 @@ class _Search:
         if len(self.places) > _MOST_FOR_PAIRS:
             return False
         gains = [
-            (gain, a, b)
+            (loss, a, b)
             for a, b in combinations(range(len(self.places)), 2)
-            if self.places[a] != self.places[b] and (gain := self._gain_of_pair(a, b)) < 0
+            if self.places[a] != self.places[b]
+            and self._may_exchange(a, b)
+            and (loss := self._loss_of_exchange(a, b)) < 0
         ]
         for _, a, b in sorted(gains):
             here, there = self.places[a], self.places[b]
             out = self._free(here, a), self._free(there, b)
-            if _fits(self.talkers.sizes[b], out[0]) and _fits(self.talkers.sizes[a], out[1]):
+            if fits(self.talkers.sizes[b], out[0]) and fits(self.talkers.sizes[a], out[1]):
                 self._move(a, there)
                 self._move(b, here)
                 return True
         return False
-
-    def _gain_of_pair(self, a: int, b: int) -> int:
-        here, there = self.places[a], self.places[b]
-        if self.talkers.bias[a][there] is None or self.talkers.bias[b][here] is None:
-            return 0
-        apart = self.talkers.apart
-        between = sum(units for other, units in self._neighbours[a] if other == b)
-        # Each of the two was asked as if the other stayed, so what they say to each other is counted wrongly twice.
-        wrong = between * (apart[there][there] + apart[here][here] - 2 * apart[here][there])
-        change = self._costs[a][there] - self._costs[a][here] + self._costs[b][here] - self._costs[b][there]
-        return change - wrong
 
     def _choice(self, talker: int) -> tuple[int, int, int] | None:
         """Where it had better go, and what that loses; None where every way is barred, or loses and may not."""
@@ -230,7 +185,7 @@ class _Search:
         return None
 
     def _takes(self, talker: int, place: int) -> bool:
-        return self.talkers.bias[talker][place] is not None and _fits(
+        return self.talkers.bias[talker][place] is not None and fits(
             self.talkers.sizes[talker], self._free(place)
         )
 
@@ -240,23 +195,3 @@ class _Search:
             return None
         back = (0, 0) if without is None else self.talkers.sizes[without]
         return room[0] - self._used[place][0] + back[0], room[1] - self._used[place][1] + back[1]
-
-    def _move(self, talker: int, place: int) -> None:
-        before = self.places[talker]
-        if before == place:
-            return
-        self.places[talker] = place
-        for kind, size in enumerate(self.talkers.sizes[talker]):
-            self._used[before][kind] -= size
-            self._used[place][kind] += size
-        changes = [
-            new - old for new, old in zip(self.talkers.apart[place], self.talkers.apart[before], strict=True)
-        ]
-        for other, units in self._neighbours[talker]:
-            costs = self._costs[other]
-            for number, change in enumerate(changes):
-                costs[number] += units * change
-
-
-def _fits(size: Size, free: Size | None) -> bool:
-    return free is None or (size[0] <= free[0] and size[1] <= free[1])

@@ -15,7 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from numaware.affinity.partition import Talkers, best_places
+from numaware.affinity.partition import best_places
+from numaware.affinity.talkers import Talkers
 from numaware.affinity.traffic import Pair, pair_of
 from numaware.machine.cpuset import CpuSet
 
