@@ -21,7 +21,8 @@ from numaware.node.affinity.placements import Placements, Target
 from numaware.node.affinity.runtime import ThroughNri
 from numaware.node.nri import nri_pb2 as wire
 from numaware.node.nri.plugin import CpusAndMems
-from numaware.node.traffic.collector import Collector, PodNetwork
+from numaware.node.traffic.collector import Collector
+from numaware.node.traffic.source import PodNetwork
 from numaware.node.troubles import Troubles
 from support.fake_nri_runtime import FakeNriRuntime, container_of, fake_nri_runtime, pod_of
 

@@ -28,6 +28,8 @@ from support import made_sysfs
         (["--no-publish", "--tls-cert", "x.pem"], "needs --tls-key"),
         (["--kubeconfig", "missing.conf"], "missing.conf: no such file"),
         (["--fingerprint", "some"], "with-exclusive-resources"),
+        (["--affinity-source", "ebpf"], "use sockets, conntrack or the path of a file"),
+        (["--affinity-budget", "0"], "outside 0.01 to 100 percent of a core"),
         (["--reconcile-time", "0"], "outside 1 to 3600 seconds"),
         # As openFuyao's plug-in is called; only the file is wrong.
         (

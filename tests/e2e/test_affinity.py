@@ -27,7 +27,8 @@ from numaware.node.nri import ttrpc
 from numaware.node.nri import ttrpc_pb2 as ttrpc_wire
 from numaware.node.nri.plugin import Changes, CpusAndMems, Plugin, RunningContainer, Sandbox
 from numaware.node.nri.ttrpc import CallError
-from numaware.node.traffic.collector import Collector, PodNetwork
+from numaware.node.traffic.collector import Collector
+from numaware.node.traffic.source import PodNetwork
 from support import made_sysfs
 from support.fake_podresources import FakePodResources
 

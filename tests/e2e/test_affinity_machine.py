@@ -45,7 +45,7 @@ sleep 15
 echo BEFORE
 cat /proc/$server/numa_maps
 echo END-OF-BEFORE
-$PYTHON -c 'import sys; from numaware.cli import main; main(sys.argv[1:])' agent --no-publish --node guest --no-metrics --kubelet-root /tmp/kubelet --affinity cgroup --affinity-period 1 \\
+$PYTHON -c 'import sys; from numaware.cli import main; main(sys.argv[1:])' agent --no-publish --node guest --no-metrics --kubelet-root /tmp/kubelet --affinity cgroup --affinity-period 1 --affinity-budget 100 \\
   --affinity-memory only --affinity-migrate {MEGABYTES_A_SECOND} >/tmp/agent.log 2>&1 &
 agent=$!
 both() {{ # until both have something in this file

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numaware.node.traffic import collector as collecting
-from numaware.node.traffic import sock_diag
-from numaware.node.traffic.collector import Collector, PodNetwork
+from numaware.node.traffic import netlink, sock_diag
+from numaware.node.traffic.collector import Collector
 from numaware.node.traffic.sock_diag import Connection
+from numaware.node.traffic.source import PodNetwork
 
 A, B, HOST = (bytes((10, 0, 0, last)) for last in (1, 2, 9))
 LOOPBACK = bytes((127, 0, 0, 1))
@@ -142,7 +143,7 @@ def test_who_cannot_be_asked_is_named_and_the_others_are_counted(kernel: FakeKer
     near, _ = ends(800)
     kernel.open = {"/a": [near]}
     counted = collector.collect(PODS)
-    assert "permission denied" in counted.unread[2]
+    assert "permission denied" in counted.unread["network namespace 2"]
     assert counted.connections == 1
     collector.close()
     assert kernel.opened == []
@@ -163,15 +164,15 @@ def record(family: int, local: bytes, remote: bytes, acknowledged: int, received
 
 
 def test_a_record_of_the_kernel_is_read() -> None:
-    ((kind, _, body),) = sock_diag._messages(record(socket.AF_INET, A + bytes(12), B + bytes(12), 300, 40))
+    ((kind, _, body),) = netlink.messages(record(socket.AF_INET, A + bytes(12), B + bytes(12), 300, 40))
     assert kind == 20
-    assert sock_diag._connection(body) == Connection(77, (A, 5000), (B, 40_000), 340, 4711)
+    assert sock_diag.connection_of(body) == Connection(77, (A, 5000), (B, 40_000), 340, 4711)
 
 
 def test_an_ipv4_address_within_ipv6_is_the_ipv4_address() -> None:
     mapped = bytes(10) + b"\xff\xff"
-    ((_, _, body),) = sock_diag._messages(record(socket.AF_INET6, mapped + A, mapped + B, 1, 1))
-    connection = sock_diag._connection(body)
+    ((_, _, body),) = netlink.messages(record(socket.AF_INET6, mapped + A, mapped + B, 1, 1))
+    connection = sock_diag.connection_of(body)
     assert connection is not None
     assert (connection.local[0], connection.remote[0]) == (A, B)
 
@@ -180,6 +181,6 @@ def test_an_ipv4_address_within_ipv6_is_the_ipv4_address() -> None:
 def test_no_bytes_of_a_kernel_can_break_the_reader(noise: bytes, cut: int) -> None:
     whole = record(socket.AF_INET, A + bytes(12), B + bytes(12), 1, 1)
     for data in (noise, whole[:cut] + noise, whole[: cut - len(whole)]):
-        for _, _, body in sock_diag._messages(data):
-            connection = sock_diag._connection(body)
+        for _, _, body in netlink.messages(data):
+            connection = sock_diag.connection_of(body)
             assert connection is None or connection.bytes >= 0

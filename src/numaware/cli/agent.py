@@ -138,6 +138,20 @@ def agent(
         ),
     ] = (),
     affinity_period: Annotated[float, option("Seconds between two looks at who talks.")] = 5.0,
+    affinity_source: Annotated[
+        tuple[str, ...],
+        repeatable(
+            "What counts who talks: `sockets` (TCP, from the kernel's sockets), `conntrack` (UDP, too, from connection tracking), or the "
+            "path of a file to which another program, such as oeAware's, appends who talks.",
+            show_default=False,
+        ),
+    ] = (),
+    affinity_budget: Annotated[
+        float,
+        option(
+            "How much of a core counting may take, in percent; it is done less often where it would take more."
+        ),
+    ] = 2.0,
     affinity_memory: Annotated[
         Literal["leave", "prefer", "only"],
         option(
@@ -183,6 +197,7 @@ def agent(
     from numaware.node.kubelet_files import KubeletFiles  # noqa: PLC0415
     from numaware.node.kubelet_switch.worker import SwitchOptions  # noqa: PLC0415
     from numaware.node.publisher import Options  # noqa: PLC0415
+    from numaware.node.traffic.sources import SOCKETS, check  # noqa: PLC0415
     from numaware.serve import logs  # noqa: PLC0415
 
     if not publish and not metrics and affinity == "off":
@@ -191,6 +206,9 @@ def agent(
         raise InputError("--pods", f"{pods} is outside 0 to 10000")
     if not 0.1 <= affinity_period <= 3600:
         raise InputError("--affinity-period", f"{affinity_period:g} is outside 0.1 to 3600 seconds")
+    check(affinity_source)
+    if not 0.01 <= affinity_budget <= 100:
+        raise InputError("--affinity-budget", f"{affinity_budget:g} is outside 0.01 to 100 percent of a core")
     if not 0 <= affinity_migrate <= 100_000:
         raise InputError(
             "--affinity-migrate", f"{affinity_migrate} is outside 0 to 100000 megabytes a second"
@@ -231,6 +249,8 @@ def agent(
                 else AffinityOptions(
                     affinity,
                     affinity_period,
+                    sources=affinity_source or (SOCKETS,),
+                    budget=affinity_budget,
                     memory=affinity_memory,
                     migrate=affinity_migrate * 1_000_000,
                     chosen=Chosen(affinity_namespaces),

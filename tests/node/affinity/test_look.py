@@ -164,4 +164,5 @@ def test_observing_writes_what_was_seen_and_moves_nobody(tmp_path: Path) -> None
     assert not (tmp_path / "run/affinity-before.json").exists()
     assert status.stat().st_mode & 0o077 == 0
     names = {family.name for family in worker.families()}
-    assert "numa_affinity_collector_cpu_seconds" in names
+    counting = {"cpu_seconds", "budget_seconds", "rests"}
+    assert {f"numa_affinity_collector_{name}" for name in counting} <= names

@@ -24,7 +24,8 @@ from numaware.node.affinity.worker import AffinityOptions, AffinityWorker
 from numaware.node.nri import nri_pb2 as wire
 from numaware.node.nri.plugin import CpusAndMems, Plugin, RunningContainer, Sandbox
 from numaware.node.podresources import PodHoldings, PodResourcesError
-from numaware.node.traffic.collector import Collector, Counted
+from numaware.node.traffic.collector import Collector
+from numaware.node.traffic.source import Counted
 from numaware.node.troubles import Troubles
 from support import made_sysfs
 from support.fake_nri_runtime import FakeNriRuntime, fake_nri_runtime

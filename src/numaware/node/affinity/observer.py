@@ -20,12 +20,13 @@ from numaware.node.affinity.pod_groups import PodGroup, read_pods
 from numaware.node.affinity.pod_networks import networks_of
 from numaware.node.exporter import kernel
 from numaware.node.podresources import PodResources
-from numaware.node.traffic.collector import Collector, Counted
+from numaware.node.traffic.source import Counted
+from numaware.node.traffic.sources import Sources
 from numaware.node.troubles import Troubles
 
 
 class Observer:
-    """Looks at one node. `said` gives what people say of its pods; `cpu_seconds` is what counting has cost."""
+    """Looks at one node. `said` gives what people say of its pods; `traffic` counts what they say to each other."""
 
     def __init__(
         self,
@@ -35,16 +36,16 @@ class Observer:
         smoothing: Smoothing,
         most_pods: int,
         said: Callable[[], Said | None],
+        traffic: Sources,
     ) -> None:
         self.machine = sysfs.read(open_tree(root))
-        self.cpu_seconds = 0.0
         self._root = root
         self._service = service
         self._troubles = troubles
         self._smoothing = smoothing
         self._most_pods = most_pods
         self._said = said
-        self._collector = Collector()
+        self._traffic = traffic
         self._flows: Flows = {}
         self._used: dict[str, tuple[float, int]] = {}
         self._collected_at: float | None = None
@@ -62,14 +63,14 @@ class Observer:
     async def look(self, pods: tuple[PodGroup, ...]) -> Look:
         """Raises what reading the node or asking the kubelet raises: half a picture is none."""
         held = await self._service.pods()
-        counted = await asyncio.to_thread(self._collector.collect, networks_of(self._root, pods))
+        counted = await asyncio.to_thread(self._count, pods)
         now = time.monotonic()
-        if self._collected_at is not None:
-            passed = int((now - self._collected_at) * 1000)
-            self._flows = after(self._flows, counted.bytes, passed, self._smoothing)
-        self._collected_at = now
-        self.cpu_seconds += counted.cpu_seconds
-        self._complain(counted)
+        if counted is not None:
+            if self._collected_at is not None:
+                passed = int((now - self._collected_at) * 1000)
+                self._flows = after(self._flows, counted.bytes, passed, self._smoothing)
+            self._collected_at = now
+            self._complain(counted)
         source = Source(open_tree(self._root))
         free = {
             numa.id: kernel.memory(source, numa.id).get(kernel.AVAILABLE, 0) for numa in self.machine.numa
@@ -77,16 +78,17 @@ class Observer:
         return Look(self.machine, pods, held, free, self._loads(pods, now), self._said())
 
     def close(self) -> None:
-        self._collector.close()
+        self._traffic.close()
+
+    def _count(self, pods: tuple[PodGroup, ...]) -> Counted | None:
+        return self._traffic.collect(networks_of(self._root, pods), time.monotonic())
 
     def _complain(self, counted: Counted) -> None:
         if counted.unread:
-            place, problem = next(iter(sorted(counted.unread.items())))
-            self._troubles.raised("traffic", "unread", f"network namespace {place}: {problem}")
+            place, problem = min(counted.unread.items())
+            self._troubles.raised("traffic", "unread", f"{place}: {problem}")
         elif counted.lost:
-            self._troubles.raised(
-                "traffic", "lost", f"network namespace {counted.lost[0]}: too many connections ended"
-            )
+            self._troubles.raised("traffic", "lost", f"{counted.lost[0]}: more was said than could be read")
         else:
             self._troubles.cleared("traffic")
 

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
+
 from numaware.node.affinity.pod_groups import PodGroup
-from numaware.node.traffic.collector import PodNetwork
+from numaware.node.traffic.source import PodNetwork
 
 
 def networks_of(root: str, pods: Iterable[PodGroup]) -> list[PodNetwork]:
@@ -23,13 +25,10 @@ def networks_of(root: str, pods: Iterable[PodGroup]) -> list[PodNetwork]:
             if number is not None:
                 groups = [_number(base / group) for group in pod.containers]
                 known = tuple(group for group in groups if group is not None)
-                networks.append(PodNetwork(pod.uid, number, str(path), number == host, known))
+                networks.append(PodNetwork(pod.uid, number, str(path), number == host, known, pod.processes))
                 break
     seen = Counter(network.namespace for network in networks)
-    return [
-        PodNetwork(one.uid, one.namespace, one.path, one.shared or seen[one.namespace] > 1, one.cgroups)
-        for one in networks
-    ]
+    return [msgspec.structs.replace(one, shared=one.shared or seen[one.namespace] > 1) for one in networks]
 
 
 def _number(path: Path) -> int | None:

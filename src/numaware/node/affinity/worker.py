@@ -35,16 +35,22 @@ from numaware.node.exporter.families import Family, counter, gauge
 from numaware.node.nri.plugin import CpusAndMems
 from numaware.node.nri.preflight import Advice, advise
 from numaware.node.podresources import PodResources, PodResourcesError
+from numaware.node.traffic.sources import SOCKETS, Sources, sources_of
 from numaware.node.troubles import Troubles
 
 _MOST_TALK_SHOWN = 50
 
 
 class AffinityOptions(msgspec.Struct, frozen=True):
-    """What a user says of run-time affinity. `cool_down` is in seconds, `migrate` in bytes a second, 0 for not at all."""
+    """What a user says of run-time affinity. `cool_down` is in seconds, `migrate` in bytes a second, 0 for not at all.
+
+    `budget` is how much of a core counting may take, in percent.
+    """
 
     mode: Mode = "observe"
     period: float = 5.0
+    sources: tuple[str, ...] = (SOCKETS,)
+    budget: float = 2.0
     cool_down: int = 300
     memory: MemoryRule = "leave"
     migrate: int = 0
@@ -79,8 +85,9 @@ class AffinityWorker:
         self._troubles = troubles
         self._options = options
         self._cluster = cluster
+        self._traffic = Sources(sources_of(options.sources, root), options.budget / 100)
         self._observer = Observer(
-            root, service, troubles, options.smoothing, options.most_pods, said or self._said
+            root, service, troubles, options.smoothing, options.most_pods, said or self._said, self._traffic
         )
         self._mover = None if options.mode == "observe" else self._make_mover()
         self._plan: Plan | None = None
@@ -269,4 +276,8 @@ class AffinityWorker:
         longest = max((done.stall_microseconds for done in migrated), default=0)
         yield gauge("numa_affinity_migration_stall_seconds", text, [], [((), longest / 1e6)])
         text = "CPU time spent on counting what pods say to each other."
-        yield counter("numa_affinity_collector_cpu_seconds", text, [], [((), self._observer.cpu_seconds)])
+        yield counter("numa_affinity_collector_cpu_seconds", text, [], [((), self._traffic.cpu_seconds)])
+        text = "CPU time that counting may take in a second."
+        yield gauge("numa_affinity_collector_budget_seconds", text, [], [((), self._options.budget / 100)])
+        text = "Looks at who talks that were left out, as counting would have cost more than it may."
+        yield counter("numa_affinity_collector_rests", text, [], [((), self._traffic.rests)])

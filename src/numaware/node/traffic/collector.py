@@ -10,43 +10,15 @@ control group of their sockets. A pod talking to itself, or out of the node, is 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from time import thread_time
-
-import msgspec
-import structlog
 
 from numaware.affinity.traffic import Pair, pair_of
 from numaware.node.traffic.sock_diag import Connection, Endpoint, SocketDiagnosis
-
-log = structlog.get_logger("numaware.agent")
+from numaware.node.traffic.source import Counted, Counters, PodNetwork, place
 
 # A connection, with the number of its namespace where its addresses mean something only there, else 0.
 _Key = tuple[int, Endpoint, Endpoint]
-
-
-class PodNetwork(msgspec.Struct, frozen=True):
-    """Where a pod's connections are: the number of its network namespace and a path to it; numbers of control groups.
-
-    Paths change, as they lead over processes that come and go; the number stays. A namespace that is `shared`, such as the
-    host's, has more than this pod in it.
-    """
-
-    uid: str
-    namespace: int
-    path: str
-    shared: bool = False
-    cgroups: tuple[int, ...] = ()
-
-
-class Counted(msgspec.Struct, frozen=True):
-    """One period. `lost` are namespaces whose ended connections were too many to be told; `unread` who could not be asked."""
-
-    bytes: Mapping[Pair, int]
-    connections: int
-    lost: tuple[int, ...]
-    unread: Mapping[int, str]
-    cpu_seconds: float
 
 
 class Collector:
@@ -54,82 +26,73 @@ class Collector:
 
     def __init__(self) -> None:
         self._open: dict[int, SocketDiagnosis] = {}
-        self._totals: dict[_Key, int] = {}
+        self._counters: Counters[_Key] = Counters()
 
     def close(self) -> None:
         for diagnosis in self._open.values():
             diagnosis.close()
         self._open.clear()
 
-    def collect(self, pods: Iterable[PodNetwork]) -> Counted:
+    def collect(self, pods: Sequence[PodNetwork]) -> Counted:
         """What was said since the last call. What was said in a namespace before it was first asked is nobody's now."""
         began = thread_time()
-        networks = list(pods)
         known = set(self._open)
-        unread = self._follow({pod.namespace: pod.path for pod in networks})
-        period = _Period(networks)
+        unread = self._follow({pod.namespace: pod.path for pod in pods})
+        period = _Period(pods)
         lost = []
-        for place, diagnosis in sorted(self._open.items()):
+        for namespace, diagnosis in sorted(self._open.items()):
             try:
                 # What has ended first: whoever ends between the two is told the next time.
                 ended, some_lost = diagnosis.ended_connections()
-                period.add(place, ended, ended=True)
-                period.add(place, diagnosis.open_connections())
+                period.add(namespace, ended, ended=True)
+                period.add(namespace, diagnosis.open_connections())
             except OSError as error:
-                unread[place] = str(error)
+                unread[place(namespace)] = str(error)
                 diagnosis.close()
-                del self._open[place]
+                del self._open[namespace]
                 continue
             if some_lost:
-                lost.append(place)
-        for key in period.keys_of(self._open.keys() - known):
-            self._totals.setdefault(key, period.totals[key])
-        counted = self._count(period)
-        return Counted(counted, len(period.totals), tuple(lost), unread, thread_time() - began)
-
-    def _follow(self, paths: Mapping[int, str]) -> dict[int, str]:
-        """Open what is new and close what is gone; why some could not be opened."""
-        for place in self._open.keys() - paths.keys():
-            self._open.pop(place).close()
-        unread = {}
-        for place in sorted(paths.keys() - self._open.keys()):
-            try:
-                self._open[place] = SocketDiagnosis(paths[place], place)
-            except OSError as error:
-                unread[place] = str(error)
-        return unread
-
-    def _count(self, period: _Period) -> dict[Pair, int]:
+                lost.append(place(namespace))
+        self._counters.begin({key: period.totals[key] for key in period.keys_of(self._open.keys() - known)})
         counted: dict[Pair, int] = {}
-        for key, total in period.totals.items():
-            before = self._totals.get(key, 0)
+        for key, said in self._counters.grown(period.totals, period.ended).items():
             pair = period.pair(key)
             if pair is not None:
-                # Fewer than before: another connection has the same addresses and ports by now.
-                counted[pair] = counted.get(pair, 0) + (total - before if total >= before else total)
-        self._totals = {key: total for key, total in period.totals.items() if key not in period.ended}
-        return counted
+                counted[pair] = counted.get(pair, 0) + said
+        return Counted(counted, len(period.totals), tuple(lost), unread, thread_time() - began)
+
+    def _follow(self, paths: Mapping[int, str]) -> dict[str, str]:
+        """Open what is new and close what is gone; why some could not be opened."""
+        for gone in self._open.keys() - paths.keys():
+            self._open.pop(gone).close()
+        unread = {}
+        for new in sorted(paths.keys() - self._open.keys()):
+            try:
+                self._open[new] = SocketDiagnosis(paths[new], new)
+            except OSError as error:
+                unread[place(new)] = str(error)
+        return unread
 
 
 class _Period:
     """The ends of all connections of one period, put together."""
 
-    def __init__(self, pods: list[PodNetwork]) -> None:
+    def __init__(self, pods: Sequence[PodNetwork]) -> None:
         # None where an address is seen in the namespaces of several pods.
         self._by_address: dict[bytes, str | None] = {}
         self._by_cgroup = {number: pod.uid for pod in pods for number in pod.cgroups}
         self._by_namespace = {pod.namespace: pod.uid for pod in pods if not pod.shared}
         self.totals: dict[_Key, int] = {}
         self.ended: set[_Key] = set()
-        self._places: dict[int, list[_Key]] = {}
+        self._keys: dict[int, list[_Key]] = {}
         self._owners: dict[tuple[_Key, Endpoint], str] = {}
 
-    def add(self, place: int, connections: Iterable[Connection], *, ended: bool = False) -> None:
-        own = self._by_namespace.get(place)
+    def add(self, namespace: int, connections: Iterable[Connection], *, ended: bool = False) -> None:
+        own = self._by_namespace.get(namespace)
         for connection in connections:
-            key = _key(place, connection)
+            key = _key(namespace, connection)
             self.totals[key] = max(self.totals.get(key, 0), connection.bytes)
-            self._places.setdefault(place, []).append(key)
+            self._keys.setdefault(namespace, []).append(key)
             if ended:
                 self.ended.add(key)
             owner = own or self._by_cgroup.get(connection.cgroup)
@@ -140,9 +103,9 @@ class _Period:
             if own is not None and not key[0]:
                 self._by_address[address] = owner if self._by_address.get(address, owner) == owner else None
 
-    def keys_of(self, places: Iterable[int]) -> list[_Key]:
+    def keys_of(self, namespaces: Iterable[int]) -> list[_Key]:
         """Connections that these namespaces told of."""
-        return [key for place in places for key in self._places.get(place, ())]
+        return [key for namespace in namespaces for key in self._keys.get(namespace, ())]
 
     def pair(self, key: _Key) -> Pair | None:
         """The two pods; None unless both are of this node and not the same."""
@@ -155,7 +118,7 @@ class _Period:
         return pair_of(one, other)
 
 
-def _key(place: int, connection: Connection) -> _Key:
+def _key(namespace: int, connection: Connection) -> _Key:
     one, other = sorted((connection.local, connection.remote))
     # 127.0.0.1 is somebody else in every namespace.
-    return place if ipaddress.ip_address(one[0]).is_loopback else 0, one, other
+    return namespace if ipaddress.ip_address(one[0]).is_loopback else 0, one, other
