@@ -28,16 +28,15 @@ class SwitchedKubelet(RealKubelet):
     def __init__(self, folder: Path, machine: Machine, config: Mapping[str, Any], **options: Any) -> None:
         super().__init__(folder, machine, config, **options)
         self.socket = folder / "systemd.sock"
-        self.program.command = [
-            sys.executable,
-            fake_systemd.__file__,
-            str(self.socket),
-            "--",
-            *self.program.command,
-        ]
-        self.tools = fake_systemd.make_tools(folder / "bin", self.socket)
+        self.tools = folder / "bin"
+        self.program.command = self.run_by(self.program.command)
         text = yaml.safe_dump(json.loads(self.config_file.read_text(encoding="utf-8")), sort_keys=False)
         self.config_file.write_text(f"# Row 7.\n{text}# The end.\n", encoding="utf-8")
+
+    def run_by(self, command: list[str]) -> list[str]:
+        """What starts a systemd whose unit this command is, with tools that ask it."""
+        fake_systemd.make_tools(self.tools, self.socket)
+        return [sys.executable, fake_systemd.__file__, str(self.socket), "--", *command]
 
     @property
     def environment(self) -> dict[str, str]:

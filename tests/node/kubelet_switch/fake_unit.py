@@ -61,7 +61,7 @@ class FakeUnit:
         failed = not self.active and bool(self.words)
         return UnitState(self.active, failed=failed, since=self.since, loaded=self.loaded)
 
-    async def last_words(self) -> str:
+    async def last_words(self, since: float = 0.0) -> str:  # noqa: ARG002 - its words are of its last start
         return self.words
 
     def _call(self, name: str) -> None:

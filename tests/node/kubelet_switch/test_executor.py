@@ -148,6 +148,9 @@ def test_a_kubelet_that_does_not_come_up_is_rolled_back_with_its_words(node: Swi
     assert outcome.result == "rolled-back"
     assert "Job for kubelet.service failed" in str(outcome.why)
     assert node.bytes() == before
+    node.unit.trouble["start"] = broken("Job for k3s.service failed")
+    node.unit.words = "not on this machine"
+    assert str(run(node, made).why) == "Job for k3s.service failed; it said: not on this machine"
 
 
 def test_what_cannot_be_put_back_is_said_and_tried_again_later(

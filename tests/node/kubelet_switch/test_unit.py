@@ -47,3 +47,15 @@ def test_the_machines_own_tools_are_run_without_any_of_the_images(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnitError, match=f"^systemctl stop kubelet: systemctl, in {tmp_path}: [A-Z][a-z ]+$"):
         asyncio.run(Systemd("kubelet", str(tmp_path)).stop())
+
+
+def test_what_a_unit_said_is_what_its_own_processes_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what systemd itself says of it, nor what an earlier kubelet said."""
+    tool = tmp_path / "journalctl"
+    tool.write_text('#!/bin/sh\necho second; echo "$*"\n', encoding="utf-8")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    told = asyncio.run(Systemd("k3s").last_words(1000.7))
+    assert told == "_SYSTEMD_UNIT=k3s.service --quiet --since=@1000 --reverse --lines=5 --output=cat\nsecond"

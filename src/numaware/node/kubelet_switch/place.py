@@ -150,6 +150,7 @@ class Place(msgspec.Struct, frozen=True):
 
 def recognise(root: NodeRoot, *, unit: str = "", config: str = "", kubelet_root: str = "") -> Place:
     """The place on this node; what the caller says of it wins over what is found."""
+    unit = unit.removesuffix(".service")
     if config:
         # Who names the file says all that is to be read.
         place = Place(

@@ -179,7 +179,7 @@ class Start(Step, frozen=True):
     unit: str
 
     async def do(self, hands: Hands) -> None:
-        await hands.unit.start()
+        await _start(hands)
 
     async def undo(self, hands: Hands) -> None:
         await hands.unit.stop()
@@ -222,8 +222,23 @@ def _put_back(path: Path, folder: Path) -> None:
 
 async def _started(hands: Hands) -> None:
     if not (await hands.unit.state()).active:
-        await hands.unit.start()
+        await _start(hands)
     await _came_up(hands)
+
+
+async def _start(hands: Hands) -> None:
+    """A unit that systemd waits for (k3s, RKE2) fails here and not later: then what it said meanwhile is why."""
+    began = time.time()
+    try:
+        await hands.unit.start()
+    except UnitError as error:
+        if words := await hands.unit.last_words(began):
+            raise StepError(_with_words(str(error), words)) from None
+        raise
+
+
+def _with_words(problem: str | Sentence, words: str) -> Sentence:
+    return Sentence("{problem}; it said: {words}", problem=problem, words=words)
 
 
 async def _came_up(hands: Hands) -> None:
@@ -247,9 +262,7 @@ async def _came_up(hands: Hands) -> None:
             problem = Sentence("the kubelet did not come up within {seconds} s", seconds=int(hands.seconds))
             if state.failed or looping:
                 problem = Sentence("the kubelet does not stay up")
-            raise StepError(
-                Sentence("{problem}; it said: {words}", problem=problem, words=words) if words else problem
-            )
+            raise StepError(_with_words(problem, words) if words else problem)
         await asyncio.sleep(_POLL_SECONDS)
 
 

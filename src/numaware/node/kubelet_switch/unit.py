@@ -59,8 +59,8 @@ class Unit(Protocol):
 
     async def state(self) -> UnitState: ...
 
-    async def last_words(self) -> str:
-        """The end of its log, for who has to say why it did not come up; empty if nobody knows."""
+    async def last_words(self, since: float = 0.0) -> str:
+        """The end of its log, for who has to say why it did not come up; empty if nobody knows, or it said nothing since then."""
 
 
 async def check_unit(unit: Unit, name: str) -> None:
@@ -105,9 +105,13 @@ class Systemd:
             shown.get("LoadState", _LOADED) == _LOADED,
         )
 
-    async def last_words(self) -> str:
-        _, text = await self._run("journalctl", "--unit", self.unit, "--lines", "5", "--output", "cat")
-        return text.strip()[-_LAST_WORDS:]
+    async def last_words(self, since: float = 0.0) -> str:
+        # What systemd itself says of the unit would drown the kubelet's own reason.
+        own = f"_SYSTEMD_UNIT={self.unit}.service"
+        # With a time to begin at, the last lines are had only as the first of the way back.
+        asked = ("--quiet", f"--since=@{int(since)}", "--reverse", "--lines=5", "--output=cat")
+        _, text = await self._run("journalctl", own, *asked)
+        return "\n".join(reversed(text.strip().splitlines()))[-_LAST_WORDS:]
 
     async def _ask(self, *words: str) -> str:
         code, text = await self._run(*words)
