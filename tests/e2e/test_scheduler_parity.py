@@ -182,6 +182,15 @@ def test_node_unschedulable(both: Scene) -> None:
         assert allowed(both, shared("plain"), "node(s) were unschedulable") == ["n1", "n2", "n3"]
 
 
+def test_node_name(both: Scene) -> None:
+    """Whoever names a node has it, whatever his scheduler thinks of it, and counts there for both."""
+    with node_with(both, "n3", taints=[taint("gpu", "yes")]):
+        for scheduler in _SCHEDULERS:
+            both.api.create(PODS, of(shared("x", "6", nodeName="n3"), scheduler, f"named-{scheduler}"))
+    eventually(lambda: len(both.fakes.running()) == len(_SCHEDULERS), "both run", _SECONDS)
+    assert allowed(both, shared("large", "6"), "Insufficient cpu") == ["n0", "n1", "n2"]
+
+
 def test_taint_toleration(both: Scene) -> None:
     compares = {"key": "price", "operator": "Gt", "value": "40", "effect": "NoSchedule"}
     with (
