@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-_LAST_WORDS = 4000
+_LAST_LINES = 5
 
 
 class Unit:
@@ -72,8 +72,9 @@ class Unit:
                 pass
             case ["systemctl", "show", *_]:
                 return 0, self.show()
-            case ["journalctl", *_]:
-                return 0, self._log.read_text(encoding="utf-8", errors="replace")[-_LAST_WORDS:]
+            case ["journalctl", *flags] if "--reverse" in flags:
+                lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+                return 0, "\n".join(reversed(lines[-_LAST_LINES:]))
             case _:
                 return 1, f"unknown: {words}"
         return 0, ""

@@ -76,6 +76,11 @@ def test_an_order_is_held_and_an_agent_that_may_not_says_so(pool: KubeletPool) -
     before = {name: one.bytes() for name, one in pool.kubelets.items()}
     pool.start_agent("n1")
     pool.start_agent("n2", "--allow-kubelet-changes")
+    assert "2 nodes: n1, n2\nNothing was ordered" in pool.policy("set", "held", *SET, "--dry-run")
+    assert "no nodes with these labels" in pool.policy(
+        "set", "held", *SET, "--dry-run", "--nodes=pool=none", status=1
+    )
+    assert pool.plane.kubectl("get", "kubeletpolicies", "-o", "name") == ""
     pool.policy("set", "held", *SET, "--nodes=kubernetes.io/os=none")
     pool.policy("pause", "held")
     pool.plane.kubectl(

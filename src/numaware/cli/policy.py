@@ -29,6 +29,7 @@ app = App(name="policy", help="Order a kubelet policy for a pool of nodes, and s
 
 Name = Annotated[str, Parameter(name="NAME", help="The name of the KubeletPolicy.")]
 T = TypeVar("T")
+_MOST_NAMED = 10
 
 
 @app.command(name="set")
@@ -47,6 +48,9 @@ def set_policy(
     ] = None,
     max_unavailable: Annotated[int, option("How many nodes may be away at once.")] = 1,
     drain: Annotated[bool, flag("Evict the pods that can move before a kubelet stops.")] = False,
+    dry_run: Annotated[
+        bool, flag("Ask the API server what it says to the order, name its nodes, and order nothing.")
+    ] = False,
     cluster: ClusterOptions = USUAL_CLUSTER,
     as_json: AsJson = False,
 ) -> int:
@@ -60,10 +64,11 @@ def set_policy(
     Only agents that were started with --allow-kubelet-changes act; the others
     say so (`numaware policy status`).
 
-    Exit code: 0 ordered, 2 bad input.
+    Exit code: 0 ordered, 1 with --dry-run if it is for no node, 2 bad input.
 
     For example:
 
+      numaware policy set gpu --set topologyManagerPolicy=restricted --nodes pool=gpu --dry-run
       numaware policy set gpu --set topologyManagerPolicy=restricted --nodes pool=gpu
       numaware policy set near --set topologyManagerPolicyOptions.prefer-closest-numa-nodes=true --drain
     """
@@ -85,6 +90,17 @@ def set_policy(
     async def work(client: Client) -> KubeletPolicy:
         return await kubelet_policies.order_anew(client, name, spec)
 
+    async def look(client: Client) -> tuple[KubeletPolicy, list[str]]:
+        policy = await kubelet_policies.order_tried(client, name, spec)
+        return policy, await _covered(client, policy)
+
+    if dry_run:
+        policy, nodes = _with(cluster, look)
+        if as_json:
+            write_json({"name": policy.name, "spec": msgspec.to_builtins(policy.spec), "nodes": nodes})
+        else:
+            sys.stdout.write("\n".join([*_head(policy), *_for_nodes(nodes), ""]))
+        return int(not nodes)
     _show([_with(cluster, work)], as_json=as_json)
     return 0
 
@@ -161,6 +177,23 @@ def roll_back(name: Name, /, *, cluster: ClusterOptions = USUAL_CLUSTER) -> int:
     return _ordered(cluster, name, "RollBack")
 
 
+async def _covered(client: Client, policy: KubeletPolicy) -> list[str]:
+    """The names of the nodes that an order is for."""
+    # Only who asks for them pays for reading nodes.
+    from numaware.kube.nodes import decode  # noqa: PLC0415
+    from numaware.kube.resources import NODES  # noqa: PLC0415
+
+    nodes = [decode(item) async for page in client.list(NODES) for item in page.items]
+    return sorted(node.name for node in nodes if policy.covers(node.labels))
+
+
+def _for_nodes(nodes: list[str]) -> list[str]:
+    count = "1 node" if len(nodes) == 1 else f"{len(nodes) or 'no'} nodes"
+    more = len(nodes) - _MOST_NAMED
+    named = ", ".join(nodes[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return [f"  {count}{f': {named}' if nodes else ' with these labels'}", "Nothing was ordered (--dry-run)."]
+
+
 def _ordered(cluster: ClusterOptions, name: str, order: Order) -> int:
     async def work(client: Client) -> KubeletPolicy:
         await kubelet_policies.read(client, name)
@@ -206,13 +239,17 @@ def _document(policy: KubeletPolicy) -> dict[str, Any]:
     }
 
 
-def page(policy: KubeletPolicy) -> str:
+def _head(policy: KubeletPolicy) -> list[str]:
     spec = policy.spec
     nodes = ", ".join(f"{key}={value}" for key, value in sorted(spec.node_selector.items())) or "all"
     lines = [f"{policy.name}: {spec.order}, nodes {nodes}, at most {spec.max_unavailable} away"]
-    lines += [
+    return lines + [
         f"  {field}: {msgspec.json.encode(value).decode()}" for field, value in sorted(spec.kubelet.items())
     ]
+
+
+def page(policy: KubeletPolicy) -> str:
+    lines = _head(policy)
     rows = [
         (
             name,

@@ -26,6 +26,7 @@ Order = Literal["Apply", "Pause", "Abort", "RollBack"]
 # Where a node stands. `NotAllowed`: its agent may not change its kubelet; `Refused`: the plan does not allow it.
 Phase = Literal["Pending", "Switching", "Done", "Refused", "Failed", "RolledBack", "NotAllowed"]
 _MOST_MESSAGE = 600
+_MANAGER = "numaware-policy"
 
 
 class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -136,6 +137,13 @@ async def order_anew(client: Client, name: str, spec: Mapping[str, Any]) -> Kube
     again = {**spec, "attempt": before.spec.attempt + 1}
     body = {**KUBELET_POLICIES.head, "metadata": metadata, "spec": again}
     return _POLICY.answered(await client.update(KUBELET_POLICIES, name, body))
+
+
+async def order_tried(client: Client, name: str, spec: Mapping[str, Any]) -> KubeletPolicy:
+    """The order as it would be, if the API server would take it; nothing is written."""
+    body = {**KUBELET_POLICIES.head, "metadata": {"name": name}, "spec": spec}
+    await client.apply(KUBELET_POLICIES, name, body, manager=_MANAGER, strict=True, dry_run=True)
+    return decode(msgspec.json.encode(body))
 
 
 async def claim(client: Client, policy: KubeletPolicy, node: str, status: NodeStatus) -> KubeletPolicy:
