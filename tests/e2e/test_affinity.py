@@ -378,4 +378,5 @@ def test_bytes_between_namespaces_are_counted(
         eventually(all_is_counted, "what was said is counted")
         serving.kill()
     collector.close()
+    sys.stdout.write(f"\n{said} bytes said over {connections} connections, {sum(counted)} counted")
     assert abs(sum(counted) - said) * 100 <= said
