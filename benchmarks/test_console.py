@@ -2,6 +2,8 @@
 
 Goals: first useful paint under 2 s in headless Chromium, 100 changed nodes drawn within 100 ms, 99 of 100 calls answered
 within 50 ms while 50 clients ask, server under 300 MB, page under 500 kB.
+
+With NUMAWARE_BEFORE naming another checkout, its console and this one are asked in turn, in one run.
 """
 
 from __future__ import annotations
@@ -9,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import runpy
 import shutil
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,8 @@ import aiohttp
 import pytest
 from playwright.sync_api import sync_playwright
 
+HERE = Path(__file__).resolve().parents[1]
+BEFORE = os.environ.get("NUMAWARE_BEFORE", "")
 NODES = 5000
 SHAPE = "cpu=24&memory=48Gi&gpu=0"
 # In a process of its own, so that its memory can be told.
@@ -86,33 +92,55 @@ class Server:
 
     @property
     def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Of all its threads; the kernel counts them in nanoseconds."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def started(checkout: Path) -> Server:
+    """The console of a checkout, as that checkout's own benchmark starts it."""
+    source = runpy.run_path(str(checkout / "benchmarks/test_console.py"))["SERVER"]
+    return Server(
+        subprocess.Popen(
+            [sys.executable, "-c", source, str(NODES)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(checkout / "src")},
+        )
+    )
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(NODES)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield Server(process)
-        process.kill()
+    server = started(HERE)
+    yield server
+    server.end()
 
 
 def told(**numbers: float | str) -> None:
     print("\n" + json.dumps(numbers))
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        f"/api/v1/wall?{SHAPE}",
-        f"/api/v1/cluster?{SHAPE}",
-        "/api/v1/nodes?limit=100",
-        "/api/v1/nodes/node-0042",
-        f"/api/v1/explain?node=node-0042&{SHAPE}",
-    ],
-)
+PATHS = [
+    f"/api/v1/wall?{SHAPE}",
+    f"/api/v1/cluster?{SHAPE}",
+    "/api/v1/nodes?limit=100",
+    "/api/v1/nodes/node-0042",
+    f"/api/v1/explain?node=node-0042&{SHAPE}",
+]
+# What a page asks with POST; the second has every kubelet think under another policy.
+QUESTIONS: list[Any] = [
+    {"shape": {"cpu": "24", "memory": "48Gi"}},
+    {"shape": {"cpu": "24", "memory": "48Gi"}, "policy": "single-numa-node"},
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_fifty_clients_ask_at_once(server: Server, path: str) -> None:
     """Once as pages do, about once a second each and not all at the same moment, and once all in the same moment."""
 
@@ -156,6 +184,61 @@ def p99_ms(times: list[float]) -> float:
     return round(1000 * sorted(times)[int(len(times) * 0.99)], 1)
 
 
+@pytest.mark.skipif(not BEFORE, reason="NUMAWARE_BEFORE names no other checkout")
+@pytest.mark.parametrize("changed", [0, 20])
+def test_no_call_costs_more_than_it_did(changed: int) -> None:
+    """One client asks both consoles in turn: nothing new since the last call, or some nodes changed before each."""
+    calls: list[tuple[str, Any]] = [(path, None) for path in PATHS]
+    calls += [("/api/v1/whatif", question) for question in QUESTIONS]
+    rounds, at_once = (100, 1) if changed else (20, 20)
+
+    async def spend(
+        server: Server, session: aiohttp.ClientSession, path: str, body: Any
+    ) -> tuple[list[float], float]:
+        """Seconds until each answer is there, unopened, and the milliseconds that one costs the server."""
+        if changed:
+            server.move(changed)
+        before, times = server.cpu_seconds, []
+        for _ in range(at_once):
+            begun = time.perf_counter()
+            async with session.request("POST" if body else "GET", path, json=body) as answer:
+                assert answer.status == 200
+                await answer.read()
+            times.append(time.perf_counter() - begun)
+        return times, 1000 * (server.cpu_seconds - before) / at_once
+
+    async def ask() -> None:
+        async with AsyncExitStack() as stack:
+            both = [started(Path(BEFORE)), started(HERE)]
+            sessions = []
+            for server in both:
+                stack.callback(server.end)
+                session = aiohttp.ClientSession(server.url, auto_decompress=False)
+                sessions.append(await stack.enter_async_context(session))
+            for path, body in calls:
+                times: list[list[float]] = [[], []]
+                costs: list[list[float]] = [[], []]
+                for turn in range(rounds + 1):
+                    for one in (0, 1) if turn % 2 else (1, 0):
+                        spent, cost = await spend(both[one], sessions[one], path, body)
+                        if turn:  # the first one is for what is kept from then on
+                            times[one] += spent
+                            costs[one].append(cost)
+                old, new = (statistics.median(cost) for cost in costs)
+                told(
+                    call=path if body is None else f"{path} {json.dumps(body)}",
+                    changed=changed,
+                    server_cpu_ms_before_and_now=f"{old:.2f} {new:.2f}",
+                    rate_of_before=round(old / new, 2),
+                    median_ms_before_and_now=" ".join(
+                        f"{1000 * statistics.median(one):.1f}" for one in times
+                    ),
+                    p99_ms_before_and_now=" ".join(str(p99_ms(one)) for one in times),
+                )
+
+    asyncio.run(ask())
+
+
 def test_the_server_stays_small(server: Server) -> None:
     for _ in range(5):
         server.move(100)
@@ -187,6 +270,35 @@ def test_a_browser_shows_the_wall_and_its_changes(server: Server) -> None:
         rows: Any = page.locator(".tile").count()
         browser.close()
     told(first_tiles_s=round(first, 2), long_tasks_ms=str([round(one) for one in spent]), tiles_in_page=rows)
+
+
+@pytest.mark.skipif(not BEFORE, reason="NUMAWARE_BEFORE names no other checkout")
+def test_a_page_is_there_as_soon_as_it_was() -> None:
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("there is no chromium")
+    with ExitStack() as stack:
+        both = [started(Path(BEFORE)), started(HERE)]
+        for server in both:
+            stack.callback(server.end)
+        playwright = stack.enter_context(sync_playwright())
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        stack.callback(browser.close)
+        times: list[list[float]] = [[], []]
+        for turn in range(13):
+            for one in (0, 1) if turn % 2 else (1, 0):
+                with browser.new_context(viewport={"width": 1440, "height": 900}) as context:
+                    page = context.new_page()
+                    begun = time.perf_counter()
+                    page.goto(
+                        both[one].url + "/overview?shape=cpu:24,mem:48Gi,gpu:0&group=none",
+                        wait_until="commit",
+                    )
+                    page.wait_for_selector(".tile")
+                    if turn:
+                        times[one].append(time.perf_counter() - begun)
+    old, new = map(statistics.median, times)
+    told(first_tiles_s_before_and_now=f"{old:.2f} {new:.2f}", rate_of_before=round(old / new, 2))
 
 
 def test_the_page_is_light() -> None:

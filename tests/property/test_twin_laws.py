@@ -24,7 +24,7 @@ from numaware.twin.equivalence import node_class
 from numaware.twin.errors import StartError
 from numaware.twin.files import load_state, state_files
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware
-from numaware.twin.memory.static import NodeMemory
+from numaware.twin.memory.state import NodeMemory
 from numaware.twin.node import Node, NodeState, Verdict
 from numaware.twin.recording import replay
 from numaware.twin.scenario import Scenario

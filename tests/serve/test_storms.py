@@ -11,7 +11,7 @@ from numaware.diagnose.rules.storms import Storm
 from numaware.schedule.storm import StormGuard
 from numaware.serve.cluster_cache import ClusterCache
 from numaware.serve.console.live_cluster import LiveCluster
-from numaware.serve.console.views.wall_model import BUCKET, Refusals
+from numaware.serve.console.views.refusals import BUCKET, Refusals
 from numaware.serve.console.world import Event
 from numaware.serve.prediction_audit import PredictionAudit
 from numaware.simulate.clusters import build
@@ -67,13 +67,15 @@ def scheduler(refusals: list[Refusal], nodes: int) -> list[Storm]:
 class _Lately:
     """As much of a world as counts of refusals need."""
 
-    def __init__(self, events: list[Event]) -> None:
+    def __init__(self, events: list[Event], now: int) -> None:
         self.events = events
+        self.now = now
 
 
 def console(events: list[Event], now: int) -> list[Storm]:
     """The storms that the console tells of, however long they have been over."""
-    told = Refusals(_Lately(events), now)  # type: ignore[arg-type] # it looks at nothing else
+    told = Refusals(_Lately(events, now))  # type: ignore[arg-type] # it looks at nothing else
+    told.refresh()
     return [told.worst] if told.worst else []
 
 

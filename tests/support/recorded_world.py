@@ -14,6 +14,7 @@ import msgspec
 from starlette.requests import Request
 
 from numaware.serve.console.api.operations import Call, Packed, packed
+from numaware.serve.console.api.paths import operations
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.history.api import History
 from numaware.serve.console.history.file import HistoryFile
@@ -57,7 +58,7 @@ class Recorded:
 
     def ask(self, name: str, at: int | None = None, **given: Any) -> Any:
         """The answer to an operation, decoded; `path` and `body` are its path parameters and its body."""
-        operation = next(one for one in self.console.operations() if f"{one.method} {one.path}" == name)
+        operation = next(one for one in operations(self.console) if f"{one.method} {one.path}" == name)
         query = {key: value for key, value in given.items() if key not in ("path", "body")}
         if at is not None:
             query["at"] = moment(at)

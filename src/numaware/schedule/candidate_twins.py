@@ -17,7 +17,7 @@ from numaware.schedule.published_counts import Counts, amount
 from numaware.twin.config import KubeletConfig, MemoryReservation
 from numaware.twin.device.manager import DeviceState
 from numaware.twin.hardware import CpuPlace, Hardware, NumaHardware, PluginDevice, PluginResource
-from numaware.twin.memory.static import NodeMemory
+from numaware.twin.memory.state import NodeMemory
 from numaware.twin.node import Node, NodeState
 from numaware.workload.demand import is_memory
 from numaware.workload.requirements import is_extended

@@ -15,7 +15,7 @@ from numaware.machine.cpuset import CpuSet, list_form
 from numaware.machine.quantity import Quantity
 from numaware.machine.words import printable
 from numaware.twin.account import ContainerPlacement, container_placement, held_by
-from numaware.twin.memory.static import Block
+from numaware.twin.memory.state import Block
 from numaware.twin.node import Node, Verdict
 from numaware.workload.demand import Amounts
 from numaware.workload.pod import Pod

@@ -21,7 +21,7 @@ import msgspec
 from numaware.machine.cpuset import iter_bits, list_form
 from numaware.twin.files import devices_by_node
 from numaware.twin.kubelet import Kubelet
-from numaware.twin.memory.static import Block
+from numaware.twin.memory.state import Block
 from numaware.twin.node import Node, NodeState
 from numaware.workload.demand import is_memory
 from numaware.workload.pod import Pod

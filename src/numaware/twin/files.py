@@ -14,7 +14,8 @@ from numaware.twin.device.manager import DeviceState, Owned
 from numaware.twin.errors import StartError
 from numaware.twin.hardware import mask_of
 from numaware.twin.kubelet import Kubelet
-from numaware.twin.memory.static import Block, MemoryState, NodeMemory, StaticMemory
+from numaware.twin.memory.state import Block, MemoryState, NodeMemory
+from numaware.twin.memory.static import StaticMemory
 from numaware.twin.node import NodeState
 from numaware.twin.rules import Rules
 from numaware.twin.state import cpu as cpu_file

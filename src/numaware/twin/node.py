@@ -21,7 +21,7 @@ from numaware.twin.errors import AdmissionError, topology_affinity
 from numaware.twin.hardware import Hardware
 from numaware.twin.kubelet import Kubelet, start
 from numaware.twin.memory.pod_blocks import allocate_pod as allocate_memory
-from numaware.twin.memory.static import MemoryState
+from numaware.twin.memory.state import MemoryState
 from numaware.twin.topology.hints import NO_HINT, Answer, Hint
 from numaware.twin.topology.mask_overflow import check_masks
 from numaware.twin.topology.policies import Policy

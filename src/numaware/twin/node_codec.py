@@ -22,7 +22,7 @@ from numaware.twin.cpu.static import CpuState
 from numaware.twin.device.manager import DeviceState, Owned, taken_of
 from numaware.twin.hardware import Hardware
 from numaware.twin.kubelet import Kubelet
-from numaware.twin.memory.static import Block, MemoryState, NodeMemory
+from numaware.twin.memory.state import Block, MemoryState, NodeMemory
 from numaware.twin.node import NodeState
 from numaware.workload.pod import Pod
 

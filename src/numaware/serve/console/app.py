@@ -19,6 +19,7 @@ from starlette.routing import Match
 from numaware.errors import InputError
 from numaware.sentence import Sentence
 from numaware.serve.console import site
+from numaware.serve.console.api import paths
 from numaware.serve.console.api.operations import Call, Operation, openapi, packed, route
 from numaware.serve.console.api.routes import Console
 from numaware.serve.console.openfuyao import endpoints, prometheus
@@ -97,7 +98,7 @@ def application(
 
 def operations_of(console: Console, metrics: str | None = None) -> tuple[Operation, ...]:
     """All that can be asked, openFuyao's endpoints included."""
-    return (*console.operations(), *prometheus.operations(metrics), *endpoints.operations(console))
+    return (*paths.operations(console), *prometheus.operations(metrics), *endpoints.operations(console))
 
 
 def _methods(request: Request) -> list[str]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from numaware.twin.empty_pools import lacking_memory
 from numaware.twin.errors import empty_shared_pool
-from numaware.twin.memory.static import Block, MemoryState, StaticMemory
+from numaware.twin.memory.state import Block, MemoryState
+from numaware.twin.memory.static import StaticMemory
 from numaware.twin.topology.hints import Hint
 from numaware.workload.demand import Demand
 

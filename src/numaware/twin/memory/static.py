@@ -9,56 +9,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-import msgspec
-
-from numaware.machine.cpuset import iter_bits
 from numaware.twin.empty_pools import lacking_memory
 from numaware.twin.errors import AdmissionError, KubeletPanic, StartError, unexpected
 from numaware.twin.hardware import Layout, NumaHardware, mask_order, positions, sums
+from numaware.twin.memory.reuse import reusable_after, reused_before_23, take_over
+from numaware.twin.memory.state import (
+    NOTHING,
+    UINT64,
+    Block,
+    MemoryState,
+    NodeMemory,
+    changed,
+    group_sums,
+    is_group,
+    ungrouped,
+)
 from numaware.twin.rules import Rules
 from numaware.twin.topology.hints import IMPOSSIBLE, Answer, Hint, Hints, of_size
 from numaware.twin.topology.merge import narrower
 from numaware.workload.demand import Amounts, ContainerDemand, Demand
 
-_UINT64 = (1 << 64) - 1
-_NOTHING: Mapping[tuple[int, str], int] = {}
 # Distinct requests whose answer on an empty machine is remembered; machines beyond 8 nodes have long answers.
 _MOST_REQUESTS = 64
 # Distinct charges that are kept to be shared.
 _MOST_CHARGES = 1024
-
-
-class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Memory of one kind charged to the nodes of a mask."""
-
-    nodes: int
-    kind: str
-    size: int
-
-
-class NodeMemory(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How many (container, kind) pairs use a node, the group it belongs to, and what is free of each kind."""
-
-    assignments: int
-    cells: int
-    free: tuple[int, ...]
-
-
-class MemoryState(msgspec.Struct, frozen=True, gc=False):
-    """Per node what is left, per container what it was charged, and what the pod last served may use again.
-
-    `haunted` where the kubelet still remembers what an earlier pod might have used again (until `Rules.reuse_per_pod`);
-    `pods` holds what pods were charged as a whole (`pod_blocks.py`).
-    """
-
-    nodes: tuple[NodeMemory, ...]
-    blocks: dict[str, dict[str, tuple[Block, ...]]]
-    reuse: tuple[str, Mapping[tuple[int, str], int]] = ("", _NOTHING)
-    haunted: bool = False
-    pods: dict[str, tuple[Block, ...]] = {}
-
-    def reusable(self, uid: str) -> Mapping[tuple[int, str], int]:
-        return self.reuse[1] if self.reuse[0] == uid else _NOTHING
 
 
 class StaticMemory:
@@ -96,7 +70,7 @@ class StaticMemory:
         pages = sum(size for kind, size in totals.items() if kind != "memory")
         return tuple(
             (totals.get(kind, 0) - self.system.get((position, kind), 0) - (pages if kind == "memory" else 0))
-            & _UINT64
+            & UINT64
             for kind in self.kinds
         )
 
@@ -107,7 +81,7 @@ class StaticMemory:
 
     def reserved(self, state: MemoryState, position: int, index: int) -> int:
         """What containers hold of one kind on one node."""
-        return (self.allocatable[position][index] - state.nodes[position].free[index]) & _UINT64
+        return (self.allocatable[position][index] - state.nodes[position].free[index]) & UINT64
 
     # Hints
 
@@ -133,7 +107,7 @@ class StaticMemory:
         self._crash_on_missing(wanted, self.layout.full)
         ever, smallest = self._ever_fitting(wanted)
         if not self.rules.narrowest_before_groups:
-            ever = _ungrouped(state.nodes, ever)
+            ever = ungrouped(state.nodes, ever)
             smallest = ever[0].bit_count() if ever else len(self.totals)
         reusable = state.reusable(uid)
         find = partial(self._fitting_now, state.nodes, ever, wanted, reusable)
@@ -165,7 +139,7 @@ class StaticMemory:
         wanted: Amounts,
         reusable: Mapping[tuple[int, str], int],
     ) -> list[int]:
-        candidates = _ungrouped(nodes, candidates)
+        candidates = ungrouped(nodes, candidates)
         for kind, size in wanted:
             index = self._index[kind]
             free = sums([node.free[index] for node in nodes])
@@ -173,10 +147,10 @@ class StaticMemory:
                 candidates = [
                     mask
                     for mask in candidates
-                    if (free[mask] + reusable.get((mask, kind), 0)) & _UINT64 >= size
+                    if (free[mask] + reusable.get((mask, kind), 0)) & UINT64 >= size
                 ]
             else:
-                candidates = [mask for mask in candidates if free[mask] & _UINT64 >= size]
+                candidates = [mask for mask in candidates if free[mask] & UINT64 >= size]
         return candidates
 
     def _ever_fitting(self, wanted: Amounts) -> tuple[list[int], int]:
@@ -186,7 +160,7 @@ class StaticMemory:
             masks: Sequence[int] = mask_order(len(self.totals))
             for kind, size in wanted:
                 allocatable = self._allocatable_sums[kind]
-                masks = [mask for mask in masks if allocatable[mask] & _UINT64 >= size]
+                masks = [mask for mask in masks if allocatable[mask] & UINT64 >= size]
             if len(self._fitting) >= _MOST_REQUESTS:
                 self._fitting.clear()
             known = self._fitting[wanted] = list(masks), masks[0].bit_count() if masks else len(self.totals)
@@ -225,33 +199,14 @@ class StaticMemory:
             if known:
                 mine = {**known, **mine}
                 if self.rules.memory_reuse:
-                    _take_over(mine, blocks, earlier)
+                    take_over(mine, blocks, earlier)
             held = {**held, uid: mine}
         if not self.rules.reuse_per_pod:
-            return self._reused_before_23(
-                MemoryState(nodes, held, state.reuse, state.haunted), uid, wanted, blocks
-            )
+            charged = MemoryState(nodes, held, state.reuse, state.haunted)
+            return reused_before_23(charged, uid, wanted, blocks, self.rules)
         if reusable or wanted.ends:
-            reusable = _reusable_after(reusable, blocks, ends=wanted.ends)
+            reusable = reusable_after(reusable, blocks, ends=wanted.ends)
         return MemoryState(nodes, held, (uid, reusable), pods=state.pods)
-
-    def _reused_before_23(
-        self, state: MemoryState, uid: str, wanted: ContainerDemand, blocks: tuple[Block, ...]
-    ) -> MemoryState:
-        """The state after a container of `uid` was charged `blocks`, with what the next one may use again.
-
-        KUBELET: v1.22 means to forget what other pods left but forgets what this one left, each time it remembers another
-        pod, which then stays for good (updatePodReusableMemory). So a container uses again only what the init container right
-        before it had. v1.21 used nothing again.
-        """
-        if not self.rules.memory_reuse:
-            return state
-        last, left = state.reuse
-        haunted = state.haunted or (last != uid and bool(left))
-        mine = left if last == uid and not haunted else _NOTHING
-        if mine or wanted.ends:
-            mine = _reusable_after(mine, blocks, ends=wanted.ends)
-        return MemoryState(state.nodes, state.blocks, (uid, mine), haunted)
 
     def _mine(self, name: str, nodes: int, wanted: Amounts) -> dict[str, tuple[Block, ...]]:
         """What a pod's only container is charged; one object for all pods that are charged the same."""
@@ -292,7 +247,7 @@ class StaticMemory:
             nodes = extended.mask
         mask = nodes or 0
         # KUBELET: a single node is not checked: best-effort may charge it although it belongs to a group.
-        if self.rules.memory_groups and mask & (mask - 1) and not _is_group(state.nodes, mask):
+        if self.rules.memory_groups and mask & (mask - 1) and not is_group(state.nodes, mask):
             raise _refused("preferred hint violates NUMA node allocation")
         return mask
 
@@ -301,7 +256,7 @@ class StaticMemory:
         if not nodes & (nodes - 1):
             held = state.nodes[nodes.bit_length() - 1].free
         else:
-            held = _group_sums(state.nodes, nodes)
+            held = group_sums(state.nodes, nodes)
         enough = True
         for kind, size in wanted:
             enough = enough and held[self._index[kind]] >= size
@@ -311,7 +266,7 @@ class StaticMemory:
         self,
         before: tuple[NodeMemory, ...],
         blocks: tuple[Block, ...],
-        reusable: Mapping[tuple[int, str], int] = _NOTHING,
+        reusable: Mapping[tuple[int, str], int] = NOTHING,
     ) -> tuple[NodeMemory, ...]:
         nodes = list(before)
         for block in blocks:
@@ -323,7 +278,7 @@ class StaticMemory:
                 node = nodes[position]
                 used = min(node.free[index], left)
                 left -= used
-                nodes[position] = NodeMemory(node.assignments + 1, mask, _changed(node.free, index, -used))
+                nodes[position] = NodeMemory(node.assignments + 1, mask, changed(node.free, index, -used))
         return tuple(nodes)
 
     # Release
@@ -363,11 +318,11 @@ class StaticMemory:
             for position in positions(block.nodes):
                 node = nodes[position]
                 assignments = node.assignments - 1
-                held = (self.allocatable[position][index] - node.free[index]) & _UINT64
+                held = (self.allocatable[position][index] - node.free[index]) & UINT64
                 given = min(held, left)
                 left -= given
                 cells = node.cells if assignments else 1 << position
-                nodes[position] = NodeMemory(assignments, cells, _changed(node.free, index, given))
+                nodes[position] = NodeMemory(assignments, cells, changed(node.free, index, given))
         return tuple(nodes)
 
     # Restart
@@ -397,32 +352,11 @@ class StaticMemory:
             (node.assignments, node.cells) for node in expected
         ]:
             return False
-        return all(_group_sums(real, node.cells) == _group_sums(expected, node.cells) for node in expected)
+        return all(group_sums(real, node.cells) == group_sums(expected, node.cells) for node in expected)
 
 
 def _refused(problem: str) -> AdmissionError:
     return unexpected(f"[memorymanager] {problem}", "memory")
-
-
-def _ungrouped(nodes: tuple[NodeMemory, ...], masks: list[int]) -> list[int]:
-    """The masks that no group of nodes stands in the way of: single nodes of none, several that are free or are the group."""
-    used = sum(1 << position for position, node in enumerate(nodes) if node.assignments)
-    grouped = sum(1 << position for position, node in enumerate(nodes) if node.cells & (node.cells - 1))
-    groups = {node.cells for node in nodes if node.assignments}
-    return [
-        mask
-        for mask in masks
-        if (
-            not mask & used or (mask in groups and _is_group(nodes, mask))
-            if mask & (mask - 1)
-            else not mask & grouped
-        )
-    ]
-
-
-def _is_group(nodes: tuple[NodeMemory, ...], mask: int) -> bool:
-    """Whether every node of a mask that is in use already belongs to exactly that group."""
-    return all(nodes[position].cells == mask for position in iter_bits(mask) if nodes[position].assignments)
 
 
 def _regenerated(blocks: tuple[Block, ...], wanted: Amounts) -> Answer:
@@ -437,50 +371,3 @@ def _best(hints: Hints) -> Hint | None:
     if hints.preferred:
         return Hint(min(hints.preferred, key=narrower), preferred=True)
     return Hint(min(hints.masks, key=narrower), preferred=False) if hints.masks else None
-
-
-def _take_over(
-    mine: dict[str, tuple[Block, ...]], blocks: tuple[Block, ...], earlier: tuple[ContainerDemand, ...]
-) -> None:
-    """Shrink the blocks of earlier init containers by what the new container took over from them.
-
-    The sum over a pod's containers then stays what the pod really holds; blocks of size zero stay listed.
-    """
-    for block in blocks:
-        left = block.size
-        for container in earlier:
-            held = mine.get(container.name)
-            if not left or not container.ends or held is None:
-                continue
-            shrunk = []
-            for old in held:
-                taken = min(old.size, left) if (old.kind, old.nodes) == (block.kind, block.nodes) else 0
-                left -= taken
-                shrunk.append(Block(old.nodes, old.kind, old.size - taken))
-            mine[container.name] = tuple(shrunk)
-
-
-def _reusable_after(
-    reusable: Mapping[tuple[int, str], int], blocks: tuple[Block, ...], *, ends: bool
-) -> Mapping[tuple[int, str], int]:
-    """What the pod's next containers may use again: an ended init container adds, any other takes away."""
-    changed = dict(reusable)
-    for block in blocks:
-        place, size = (block.nodes, block.kind), block.size
-        old = changed.get(place, 0)
-        changed[place] = max(old, size) if ends else max(0, old - size)
-    return changed
-
-
-def _changed(free: tuple[int, ...], index: int, difference: int) -> tuple[int, ...]:
-    if len(free) == 1:
-        return ((free[0] + difference) & _UINT64,)
-    return (*free[:index], (free[index] + difference) & _UINT64, *free[index + 1 :])
-
-
-def _group_sums(nodes: tuple[NodeMemory, ...], cells: int) -> tuple[int, ...]:
-    """Free memory of each kind summed over a group; reserved follows from it."""
-    return tuple(
-        sum(amounts) & _UINT64
-        for amounts in zip(*(nodes[position].free for position in iter_bits(cells)), strict=True)
-    )

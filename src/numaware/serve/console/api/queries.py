@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from numaware.serve.console.views.judging import Verdict
-from numaware.serve.console.views.node import Summary
 from numaware.serve.console.views.pod_shape import Policy, Scope, Shape
 from numaware.serve.console.views.pods import PodSummary
 from numaware.serve.console.views.strips import Largest
+from numaware.serve.console.views.summary import Summary
 from numaware.serve.console.views.wall_model import Tile
 from numaware.serve.console.views.whatif import Headroom
 from numaware.serve.console.world import Event

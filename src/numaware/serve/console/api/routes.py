@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -18,10 +18,8 @@ from numaware.schedule.parts_by_dra import served_on
 from numaware.schedule.trial_policies import AS_THEY_ARE, TrialPolicies
 from numaware.sentence import Sentence
 from numaware.serve.console import policies as switching
-from numaware.serve.console.api.diagnose import Diagnosis
-from numaware.serve.console.api.operations import Call, Handler, Nothing, Operation, Packed
+from numaware.serve.console.api.operations import Call, Packed
 from numaware.serve.console.api.queries import (
-    AtQuery,
     DiagnoseQuery,
     EventPage,
     EventQuery,
@@ -36,14 +34,12 @@ from numaware.serve.console.api.queries import (
     PodQuery,
     Question,
     Room,
-    ShapeQuery,
-    Wall,
 )
-from numaware.serve.console.api.simulation import Simulation, Simulations, SimulationWish, Simulator
-from numaware.serve.console.api.stream import Changed, Stream, TooManyReadersError
+from numaware.serve.console.api.simulation import Simulation, Simulations, Simulator
+from numaware.serve.console.api.stream import Stream, TooManyReadersError
 from numaware.serve.console.api.uploads import Uploads
 from numaware.serve.console.history.api import History, Kept, Refusals, not_kept
-from numaware.serve.console.orders import CommandWish, Orders, OrderWish
+from numaware.serve.console.orders import Orders
 from numaware.serve.console.turns import SharedAnswers, Slots, judge_in_turns
 from numaware.serve.console.views import node, pods, traffic
 from numaware.serve.console.views.explain import Explained, evidence_of, explained, with_dra
@@ -76,7 +72,6 @@ _AT_ONCE = 2
 _SECONDS = 20.0
 # Explanations kept for those who look at the same.
 _MOST_EXPLAINED = 128
-_V1 = "/api/v1"
 
 
 class Console:
@@ -152,18 +147,14 @@ class Console:
     async def nodes(self, call: Call) -> NodePage:
         query: NodeQuery = call.query
         snapshot = await self._snapshot(query.at)
-        snapshot.wall_model.refresh()
         wanted = query.q.lower()
         members = snapshot.world.cluster.members
         found = [member for member in members if _matches(member, wanted)] if wanted else members
         page, last = _page(found, query, lambda member: member.name)
-        refusals = snapshot.wall_model.refusals()
-        items = tuple(node.summary_of(snapshot.wall_model, member, refusals) for member in page)
-        return NodePage(items, len(found), last)
+        return NodePage(snapshot.wall_model.summaries(page), len(found), last)
 
     async def node(self, call: Call) -> NodeView:
         snapshot = await self._snapshot(call.query.at)
-        snapshot.wall_model.refresh()
         return node.view_of(snapshot.wall_model, snapshot.letters, snapshot.member(call.path["name"]))
 
     async def pods(self, call: Call) -> PodPage:
@@ -377,72 +368,6 @@ class Console:
 
     async def simulate(self, call: Call) -> Simulation:
         return self.simulator.start(call.body)
-
-    def operations(self) -> Sequence[Operation]:
-        """The whole API but openFuyao's; see `app.operations_of`."""
-
-        def get(
-            path: str, summary: str, handler: Handler, gives: Any, query: type[msgspec.Struct] = AtQuery
-        ) -> Operation:
-            return Operation("GET", f"{_V1}/{path}", summary, handler, gives, query, missing=(404,))
-
-        def post(path: str, summary: str, handler: Handler, gives: Any, **more: Any) -> Operation:
-            return Operation("POST", f"{_V1}/{path}", summary, handler, gives, **more)
-
-        asked: dict[str, Any] = {"query": AtQuery, "body": Question, "missing": (404,)}
-        listen = "What happened; a stream of changes for text/event-stream"
-        evidence = "What logs, states, configurations and manifests tell"
-        switch = "Move a switch, or see what that would change"
-        pool = "What another kubelet policy would mean for a pool"
-        order = "Order a kubelet policy for a pool"
-        command = "Hold an order to kubelets, go on with it, or call it back"
-        kept = "What is kept of the past, and when something changed"
-        recorded = "What was recorded of the cluster and of a node"
-        room = "How many more pods of a shape would be admitted"
-        why = "Why a node would take or refuse a pod"
-        compare = "Compare schedulers on these machines"
-        upload = "application/octet-stream"
-        talk = "How much pods say across NUMA nodes, and which were moved"
-        return (
-            Operation("GET", "/healthz", "Whether the process answers", self.healthz, Health, tag="process"),
-            get("cluster", "The headline numbers for a shape of pod", self.cluster, Numbers, ShapeQuery),
-            get("wall", "All nodes, packed, with their verdict on a shape", self.wall, Wall, ShapeQuery),
-            get("nodes", "Nodes, page by page", self.nodes, NodePage, NodeQuery),
-            get("nodes/{name}", "One node in full", self.node, NodeView),
-            get("pods", "Pods, page by page", self.pods, PodPage, PodQuery),
-            get("pods/{namespace}/{name}", "One pod in full", self.pod, PodView),
-            get("explain", why, self.explain_get, Explained, ExplainQuery),
-            post("explain", "The same for a manifest", self.explain_post, Explained, **asked),
-            post("whatif", "What every node says to a pod", self.whatif, WhatIf, **asked),
-            get("headroom", room, self.headroom, Room, ShapeQuery),
-            get("events", listen, self.events, EventPage, EventQuery)._replace(streams=Changed),
-            get("monitoring", recorded, self.monitoring, Series, MonitorQuery),
-            get("history", kept, self.kept, Kept, HistoryQuery),
-            get("history/refusals", "When kubelets refused", self.refusals, Refusals, Nothing),
-            get("traffic", talk, self.traffic, Traffic, Nothing)._replace(missing=()),
-            get("traffic/{name}", "Who talks to whom on a node", self.node_traffic, NodeTraffic, Nothing),
-            get("policies", "Switches, pools and history", self.policies, switching.Policies),
-            post(
-                "policies/{id}", switch, self.switch, switching.SwitchAnswer, body=switching.SwitchWish
-            )._replace(method="PUT", missing=(404, 409)),
-            post(
-                "policies/kubelet", pool, self.try_policy, switching.PolicyAnswer, body=switching.PolicyWish
-            ),
-            post("policies/orders", order, self.order_pool, Orders, body=OrderWish, missing=(409,)),
-            post("policies/orders/{name}", command, self.command, Orders, body=CommandWish)._replace(
-                method="PUT", missing=(404, 409)
-            ),
-            post("diagnose", evidence, self.diagnose, Diagnosis, query=DiagnoseQuery, raw=upload),
-            get(
-                "simulate",
-                "Comparisons of schedulers, the latest first",
-                self.simulations,
-                Simulations,
-                Nothing,
-            )._replace(missing=()),
-            post("simulate", compare, self.simulate, Simulation, body=SimulationWish),
-            get("simulate/{id}", "One comparison", self.simulation, Simulation, Nothing),
-        )
 
 
 def _shape(query: Shape) -> Shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 
 import msgspec
 
@@ -11,9 +12,10 @@ from numaware.machine.cpuset import list_form
 from numaware.schedule.cluster import Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.room import gpu_resource
-from numaware.serve.console.views.strips import Largest, Strip, largest_by_numa
-from numaware.serve.console.views.wall_model import Refusals, WallModel, pool_of
-from numaware.serve.console.world import Event, Source
+from numaware.serve.console.views.strips import Largest, largest_by_numa
+from numaware.serve.console.views.summary import Summary
+from numaware.serve.console.views.wall_model import WallModel
+from numaware.serve.console.world import Event
 from numaware.serve.listing import DraDevice, dra_devices
 from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import (
@@ -38,34 +40,6 @@ from numaware.workload.pod import Pod
 from numaware.workload.qos import qos_class
 
 _MOST_EVENTS = 20
-
-
-class Summary(msgspec.Struct, frozen=True, rename="camel"):
-    """A node in a list. What is free has two names: *free to pin* is what a new pod could own, by the kubelet's managers;
-    *not requested* is what a scheduler that counts per node has left to give away.
-    """
-
-    name: str
-    pool: str
-    policy: str
-    scope: str
-    pods: int
-    cpus: int
-    memory: int
-    devices: dict[str, int]
-    gpus: int
-    allocatable_cpus: int
-    free_to_pin_cpus: int
-    free_to_pin_devices: dict[str, int]
-    free_to_pin_gpus: int
-    not_requested_cpus: int
-    not_requested_memory: int
-    numa: tuple[Strip, ...]
-    refusals: int
-    storm: bool
-    stale: bool
-    source: Source
-    reported_at: int
 
 
 class Core(msgspec.Struct, frozen=True, array_like=True):
@@ -202,48 +176,15 @@ class Letters:
         return slots
 
 
-def summary_of(wall_model: WallModel, member: Member, refusals: Refusals) -> Summary:
-    """The node's line in a list; the wall model has to be fresh."""
-    node, not_requested = member.node, member.not_requested
-    source, at = wall_model.reported(member.name)
-    names = sorted(node.kubelet.devices.inventories)
-    devices = {name: len(node.kubelet.devices.inventories[name].ids) for name in names}
-    free = {name: free_devices(node, name).bit_count() for name in names}
-    gpu = gpu_resource(node) or ""
-    return Summary(
-        name=member.name,
-        pool=pool_of(member),
-        policy=node.kubelet.config.topology_policy,
-        scope=node.kubelet.config.topology_scope,
-        pods=len(member.pods),
-        cpus=node.kubelet.layout.cpu_count,
-        memory=sum(numa.memory_bytes for numa in node.kubelet.hardware.numa),
-        devices=devices,
-        gpus=devices.get(gpu, 0),
-        allocatable_cpus=member.allocatable.get("cpu", 0) // 1000,
-        free_to_pin_cpus=free_cpus(node).bit_count(),
-        free_to_pin_devices=free,
-        free_to_pin_gpus=free.get(gpu, 0),
-        not_requested_cpus=not_requested.get("cpu", 0) // 1000,
-        not_requested_memory=not_requested.get("memory", 0),
-        numa=wall_model.strips(member.name),
-        refusals=refusals.by_node[member.name],
-        storm=member.name in refusals.storms,
-        stale=wall_model.is_stale(at),
-        source=source,
-        reported_at=at or wall_model.world.now,
-    )
-
-
 def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView:
-    """Everything about the node; the wall model has to be fresh."""
+    """Everything about the node."""
     node, world = member.node, wall_model.world
     kubelet, config = node.kubelet, node.kubelet.config
     slots, lost = letters.of(member), _lost_at_restart(node)
-    recent = [event for event in world.events if event.node == member.name and event.kind != "left"]
+    recent = (event for event in reversed(world.events) if event.node == member.name and event.kind != "left")
     devices = tuple(_devices(member))
     return NodeView(
-        summary=summary_of(wall_model, member, wall_model.refusals()),
+        summary=wall_model.summaries([member])[0],
         kubelet=Kubelet(
             named_version(config.version),
             config.topology_policy,
@@ -269,7 +210,7 @@ def view_of(wall_model: WallModel, letters: Letters, member: Member) -> NodeView
             for uid, pod in member.pods.items()
         ),
         largest=tuple(largest_on(member)),
-        events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),
+        events=tuple(islice(recent, _MOST_EVENTS)),
         dra=tuple(dra_devices(world.cluster, member.name)),
         time=world.now,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Literal
 
 import msgspec
@@ -128,7 +129,7 @@ def view_of(wall_model: WallModel, pod: Pod, member: Member | None, lang: Lang) 
     story = world.stories.get(pod.uid)
     full = name_of(pod)
     held = held_by(member.node.state, pod.uid) if member else None
-    recent = [event for event in world.events if event.pod == full]
+    recent = (event for event in reversed(world.events) if event.pod == full)
     return PodView(
         summary=summary_of(wall_model, pod, member, lang),
         scheduler=story.scheduler if story else "",
@@ -151,7 +152,7 @@ def view_of(wall_model: WallModel, pod: Pod, member: Member | None, lang: Lang) 
         if story and member
         else None,
         fewest_numa=fewest_nodes_for(member.node, pod) if member and numa_nodes(member, pod) else None,
-        events=tuple(recent[: -_MOST_EVENTS - 1 : -1]),
+        events=tuple(islice(recent, _MOST_EVENTS)),
     )
 
 

@@ -9,22 +9,21 @@ from operator import itemgetter
 import msgspec
 from msgspec.structs import replace
 
-from numaware.diagnose.rules.storms import Storm, StormDetector
+from numaware.diagnose.rules.storms import Storm
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.node_facts import pod_requests
 from numaware.schedule.pod_kinds import owns_something
 from numaware.serve.console.views.judging import VERDICTS, Judge, Judgement, Verdict
 from numaware.serve.console.views.pod_shape import Shape, pod_of
+from numaware.serve.console.views.refusals import BUCKET, Refusals
 from numaware.serve.console.views.strips import Largest, Strip, largest_by_gpus, largest_first, strips_of
+from numaware.serve.console.views.summary import Summary, summary_of
 from numaware.serve.console.world import Kind, Source, World
 from numaware.simulate.measure import numa_nodes
 from numaware.twin.account import is_aligned
 from numaware.twin.kubelet import Kubelet
 from numaware.workload.pod import Pod
 
-MINUTE = 60_000
-HOUR = 60 * MINUTE
-BUCKET = 5 * MINUTE
 # A node that has not been heard of for longer than three reports, ten seconds apart, is stale.
 STALE_AFTER = 30_000
 _MOST_SHAPES = 32
@@ -126,6 +125,8 @@ class WallModel:
         self.judge = Judge(world.cluster)
         self._seen = -1
         self._rows: dict[str, _Row] = {}
+        # Lines of lists, each with the row that it goes with.
+        self._summaries: dict[str, tuple[_Row, Summary]] = {}
         # By the engine's classes, which the next question needs as well.
         self._shared: dict[tuple[int, int], _Shared] = {}
         # Whether a pod that owns something is aligned, with the machine and NUMA nodes that holds for: a later report may
@@ -134,7 +135,7 @@ class WallModel:
         # What nodes say to the shapes that are being looked at, and how far in the cluster's changes that is.
         self._judged: dict[Shape, tuple[int, dict[str, Judgement]]] = {}
         self._numbers: dict[Shape, tuple[int, int, Numbers]] = {}
-        self._refusals: tuple[tuple[int, int], Refusals] | None = None
+        self._refusals = Refusals(world)
 
     @property
     def cluster(self) -> Cluster:
@@ -155,6 +156,7 @@ class WallModel:
             member = self.cluster.by_name.get(name)
             if member is None:
                 self._rows.pop(name, None)
+                self._summaries.pop(name, None)
             else:
                 self._rows[name] = self._row(member)
         if len(self._aligned) > 2 * len(self.cluster.where) + 1000:
@@ -257,23 +259,42 @@ class WallModel:
             del self._judged[next(iter(self._judged))]
         return known
 
-    def reported(self, name: str) -> tuple[Source, int]:
-        """How the node is known, and since when it was not heard of any more: 0 for one that is current."""
-        source, at = self.world.reported(name)
-        return source, at if at < self.world.now else 0
+    def summaries(self, members: Iterable[Member]) -> tuple[Summary, ...]:
+        """Their lines in a list; what a line says of the node itself is worked out again only when that has changed."""
+        self.refresh()
+        refusals = self.refusals()
+        summaries = []
+        for member in members:
+            row = self._rows[member.name]
+            known = self._summaries.get(member.name)
+            if known is None or known[0] is not row:
+                known = row, summary_of(member, row.pool, row.shared.strips)
+                self._summaries[member.name] = known
+            source, at = self.heard(member.name)
+            summaries.append(
+                replace(
+                    known[1],
+                    refusals=refusals.by_node[member.name],
+                    storm=member.name in refusals.storms,
+                    stale=at < self.world.now - STALE_AFTER,
+                    source=source,
+                    reported_at=at,
+                )
+            )
+        return tuple(summaries)
 
-    def is_stale(self, reported_at: int) -> bool:
-        return 0 < reported_at < self.world.now - STALE_AFTER
+    def heard(self, name: str) -> tuple[Source, int]:
+        """How the node is known, and when it was last heard of: now, if what is known is current."""
+        source, at = self.world.reported(name)
+        now = self.world.now
+        return source, at if 0 < at < now else now
 
     # Numbers
 
     def refusals(self) -> Refusals:
-        """Those of the last hour, counted again when there are more or a second has passed."""
-        events = self.world.events
-        key = events[-1].id if events else 0, self.world.now // 1000
-        if self._refusals is None or self._refusals[0] != key:
-            self._refusals = key, Refusals(self.world, self.world.now)
-        return self._refusals[1]
+        """Those of the last hour, as of now."""
+        self._refusals.refresh()
+        return self._refusals
 
     def pinned(self) -> tuple[int, int]:
         """Pods that own something, and how many of them are aligned."""
@@ -297,7 +318,7 @@ class WallModel:
         rows = self._rows.values()
         pinned, aligned = self.pinned()
         now = self.world.now
-        ages = [(now - (self.reported(member.name)[1] or now), member.name) for member in self.cluster]
+        ages = [(now - self.heard(member.name)[1], member.name) for member in self.cluster]
         oldest = max(ages, default=(0, ""))
         largest = tuple(self._largest())
         return Numbers(
@@ -337,34 +358,6 @@ class WallModel:
                 if one.gpus not in best or largest_first(one) < largest_first(best[one.gpus]):
                     best[one.gpus] = replace(one, node=name)
         return [best[gpus] for gpus in sorted(best)]
-
-
-class Refusals:
-    """The refusals of the last hour, counted in every way that is shown."""
-
-    def __init__(self, world: World, now: int) -> None:
-        self.by_node: Counter[str] = Counter()
-        buckets = [0] * (HOUR // BUCKET)
-        first = now // BUCKET - len(buckets) + 1
-        refused = []
-        for event in reversed(world.events):
-            if event.time < now - HOUR:
-                break
-            if event.kind == "refused":
-                refused.append(event)
-                self.by_node[event.node] += 1
-                place = event.time // BUCKET - first
-                if 0 <= place < len(buckets):
-                    buckets[place] += 1
-        self.total = len(refused)
-        self.buckets = tuple(buckets)
-        self.lately = sum(event.time >= now - BUCKET for event in refused)
-        detector = StormDetector()
-        for event in reversed(refused):
-            detector.refused(event.owner, event.node, event.reason, event.time)
-        storms = detector.storms(now - BUCKET)
-        self.storms = {node for storm in storms for node in storm.nodes}
-        self.worst = storms[0] if storms else None
 
 
 def pool_of(member: Member) -> str:
