@@ -89,13 +89,13 @@ class StormDetector:
 
     def storms(self, since: int) -> list[Storm]:
         """The storms that went on at `since` or later, most refusals first, then by owner and time."""
-        found = [storm for storm in self._over if storm.last >= since]
-        found += [
+        storms = [storm for storm in self._over if storm.last >= since]
+        storms += [
             _storm(owner, series)
             for owner, series in self._series.items()
             if series.is_storm and series.times[-1] >= since
         ]
-        return sorted(found, key=lambda storm: (-storm.count, storm.owner, storm.since))
+        return sorted(storms, key=lambda storm: (-storm.count, storm.owner, storm.since))
 
     def _end(self, owner: str, series: _Series | None) -> None:
         if series is not None and series.is_storm:

@@ -149,9 +149,9 @@ class Console:
         snapshot = await self._snapshot(query.at)
         wanted = query.q.lower()
         members = snapshot.world.cluster.members
-        found = [member for member in members if _matches(member, wanted)] if wanted else members
-        page, last = _page(found, query, lambda member: member.name)
-        return NodePage(snapshot.wall_model.summaries(page), len(found), last)
+        matching = [member for member in members if _matches(member, wanted)] if wanted else members
+        page, last = _page(matching, query, lambda member: member.name)
+        return NodePage(snapshot.wall_model.summaries(page), len(matching), last)
 
     async def node(self, call: Call) -> NodeView:
         snapshot = await self._snapshot(call.query.at)
@@ -160,10 +160,10 @@ class Console:
     async def pods(self, call: Call) -> PodPage:
         query: PodQuery = call.query
         snapshot = await self._snapshot(query.at)
-        found = pods.listed(snapshot.world, query.q.lower(), query.node, query.phase)
-        page, last = _page(found, query, lambda listed: pods.full_name(listed[0]))
+        matching = pods.listed(snapshot.world, query.q.lower(), query.node, query.phase)
+        page, last = _page(matching, query, lambda listed: pods.full_name(listed[0]))
         items = tuple(pods.summary_of(snapshot.wall_model, pod, member, call.lang) for pod, member in page)
-        return PodPage(items, len(found), last)
+        return PodPage(items, len(matching), last)
 
     async def pod(self, call: Call) -> PodView:
         snapshot = await self._snapshot(call.query.at)
@@ -197,8 +197,8 @@ class Console:
         async def work() -> Explained:
             evidence = await self._slots.run(evidence_of, member.name, asked_member.node, pod)
             # The engine is asked where nothing else changes the cluster meanwhile.
-            told = with_dra(judge.tried(evidence, policies), dra, served)
-            return await self._slots.run(explained, told, judged, path, lang)
+            evidence_with_dra = with_dra(judge.tried(evidence, policies), dra, served)
+            return await self._slots.run(explained, evidence_with_dra, judged, path, lang)
 
         known = member.load, dra.serial, dra.hidden, served
         return await self._explained.answer((known, pod, policies, judged, path, lang), work)
@@ -222,18 +222,18 @@ class Console:
         judged = await self._judged(snapshot, pod, policies)
         snapshot.wall_model.refresh()
         answers = []
-        for member, found in zip(snapshot.world.cluster, judged, strict=True):
+        for member, judgement in zip(snapshot.world.cluster, judged, strict=True):
             config = member.node.kubelet.config
             answers.append(
                 NodeAnswer(
                     member.name,
-                    found.verdict,
+                    judgement.verdict,
                     policies.policy or config.topology_policy,
                     policies.scope or config.topology_scope,
-                    found.numa,
-                    reasons := reasons_of(found, lang),
+                    judgement.numa,
+                    reasons := reasons_of(judgement, lang),
                     reasons_in_words(reasons, lang),
-                    found.stranded,
+                    judgement.stranded,
                     snapshot.wall_model.strips(member.name),
                 )
             )
@@ -253,8 +253,8 @@ class Console:
         wall_model = snapshot.wall_model
         numbers = wall_model.numbers(shape)
         found_rooms = rooms(wall_model.judge.engine, wall_model.judged(shape))
-        found = await self._slots.run(headroom, found_rooms, pod_of(shape))
-        return Room(found, numbers.largest)
+        room = await self._slots.run(headroom, found_rooms, pod_of(shape))
+        return Room(room, numbers.largest)
 
     # Live, past and policies
 
@@ -288,8 +288,8 @@ class Console:
         kept_from = await self.history.kept_from()
         if snapshot is not self.now or (kept_from and end - span < self.recorder.kept_from(query.node)):
             return await self.history.series(query.node, end - span, end)
-        found = self.recorder.series(query.node, span)
-        return msgspec.structs.replace(found, kept_from_ms=min(found.kept_from_ms, kept_from or end))
+        series = self.recorder.series(query.node, span)
+        return msgspec.structs.replace(series, kept_from_ms=min(series.kept_from_ms, kept_from or end))
 
     async def kept(self, call: Call) -> Kept:
         query: HistoryQuery = call.query
@@ -359,12 +359,12 @@ class Console:
 
     async def simulation(self, call: Call) -> Simulation:
         number = call.path["id"]
-        found = self.simulator.known.get(int(number)) if number.isascii() and number.isdigit() else None
-        if found is None:
+        comparison = self.simulator.known.get(int(number)) if number.isascii() and number.isdigit() else None
+        if comparison is None:
             raise ProblemError(
                 404, Sentence("there is no comparison {number!r}", number=printable(number, 20))
             )
-        return found
+        return comparison
 
     async def simulate(self, call: Call) -> Simulation:
         return self.simulator.start(call.body)

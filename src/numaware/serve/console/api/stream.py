@@ -80,7 +80,7 @@ class Stream:
         for reader in list(self._readers):
             data = made.get(reader.shape)
             if data is None:
-                told = Changed(
+                changes = Changed(
                     self.wall_model.serial,
                     world.now,
                     self.wall_model.tiles(reader.shape, names),
@@ -88,7 +88,7 @@ class Stream:
                     tuple(happened),
                     reports,
                 )
-                data = made[reader.shape] = encoded("changed", told)
+                data = made[reader.shape] = encoded("changed", changes)
             self._hand(reader, data)
 
     def _aged(self) -> tuple[set[str], dict[str, int]]:

@@ -301,12 +301,12 @@ def _devices(member: Member) -> Iterator[NodeDevice]:
 def _links(hardware: Hardware, devices: Sequence[NodeDevice]) -> tuple[tuple[str, ...], ...]:
     if len(devices) > MOST_DEVICES:
         return ()
-    told = {frozenset((link.a, link.b)): link.kind for link in hardware.links}
+    kinds = {frozenset((link.a, link.b)): link.kind for link in hardware.links}
 
     def word(one: NodeDevice, other: NodeDevice) -> str:
         if one is other:
             return "X"
-        link = told.get(frozenset(((one.resource, one.id), (other.resource, other.id))))
+        link = kinds.get(frozenset(((one.resource, one.id), (other.resource, other.id))))
         if link is not None or not one.numa or not other.numa:
             return link or ""
         return "NODE" if set(one.numa) & set(other.numa) else "SYS"

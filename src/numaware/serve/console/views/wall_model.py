@@ -160,7 +160,7 @@ class WallModel:
             else:
                 self._rows[name] = self._row(member)
         if len(self._aligned) > 2 * len(self.cluster.where) + 1000:
-            self._aligned = {uid: told for uid, told in self._aligned.items() if uid in self.cluster.where}
+            self._aligned = {uid: known for uid, known in self._aligned.items() if uid in self.cluster.where}
         return names
 
     def is_aligned(self, member: Member, pod: Pod, nodes: int) -> bool:
@@ -370,17 +370,17 @@ def pool_of(member: Member) -> str:
 
 def tally(judged: Iterable[Judgement]) -> dict[str, int]:
     """How many nodes give each verdict."""
-    counts = Counter(found.verdict for found in judged)
+    counts = Counter(judgement.verdict for judgement in judged)
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
 def _stranded(judged: Collection[Judgement], pod: Pod) -> Stranded:
-    pods = sum(found.stranded for found in judged)
+    pods = sum(judgement.stranded for judgement in judged)
     requests = dict(pod_requests(pod))
     gpus = sum(amount for name, amount in requests.items() if "gpu" in name)
     return Stranded(
         pods,
-        sum(found.stranded > 0 for found in judged),
+        sum(judgement.stranded > 0 for judgement in judged),
         pods * -(-requests.get("cpu", 0) // 1000),
         pods * gpus,
     )
