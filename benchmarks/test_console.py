@@ -213,7 +213,12 @@ def test_no_call_costs_more_than_it_did(changed: int) -> None:
             sessions = []
             for server in both:
                 stack.callback(server.end)
-                session = aiohttp.ClientSession(server.url, auto_decompress=False)
+                session = aiohttp.ClientSession(
+                    server.url,
+                    auto_decompress=False,
+                    # The server lets a connection go that is idle for five seconds.
+                    connector=aiohttp.TCPConnector(keepalive_timeout=2),
+                )
                 sessions.append(await stack.enter_async_context(session))
             for path, body in calls:
                 times: list[list[float]] = [[], []]
