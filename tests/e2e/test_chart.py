@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e import api_schemas
 from e2e.control_plane import ControlPlane
 
 pytestmark = pytest.mark.e2e
@@ -44,20 +45,34 @@ SETS: dict[str, tuple[str, ...]] = {
     "a registry of one's own": ("--set", "image.repository=registry.example.org/numaware,image.tag=v1"),
     "profiles": ("--set", "scheduler.names={numaware,batch=pack},scheduler.profile=most-pods"),
 }
-# Kinds of programs that are not here.
-_FOREIGN = {"ServiceMonitor", "PrometheusRule"}
+# Whose kinds the chart uses: their definitions come from the sources of the Prometheus operator.
+_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+_ITS_KINDS = ("servicemonitors", "prometheusrules")
+# The chart that those have who came before (tests/vectors/chart).
+_FIRST = ROOT / "tests/vectors/chart/first.tgz"
 _KINDS = (
     "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,roles,rolebindings,"
-    "serviceaccounts,services,deployments,daemonsets,configmaps,secrets,networkpolicies,poddisruptionbudgets"
+    "serviceaccounts,services,deployments,daemonsets,configmaps,secrets,networkpolicies,poddisruptionbudgets,leases"
 )
+
+
+def _built(name: str) -> Path:
+    program = ROOT / "scripts/go-tools/build"
+    return Path(subprocess.run([program, name], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 @pytest.fixture(scope="module")
 def helm() -> Path:
-    built = subprocess.run(
-        [ROOT / "scripts/go-tools/build", "helm"], check=True, capture_output=True, text=True
-    )
-    return Path(built.stdout.strip())
+    return _built("helm")
+
+
+@pytest.fixture(scope="module")
+def kubeconform(bare_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> tuple[str | Path, ...]:
+    """The program, and to hold manifests against what this API server says of its kinds: strictly, and without a network."""
+    schemas = tmp_path_factory.mktemp("schemas")
+    assert api_schemas.write(bare_plane, schemas) > 100
+    where = ("-schema-location", schemas / api_schemas.LOCATION)
+    return (_built("kubeconform"), "-strict", "-summary", "-output", "json", *where)
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +85,15 @@ def bare_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlan
                     plane.kubectl("delete", one["kind"], one["metadata"]["name"], "--ignore-not-found")
         for name in ("numa", "volcano-system"):
             plane.kubectl("create", "namespace", name)
+        fetched = subprocess.run(
+            [ROOT / "scripts/go-tools/fetch-module", _OPERATOR], check=True, capture_output=True, text=True
+        )
+        kinds = Path(fetched.stdout.strip()) / "example/prometheus-operator-crd"
+        for name in _ITS_KINDS:
+            # Too large for what a client-side apply writes down.
+            path = kinds / f"monitoring.coreos.com_{name}.yaml"
+            plane.kubectl("apply", "--server-side", "-f", path)
+        plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
         yield plane
 
 
@@ -94,9 +118,13 @@ def test_helm_has_nothing_to_object_to(helm: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_there_are_ten_ways_to_use_it() -> None:
+    assert len(SETS) >= 10
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_the_api_server_takes_what_is_rendered(
-    helm: Path, bare_plane: ControlPlane, tmp_path: Path, name: str
+    helm: Path, kubeconform: tuple[str | Path, ...], bare_plane: ControlPlane, tmp_path: Path, name: str
 ) -> None:
     namespace = _namespace(name)
     objects = _rendered(helm, *SETS[name], namespace=namespace)
@@ -106,11 +134,34 @@ def test_the_api_server_takes_what_is_rendered(
         "volcano-system",
     }
     manifest = tmp_path / "rendered.yaml"
-    manifest.write_text(yaml.safe_dump_all(one for one in objects if one["kind"] not in _FOREIGN))
+    manifest.write_text(yaml.safe_dump_all(objects))
+    done = subprocess.run([*kubeconform, manifest], check=False, capture_output=True, text=True)
+    assert json.loads(done.stdout)["summary"] == {
+        "valid": len(objects),
+        "invalid": 0,
+        "errors": 0,
+        "skipped": 0,
+    }, done.stdout
     told = bare_plane.kubectl(
         "apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", manifest
     )
-    assert len(told.splitlines()) == sum(one["kind"] not in _FOREIGN for one in objects)
+    assert len(told.splitlines()) == len(objects)
+
+
+def test_kubeconform_sees_what_is_wrong(kubeconform: tuple[str | Path, ...], tmp_path: Path) -> None:
+    """Else its yes would mean nothing: a field that nobody knows, deep inside, and a kind that is not there."""
+    manifest = tmp_path / "wrong.yaml"
+    port = {"port": 80, "targetPrt": 80}
+    metadata = {"name": "a", "namespace": "numa"}
+    wrong = [
+        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [port]}},
+        {"apiVersion": "v1", "kind": "Sevrice", "metadata": metadata, "spec": {}},
+    ]
+    manifest.write_text(yaml.safe_dump_all(wrong))
+    done = subprocess.run([*kubeconform, manifest], check=False, capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["summary"]["invalid"], found["summary"]["errors"]) == (1, 1, 1)
+    assert "targetPrt" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -208,32 +259,82 @@ def _without_labels(manifest: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def test_it_is_installed_changed_and_gone_without_a_trace(helm: Path, bare_plane: ControlPlane) -> None:
-    plane = bare_plane
-    kubeconfig = ("--kubeconfig", str(plane.kubeconfig("admin")))
-    before = _present(plane)
+class Release:
+    """The one release of the cluster, as its owner types commands about it."""
 
-    def run(*words: str) -> str:
-        done = subprocess.run([helm, *words, *kubeconfig], check=False, capture_output=True, text=True)
+    def __init__(self, helm: Path, plane: ControlPlane) -> None:
+        self._helm, self._config = helm, plane.kubeconfig("admin")
+
+    def run(self, verb: str, *words: str | Path) -> str:
+        at = ("--namespace", "numa", "--kubeconfig", self._config)
+        command = (self._helm, verb, "numaware", *words, *at)
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    at = ("numaware", str(CHART), "--namespace", "numa", "--skip-crds")
-    notes = run("install", *at)
+
+def test_it_is_installed_changed_and_gone_without_a_trace(helm: Path, bare_plane: ControlPlane) -> None:
+    plane, release = bare_plane, Release(helm, bare_plane)
+    before = _present(plane)
+    notes = release.run("install", CHART, "--skip-crds")
     assert "schedulerName: numaware" in notes
     assert {"deployment.apps/numaware-scheduler", "daemonset.apps/numaware-agent"} <= _present(plane) - before
-    run("upgrade", *at, "--set", f"scheduler.enabled=false,{WITH_EXTENDER},devicePlugin.enabled=true")
+    flags = f"scheduler.enabled=false,{WITH_EXTENDER},devicePlugin.enabled=true"
+    release.run("upgrade", CHART, "--skip-crds", "--set", flags)
     changed = _present(plane) - before
     assert {
         "deployment.apps/numaware-extender-cp-1.example.org",
         "deployment.apps/numaware-extender-cp-2",
     } <= changed
     assert "clusterrole.rbac.authorization.k8s.io/numaware-scheduler" not in changed
-    run("rollback", "numaware", "1", "--namespace", "numa")
+    release.run("rollback", "1")
     assert "deployment.apps/numaware-scheduler" in _present(plane)
-    run("uninstall", "numaware", "--namespace", "numa")
+    release.run("uninstall")
     assert _present(plane) == before
+
+
+def test_who_has_the_first_chart_comes_to_this_one_and_loses_nothing(
+    helm: Path, bare_plane: ControlPlane, tmp_path: Path
+) -> None:
+    plane, release = bare_plane, Release(helm, bare_plane)
+    before, kinds = _present(plane), plane.kubectl("get", "crd", "--output", "name")
+    topology = tmp_path / "topology.yaml"
+    topology.write_text(yaml.safe_dump({**_TOPOLOGY, "metadata": {"name": "node-1"}}))
+    plane.kubectl("apply", "--server-side", "-f", topology)
+    flags = ("--skip-crds", "--set", "devicePlugin.enabled=true,networkPolicies.enabled=true")
+    release.run("install", _FIRST, *flags)
+    first = _uids(plane)
+    release.run("upgrade", CHART, *flags)
+    upgraded = _uids(plane)
+    fresh = {
+        f"{one['kind'].lower()}/{one['metadata']['name']}"
+        for one in _rendered(helm, *flags, namespace="numa")
+        if one["metadata"].get("namespace", "numa") == "numa"
+    }
+    # Nothing of the first that the chart of today would not have, and nothing made anew that was there.
+    assert {name for name in upgraded if "numaware" in name and not name.startswith("secret/")} == fresh
+    assert {name for name in first.keys() & fresh if first[name] != upgraded[name]} == set()
+    release.run("uninstall")
+    assert _present(plane) == before
+    # What agents have published, and the kinds of it, are nobody's to take away.
+    assert plane.kubectl("get", "crd", "--output", "name") == kinds
+    plane.kubectl("get", "noderesourcetopologies", "node-1")
+
+
+_TOPOLOGY = {
+    "apiVersion": "topology.node.k8s.io/v1alpha2",
+    "kind": "NodeResourceTopology",
+    "zones": [{"name": "node-0", "type": "Node"}],
+}
 
 
 def _present(plane: ControlPlane) -> set[str]:
     return {*plane.kubectl("get", _KINDS, "--namespace", "numa", "--output", "name").split()}
+
+
+def _uids(plane: ControlPlane) -> dict[str, str]:
+    """Of every object that is there, by kind and name."""
+    told = json.loads(plane.kubectl("get", _KINDS, "--namespace", "numa", "--output", "json"))
+    return {
+        f"{one['kind'].lower()}/{one['metadata']['name']}": one["metadata"]["uid"] for one in told["items"]
+    }
