@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web reference test bare lint bench image manifests release-check kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials switch-trials docs clean
+.PHONY: up web reference test bare lint bench image manifests release-check kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials switch-trials soak scale docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -56,9 +56,10 @@ image: .venv/.dev
 manifests: .venv/.dev
 	@$(BIN)/python scripts/manifests.py
 
-# Everything that a release consists of, made, signed and checked in dist/release; KEY=cosign.key signs with a key of your own.
+# Everything that a release consists of, made, signed and checked in dist/release; KEY=cosign.key signs with a key of your own,
+# URL=https://... is where krew will find it.
 release-check: .venv/.dev
-	@$(BIN)/python scripts/release_check.py $(addprefix --key=,$(KEY))
+	@$(BIN)/python scripts/release_check.py $(addprefix --key=,$(KEY)) $(addprefix --url=,$(URL))
 
 # The real Kubernetes programs that e2e and bench run: taken from KUBEBUILDER_ASSETS, or built with Go once and kept.
 kube-assets:
@@ -99,6 +100,15 @@ affinity-trials: .venv/.dev
 switch-trials: .venv/.dev kube-assets
 	@scripts/system-packages e2e
 	$(BIN)/pytest tests/e2e/test_kubelet_trials.py -m long
+
+# Churn and random kills of every program beside a real API server and kubelet; numbers and curves go to dist/soak.
+soak: .venv/.dev kube-assets
+	@scripts/system-packages e2e
+	NUMAWARE_MINUTES=$(or $(MINUTES),30) $(BIN)/pytest tests/e2e/test_soak.py -m long
+
+# What docs/scale.md tells: hollow nodes on a real API server, and a fleet in the lab; numbers and curves go to dist/scale.
+scale: .venv/.dev kube-assets
+	$(if $(SIZES),NUMAWARE_SIZES=$(SIZES)) $(BIN)/pytest benchmarks/test_scale.py -m long
 
 docs: .venv/.dev
 	$(BIN)/mkdocs serve

@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import urllib.request
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -240,6 +241,14 @@ class ControlPlane:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"kubectl {' '.join(map(str, arguments))}: {done.stderr}"
         return done.stdout
+
+    def etcd_bytes(self) -> int:
+        """What its data takes, without what a defragmentation would give back."""
+        url = f"http://127.0.0.1:{self._ports['etcd']}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        name = "etcd_mvcc_db_total_size_in_use_in_bytes "
+        return int(float(next(line for line in lines if line.startswith(name)).split()[1]))
 
     # Parts: etcd, apiserver, scheduler, controllers
 

@@ -124,20 +124,21 @@ def pods(
     shapes = [wheel[number % len(wheel)] for number in range(count)]
     chance.shuffle(shapes)
     for number, shape in enumerate(shapes):
-        yield {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": f"{prefix}-{number:05}",
-                "namespace": "default",
-                "labels": {"shape": shape.name},
-            },
-            "spec": {
-                "schedulerName": scheduler,
-                "terminationGracePeriodSeconds": 1,
-                "containers": [
-                    {"name": f"c{index}", "image": "example.com/none", "resources": {"limits": dict(limits)}}
-                    for index, limits in enumerate(shape.containers)
-                ],
-            },
-        }
+        yield pod(shape, f"{prefix}-{number:05}", scheduler)
+
+
+def pod(shape: Shape, name: str, scheduler: str = "default-scheduler") -> dict[str, Any]:
+    """One pod of a shape."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": {"shape": shape.name}},
+        "spec": {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [
+                {"name": f"c{index}", "image": "example.com/none", "resources": {"limits": dict(limits)}}
+                for index, limits in enumerate(shape.containers)
+            ],
+        },
+    }

@@ -106,6 +106,17 @@ class Program:
         """User and system time spent so far, restarts counted in."""
         return self._spent + (self._cpu_now() if self.running else 0.0)
 
+    def memory_mib(self) -> int:
+        """What it has in memory; 0 while it does not run."""
+        if self.process is None:
+            return 0
+        try:
+            status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return 0
+        lines = (line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return next((int(line.split()[1]) // 1024 for line in lines), 0)
+
     def _cpu_now(self) -> float:
         assert self.process is not None
         try:

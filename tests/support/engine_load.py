@@ -47,6 +47,15 @@ LOADS = {
         Load("5,000 nodes x 2 NUMA", 5_000, "2s x 1n x 16c x 2t", 8, 20_000),
         Load("5,000 nodes x 8 NUMA", 5_000, "2s x 4n x 8c x 2t", 16, 10_000),
         Load("50,000 nodes x 2 NUMA", 50_000, "2s x 1n x 16c x 2t", 8, 20_000),
+        # For docs/scale.md.
+        *(
+            Load(f"a fleet of {nodes:,} nodes x {numa} NUMA", nodes, machine, gpus, 10_000)
+            for numa, machine, gpus, sizes in (
+                (2, "2s x 1n x 16c x 2t", 8, (1_000, 10_000, 100_000)),
+                (8, "2s x 4n x 8c x 2t", 16, (1_000, 10_000)),
+            )
+            for nodes in sizes
+        ),
     )
 }
 # The nodes of a real GPU cluster, hardly two of them in one state, and all pods of its trace: none leaves.
