@@ -117,7 +117,7 @@ def main() -> int:
 
 
 def build(draft: Path, out: Path, name: str) -> None:
-    version, revision, epoch = our_version(), _git("rev-parse", "HEAD"), _epoch()
+    version, revision, epoch = our_version(), _git("rev-parse", "HEAD"), commit_time()
     architecture = said("dpkg", "--print-architecture")
     debian, debian_parts = _debian(draft / "debian", SUITE)
     ours, our_parts = _numaware(draft / "python", architecture, epoch)
@@ -127,7 +127,7 @@ def build(draft: Path, out: Path, name: str) -> None:
     parts = sorted({*debian_parts, *our_parts})
     digest = json.loads(dict(archive)["index.json"])["manifests"][0]["digest"]
     written = {
-        f"numaware-{version}-{architecture}.oci.tar": _tar(
+        f"numaware-{version}-{architecture}.oci.tar": as_tar(
             [Entry(path, 0o644, content) for path, content in archive], epoch
         ),
         f"numaware-{version}-{architecture}.cdx.json": _sbom(parts, version, digest, epoch),
@@ -213,8 +213,10 @@ def _numaware(folder: Path, architecture: str, epoch: int) -> tuple[list[Entry],
         for noted in ("RECORD", "direct_url.json", "REQUESTED", "uv_cache.json"):
             (path / noted).unlink(missing_ok=True)
     entries = [*_compiled(site, epoch)]
+    # Processes of a comparison import this file again, and are not to begin another one.
     command = (
-        f"#!/usr/bin/python{PYTHON}\nimport sys\n\nfrom numaware.__main__ import run\n\nsys.exit(run())\n"
+        f"#!/usr/bin/python{PYTHON}\nimport sys\n\nfrom numaware.__main__ import run\n\n"
+        'if __name__ == "__main__":\n    sys.exit(run())\n'
     )
     entries += [
         Entry(f"usr/local/bin/{name}", 0o755, command.encode()) for name in ("numaware", "kubectl-numa")
@@ -250,14 +252,14 @@ def _distribution(path: Path) -> Part:
 
 def _layer(entries: Iterable[Entry], epoch: int) -> tuple[bytes, str]:
     """Compressed, and the digest of what it is uncompressed."""
-    tar = _tar(entries, epoch)
+    tar = as_tar(entries, epoch)
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0, filename="") as file:
         file.write(tar)
     return packed.getvalue(), f"sha256:{hashlib.sha256(tar).hexdigest()}"
 
 
-def _tar(entries: Iterable[Entry], epoch: int) -> bytes:
+def as_tar(entries: Iterable[Entry], epoch: int) -> bytes:
     named = {entry.name: entry for entry in entries}
     for name in [*named]:
         for folder in Path(name).parents:
@@ -404,7 +406,7 @@ def our_version() -> str:
     return line.split('"')[1]
 
 
-def _epoch() -> int:
+def commit_time() -> int:
     return int(os.environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct"))
 
 

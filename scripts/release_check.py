@@ -15,12 +15,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import image
+import krew
 import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -35,6 +37,7 @@ class Release(NamedTuple):
     out: Path
     key: Path
     public: Path
+    url: str
 
 
 class NotMet(Exception):  # noqa: N818 - what a release lacks is no error of the program
@@ -45,6 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--key", type=Path, help="cosign's private key; its password in COSIGN_PASSWORD")
     parser.add_argument("--out", type=Path, default=CHECKOUT / "dist/release", help="the folder to write to")
+    parser.add_argument("--url", default=krew.NOWHERE, help="where the release will be found, for krew")
     chosen = parser.parse_args()
     if chosen.key and not chosen.key.is_file():
         sys.stderr.write(
@@ -59,7 +63,7 @@ def main() -> int:
         return 2
     with tempfile.TemporaryDirectory() as draft:
         key = chosen.key or _made_key(Path(draft))
-        release = Release(image.our_version(), chosen.out, key, key.with_suffix(".pub"))
+        release = Release(image.our_version(), chosen.out, key, key.with_suffix(".pub"), chosen.url)
         held = [_holds(what, check, release) for what, check in CHECKS.items()]
     return 0 if all(held) else 1
 
@@ -142,6 +146,20 @@ def _chart(release: Release) -> str:
     return f"numaware-{release.version}.tgz"
 
 
+def _for_krew(release: Release) -> str:
+    """The archive runs as krew would leave it, on a machine without Python: nothing but a shell is on its path."""
+    (archive,) = release.out.glob("*.oci.tar")
+    packed, _ = krew.write(archive, release.out, release.url)
+    with tempfile.TemporaryDirectory() as store:
+        with tarfile.open(packed) as files:
+            files.extractall(store, filter="data")
+        program = f"{store}/kubectl-numa"
+        done = _done("env", "--ignore-environment", "PATH=/usr/bin:/bin", program, "--version")
+    if done.stdout.strip() != release.version:
+        raise NotMet(f"{packed.name} does not run: {done.stderr.strip()}")
+    return packed.name
+
+
 def _guide(release: Release) -> str:  # noqa: ARG001 - one shape for all
     with tempfile.TemporaryDirectory() as site:
         _run(Path(sys.executable).with_name("mkdocs"), "build", "--strict", "--quiet", "--site-dir", site)
@@ -195,6 +213,7 @@ CHECKS: dict[str, Callable[[Release], str]] = {
     "two builds of the image are one": _image_twice,
     "all that is in the image is listed": _contents,
     "wheel and source": _packages,
+    "kubectl numa for krew": _for_krew,
     "the chart": _chart,
     "the guide": _guide,
     "signed, and the signatures hold": _signed,
