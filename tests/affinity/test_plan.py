@@ -91,6 +91,20 @@ def test_a_nearer_numa_node_is_better_where_the_same_one_has_no_room() -> None:
     assert [(answer.target, answer.saving) for answer in planned.moves] == [(0, 45 * MB)]
 
 
+@pytest.mark.parametrize("near", [0, 1])
+def test_talk_goes_both_ways_where_distances_do_not(near: int) -> None:
+    # From one NUMA node it is as near to the other as to itself, or so its firmware says.
+    lopsided = [
+        Zone(
+            number, CpuSet(range(8 * number, 8 * number + 8)), GIB, {1 - number: 10 if number == near else 21}
+        )
+        for number in (0, 1)
+    ]
+    planned = plan(lopsided, [pod("a"), pod("b")], {("a", "b"): 40 * MB})
+    assert planned.across_after == 0
+    assert {answer.code for answer in planned.answers} == {"move"}
+
+
 def test_pinned_pods_never_move_and_others_come_to_them() -> None:
     fixed = pod("fixed", zones=(1,), barred="pinned")
     planned = plan(zones(16, 16), [fixed, pod("a")], talk(("a", "fixed", 50 * MB)))

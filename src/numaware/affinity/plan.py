@@ -186,8 +186,11 @@ class _Planning:
             self._partners.setdefault(other, {})[one] = rate
         self._floating = _shares([len(zone.cpus) for zone in self._zones])
         self._at = [_shares([int(zone is other) for other in self._zones]) for zone in self._zones]
-        # What a byte costs more than at home, and whether it crosses at all.
-        self._extra = [[self._distance(a, b) - LOCAL_DISTANCE for b in self._zones] for a in self._zones]
+        # What a byte costs more than at home, there and back as distances need not be the same, and whether it crosses at all.
+        self._extra = [
+            [self._distance(a, b) + self._distance(b, a) - 2 * LOCAL_DISTANCE for b in self._zones]
+            for a in self._zones
+        ]
         self._crossing = [[int(a is not b) for b in self._zones] for a in self._zones]
         # Positions are few, pairs of pods many.
         self._means: dict[tuple[Position, Position, bool], int] = {}
