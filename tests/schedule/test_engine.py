@@ -383,7 +383,9 @@ def test_a_template_is_held_off_the_node_that_refused_it() -> None:
     guard.refused(stream[0], engine.cluster.by_name["n0"], "TopologyAffinityError", 0)
     assert placed(engine, stream[1]) == ["n1"]
     # Other templates are not concerned.
-    assert engine.decide(owned(pod("z", 2), "StatefulSet", "other")).node == "n0"
+    assert [answer.admitted for answer in engine.ask(stream[2])] == [False, True]
+    other = owned(pod("z", 2), "StatefulSet", "other")
+    assert [answer.admitted for answer in engine.ask(other)] == [True, True]
 
 
 def test_when_all_nodes_are_held_the_refusal_says_so() -> None:

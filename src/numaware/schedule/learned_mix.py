@@ -6,6 +6,7 @@ from collections import Counter
 
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.need import Need, need_of
+from numaware.schedule.outlook import is_large
 from numaware.schedule.pod_kinds import Kind
 from numaware.schedule.room import gpu_resource
 from numaware.workload.pod import Pod
@@ -28,6 +29,8 @@ class LearnedMix:
         # Where the last survey was, and how many members and whole nodes counted when news were last given out.
         self._surveyed, self._described = 0, -1
         self._machines = 0, 0
+        # How many GPUs members have, and those of which nobody has any.
+        self._sizes: dict[str, int] = {}
         self._whole: set[str] = set()
         # Whether what was given out before is not what has come; nothing was given out yet.
         self.outdated = True
@@ -52,7 +55,7 @@ class LearnedMix:
             self.outdated = True
 
     def survey(self, cluster: Cluster) -> None:
-        """Look now and then how many nodes have all their GPUs free: scores go by what is scarce, and that may be whole nodes.
+        """Look now and then how many large nodes have all their GPUs free: scores go by what is scarce, and that may be those.
 
         After as many changes as a sixteenth of the members. It counts as news when it is less than seven tenths of what it
         was, or the other way round; likewise the number of members.
@@ -61,17 +64,25 @@ class LearnedMix:
         if 16 * changes < len(cluster) + _FEW_CHANGES and self._described == cluster.described:
             return
         for name in cluster.by_name if self._described < 0 else cluster.changed_since(self._surveyed):
-            member = cluster.by_name.get(name)
-            if member is not None and _is_whole(member):
-                self._whole.add(name)
-            else:
-                self._whole.discard(name)
+            self._look_at(name, cluster.by_name.get(name))
         self._surveyed, self._described = cluster.serial, cluster.described
-        machines = len(cluster), len(self._whole)
+        sizes, largest = self._sizes, max(self._sizes.values(), default=0)
+        machines = len(cluster), sum([is_large(sizes[name], largest) for name in self._whole])
         if any(10 * min(pair) < 7 * max(pair) for pair in zip(self._machines, machines, strict=True)):
             self.outdated = True
         if self.outdated:
             self._machines = machines
+
+    def _look_at(self, name: str, member: Member | None) -> None:
+        """Keep in mind how many GPUs a node has, and whether somebody has one of them."""
+        self._whole.discard(name)
+        gpu = None if member is None else gpu_resource(member.node)
+        if member is None or gpu is None:
+            self._sizes.pop(name, None)
+            return
+        self._sizes[name] = member.node.kubelet.devices.inventories[gpu].healthy.bit_count()
+        if not member.node.state.device.taken.get(gpu, 0):
+            self._whole.add(name)
 
     def renewed(self) -> Counter[Need]:
         """What the pods that were counted take, and how often each came."""
@@ -80,9 +91,3 @@ class LearnedMix:
         for kind, count in self._seen.items():
             needs[need_of(self._samples[kind], self._gpu)] += count
         return needs
-
-
-def _is_whole(member: Member) -> bool:
-    """Whether a node has GPUs, and nobody has any of them."""
-    gpu = gpu_resource(member.node)
-    return gpu is not None and not member.node.state.device.taken.get(gpu, 0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from numaware.schedule.need import Need
 from numaware.schedule.room import WHOLE, Room, Site
@@ -21,7 +22,7 @@ _SEEN = 10_000
 # The weight of all jobs for whole machines together, for each pod that was seen, or could have been: a cluster counts as
 # if a quarter of its GPUs had been asked for when it is new.
 _LARGE, _NEW = 60, 4
-# Of a machine that a job for all of it asks for: the system and what runs on every node have the rest.
+# A job for all of a machine asks for this part of it, or for all that the idlest one has.
 _PART, _OF = 9, 10
 # Typical pods for one GPU that count as seen, by the GPUs of the cluster.
 _TYPICAL = 1000
@@ -29,6 +30,15 @@ _TYPICAL = 1000
 _MOST_SHAPES = 8
 # Scarcity raises a weight by this at most; and what all weights together come to.
 _SCARCEST, _TOTAL = 2500, 1 << 30
+
+
+class _Shape(NamedTuple):
+    """A shape of machine: how many GPUs (or CPUs) there are, and what else."""
+
+    size: int
+    cpus: int
+    memory: int
+
 
 # How many machines of a kind there are in a state.
 Machines = Mapping[tuple[Site, Room], int]
@@ -43,7 +53,7 @@ def outlook(seen: Mapping[Need, int], machines: Machines) -> Mix:
     counted = {need: count for need, count in seen.items() if bool(need.gpus) == by_gpus}
     # A pod for a part of a GPU counts as one for a whole one: who needs a whole one loses it all.
     weights = Counter({need: _SEEN * count * WHOLE // need.milli for need, count in counted.items()})
-    weights.update(_large_jobs(sites, sum(counted.values()), by_gpus=by_gpus))
+    weights.update(_large_jobs(machines, sum(counted.values()), by_gpus=by_gpus))
     if by_gpus:
         weights[_typical(sites)] += max(
             1, _SEEN * sum(_size(site, by_gpus=True) * n for site, n in sites.items()) // _TYPICAL
@@ -56,23 +66,42 @@ def _size(site: Site, *, by_gpus: bool) -> int:
     return site.empty.gpus // WHOLE if by_gpus else site.empty.cpus
 
 
-def _large_jobs(sites: Counter[Site], seen: int, *, by_gpus: bool) -> dict[Need, int]:
-    """Jobs for all of a machine and for half of it, for the most frequent shapes of the larger machines."""
-    largest = max((_size(site, by_gpus=by_gpus) for site in sites), default=0)
-    shapes: Counter[tuple[int, int, int]] = Counter()
+def is_large(size: int, largest: int) -> bool:
+    """Whether a machine is one of those that large jobs are made for: no smaller than half of the largest."""
+    return 2 * size >= largest
+
+
+def _large_jobs(machines: Machines, seen: int, *, by_gpus: bool) -> dict[Need, int]:
+    """Jobs for all of a machine and for half of it, for the most frequent shapes of the larger machines.
+
+    A shape counts as much as there are GPUs (or CPUs) on such machines: who has many of a kind wants jobs that fill them.
+    """
+    largest = max((_size(site, by_gpus=by_gpus) for site, _ in machines), default=0)
+    shapes: Counter[_Shape] = Counter()
+    # Free CPUs and bytes of the idlest machine of each shape of which nobody has a GPU.
+    idlest: dict[_Shape, tuple[int, int]] = {}
     total = 0
-    for site, count in sites.items():
+    for (site, room), count in machines.items():
         size = _size(site, by_gpus=by_gpus)
         total += count * size
-        if size > 1 and 2 * size >= largest:
-            shapes[size if by_gpus else 0, site.empty.cpus, site.empty.memory] += count
+        if size > 1 and is_large(size, largest):
+            shape = _Shape(size, site.empty.cpus, site.empty.memory)
+            shapes[shape] += count
+            if room.gpus == site.empty.gpus:
+                idlest[shape] = max((room.cpus, room.memory), idlest.get(shape, (0, 0)))
     chosen = sorted(shapes, key=lambda shape: (-shapes[shape], shape))[:_MOST_SHAPES]
+    on_chosen = sum(shape.size * shapes[shape] for shape in chosen)
     jobs: Counter[Need] = Counter()
     # Where no pod may lie on two NUMA nodes, jobs for half of a machine are the largest that can be.
-    largest_is_half = all(site.spans == "never" for site in sites)
-    for gpus, cpus, memory in chosen:
-        weight = max(1, _LARGE * (seen + total // _NEW) // len(chosen))
-        jobs[Need(cpus * _PART // _OF, memory * _PART // _OF, gpus, WHOLE)] += weight
+    largest_is_half = all(site.spans == "never" for site, _ in machines)
+    for shape in chosen:
+        size, cpus, memory = shape
+        gpus = size if by_gpus else 0
+        weight = max(4, _LARGE * (seen + total // _NEW) * size * shapes[shape] // on_chosen)
+        most = Need(cpus * _PART // _OF, memory * _PART // _OF, gpus, WHOLE)
+        jobs[most] += weight // 2
+        # A little on each of these machines spoils all of them for who wants one as it is.
+        jobs[Need(*idlest[shape], gpus, WHOLE) if by_gpus and shape in idlest else most] += weight // 2
         half = Need(cpus * _PART // _OF // 2, memory * _PART // _OF // 2, gpus // 2, WHOLE)
         if bool(half.gpus) == by_gpus:
             jobs[half] += weight if largest_is_half else weight // 4
