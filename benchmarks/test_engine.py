@@ -95,7 +95,7 @@ def test_the_goal_is_met(name: str) -> None:
 
 
 def test_nodes_of_which_hardly_two_are_alike_cost_more_but_not_as_much_as_elsewhere(table: list[Row]) -> None:
-    """No answer can be shared there. The same bar as for equal nodes; the goal is not met yet (docs/placement.md says why)."""
+    """No answer can be shared there. The bar is that of equal nodes; the goal is for a core of its own (docs/placement.md)."""
     found = measured(MIXED)
     table.append(
         (
