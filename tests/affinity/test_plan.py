@@ -100,7 +100,7 @@ def test_talk_goes_both_ways_where_distances_do_not(near: int) -> None:
         )
         for number in (0, 1)
     ]
-    planned = plan(lopsided, [pod("a"), pod("b")], {("a", "b"): 40 * MB})
+    planned = plan(lopsided, [pod("a"), pod("b")], talk(("a", "b", 40 * MB)))
     assert planned.across_after == 0
     assert {answer.code for answer in planned.answers} == {"move"}
 

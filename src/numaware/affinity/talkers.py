@@ -19,8 +19,8 @@ Size = tuple[int, int]
 class Talkers(msgspec.Struct, frozen=True):
     """`bias[v][p]` is what talker v costs in place p whoever else is where; a place that is not allowed has None.
 
-    `apart[p][q]` is the cost of one unit of talk between places p and q, the same either way, `edges` are (a, b, units) with a < b, each two once. `room` is
-    what a place can take of the talkers here, None where it has no end.
+    `apart[p][q]` is the cost of one unit of talk between places p and q, the same either way, `edges` are (a, b, units) with
+    a < b, each two once. `room` is what a place can take of the talkers here, None where it has no end.
     """
 
     sizes: tuple[Size, ...]
