@@ -196,9 +196,9 @@ def _picture(found: Measured) -> str:
                 [Line("etcd", [(one["nodes"], one["etcdBytes"] / 2**20) for one in live])],
             ),
             Chart(
-                "pods bound a second, all on two cores",
+                "CPU seconds of the scheduler for a thousand pods",
                 "hollow nodes",
-                [Line("pods/s", [(one["nodes"], one["podsPerSecond"]) for one in live])],
+                [Line("scheduler", [(one["nodes"], one["schedulerCpuPerThousandPods"]) for one in live])],
             ),
         ]
     fleets = [
@@ -222,5 +222,6 @@ def _picture(found: Measured) -> str:
         if all(line.points for line in lines):
             charts.append(Chart(title, "nodes", lines, logarithmic=True))
     return svg(
-        charts, "Memory, etcd, pods a second over hollow nodes; decisions and memory over nodes of a fleet."
+        charts,
+        "Memory, etcd and the scheduler's CPU over hollow nodes; decisions and memory over nodes of a fleet.",
     )

@@ -86,7 +86,7 @@ class Soak:
         self._per_pool = per_pool
         self._chance = random.Random(seed)  # noqa: S311 - the same blows every time
         self._shapes = [shape for shape in load.SHAPES for _ in range(shape.of_hundred)]
-        self._number = 0
+        self._numbers: Counter[str] = Counter()
         self._present: dict[str, str] = {}
         self._on_real: dict[str, float] = {}
         self._leaving: list[str] = []
@@ -114,7 +114,7 @@ class Soak:
         self._settle()
 
     def waits(self) -> list[float]:
-        """Seconds from the first try to create a pod until a hollow node had it, shortest first."""
+        """Seconds from the creation of a pod until a hollow node had it, shortest first."""
         asked = self.account.asked
         return sorted(
             one.at - asked[one.pod.name] for one in self._fakes.admissions() if one.pod.name in asked
@@ -152,16 +152,17 @@ class Soak:
             self._on_real[name] = 0.0
 
     def _create(self, pool: str, pod: Object) -> str:
-        """A pod with the next number; one whose answer is lost may be there, and is asked for again under its own name."""
-        name = f"{pool}-{self._number:05}"
+        """A pod with the pool's next number; one whose answer is lost may be there, and is asked for again under its own name."""
+        name = f"{pool}-{self._numbers[pool]:05}"
         pod["metadata"]["name"] = name
-        self.account.asked.setdefault(name, time.monotonic())
+        asked = time.monotonic()
         try:
             self._api.create(PODS, pod)
         except ApiError as error:
             if error.status != 409:
                 raise
-        self._number += 1
+        self.account.asked[name] = asked
+        self._numbers[pool] += 1
         self._present[name] = pool
         return name
 
