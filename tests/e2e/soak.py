@@ -31,6 +31,8 @@ POOL = "pool"
 OURS, ASKED, REAL = "ours", "asked", "real"
 _SCHEDULERS = {OURS: "numaware", ASKED: "default-scheduler", REAL: "numaware"}
 _REPLICAS = 12
+# Without them nobody's call comes back.
+_ANSWER = {"etcd", "kube-apiserver"}
 
 _TICK, _SAMPLE, _LOOK, _ROLL = 0.25, 5.0, 20.0, 45.0
 _KILL_EVERY = (6.0, 16.0)
@@ -103,9 +105,11 @@ class Soak:
             self._supervise(now)
             if self._is_due("kill", now, self._chance.uniform(*_KILL_EVERY)):
                 self._kill(now, spare_ours=now > seconds * 2 / 3)
-            self._try(lambda: self._churn(now))
-            if self._is_due("roll", now, _ROLL):
-                self._try(self._roll)
+            # Who waits for an answer that cannot come would not start again what it takes to answer.
+            if not self._dead.keys() & _ANSWER:
+                self._try(lambda: self._churn(now))
+                if self._is_due("roll", now, _ROLL):
+                    self._try(self._roll)
             if self._is_due("sample", now, _SAMPLE):
                 self._sample(now)
             if self._is_due("look", now, _LOOK):
@@ -215,7 +219,8 @@ class Soak:
         self._note(f"{one.name} was refused: {one.reason} {one.message}" for one in self._fakes.refusals())
         self._note(self._fakes.problems())
         self._note(booked_twice(self._fakes.running().values()))
-        self._try(self._look_at_real)
+        if not self._dead.keys() & _ANSWER:
+            self._try(self._look_at_real)
 
     def _look_at_real(self) -> None:
         now = self._now()
