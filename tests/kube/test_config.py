@@ -5,6 +5,7 @@ import base64
 import json
 import logging
 import os
+import pwd
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
@@ -427,6 +428,19 @@ def test_a_kubeconfig_that_cannot_be_used_is_one_line_without_what_is_secret(
     told = f"{caught.value} {caplog.text} {capfd.readouterr()}"
     assert SECRET not in told
     assert "czNjcjN0" not in told
+
+
+def test_who_has_no_home_has_no_kubeconfig_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a user of a container has none whom only a number names."""
+
+    def nobody(number: int) -> None:
+        raise KeyError(number)
+
+    for name in ("HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    with pytest.raises(InputError, match="this is not a pod of a cluster"):
+        asyncio.run(connect())
 
 
 def test_a_file_or_context_that_is_not_there_is_told_with_what_is(tmp_path: Path) -> None:

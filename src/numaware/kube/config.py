@@ -28,6 +28,7 @@ from numaware.workload import yamlfile
 
 # Account tokens are replaced at 80 % of their life of an hour; a look a minute is often enough for every form.
 _LOOK_SECONDS = 60.0
+_USUAL = "~/.kube/config"
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 Credentials = Callable[[bool], Awaitable[str]]
@@ -100,7 +101,7 @@ async def connect(kubeconfig: str | None = None, context: str | None = None) -> 
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
         return await _from_account()
     raise InputError(
-        "~/.kube/config",
+        _USUAL,
         "no such file, and this is not a pod of a cluster",
         hint="name a kubeconfig with --kubeconfig",
     )
@@ -109,8 +110,10 @@ async def connect(kubeconfig: str | None = None, context: str | None = None) -> 
 def _kubeconfigs(named: str | None) -> list[Path]:
     """The files that there are of those that the user means, which $KUBECONFIG may list several of."""
     text = named or os.environ.get("KUBECONFIG") or ""
-    paths = [Path(path).expanduser() for path in text.split(os.pathsep) if path]
-    existing = [path for path in paths or [Path.home() / ".kube" / "config"] if path.is_file()]
+    paths = [path for path in text.split(os.pathsep) if path]
+    # Not pathlib's: that fails for who has no home, such as a user of a container that only a number names.
+    whole = [Path(os.path.expanduser(path)) for path in paths or [_USUAL]]  # noqa: PTH111
+    existing = [path for path in whole if path.is_file()]
     if paths and not existing:
         raise InputError(printable(text, 400), "no such file")
     return existing
