@@ -58,7 +58,7 @@ def live_node(node: Node, name: str = "n1", uid: str = "u1") -> LiveNode:
 
 
 def live_pod(pod: Pod, node: str = "n1", second: int = 0, **changes: object) -> LivePod:
-    """A pod as the API server has it, bound in some second of a minute; with `node=""` it waits."""
+    """A pod as the API server has it, taken by its kubelet, bound in some second of a minute; with `node=""` it waits."""
     at = datetime(2026, 11, 15, 12, 0, second, tzinfo=UTC)
     found = LivePod(
         uid=pod.uid,
@@ -79,6 +79,7 @@ def live_pod(pod: Pod, node: str = "n1", second: int = 0, **changes: object) -> 
         kai_predicted="",
         kai_observed="",
         pod=pod,
+        looked_at=bool(node),
     )
     return msgspec.structs.replace(found, **changes)
 

@@ -71,6 +71,8 @@ class LivePod(msgspec.Struct, frozen=True):
     pod: Pod
     # The node that its scheduler has in mind for it, perhaps with pods that have to end first.
     nominated: str = ""
+    # Whether its kubelet has looked at it: one that it does not take is finished from then on.
+    looked_at: bool = False
 
     @property
     def finished(self) -> bool:
@@ -148,6 +150,7 @@ def decode(raw: bytes | Raw) -> LivePod:
         kai_observed=annotations.get(KAI_OBSERVED, ""),
         pod=replace(pod, name=metadata.name, uid=metadata.uid),
         nominated=status.nominated_node_name,
+        looked_at=bool(status.start_time),
     )
 
 
@@ -329,6 +332,7 @@ class _Status(Wire, omit_defaults=True):
     reason: str = ""
     message: str = ""
     nominated_node_name: str = ""
+    start_time: str | None = None
     qos_class: str = ""
     conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[_ContainerStatus, ...] | None = None

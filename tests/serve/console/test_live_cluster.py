@@ -100,6 +100,8 @@ def test_pods_wait_are_admitted_refused_and_leave() -> None:
     told.pod(live_pod(pod("a", 1)))
     told.pod(live_pod(pod("a", 1)))
     told.pod(ended(live_pod(pod("a", 1))))
+    # It had a node, which is not to say that it was taken there.
+    told.pod(live_pod(pod("b", 1), looked_at=False))
     refused = ended(live_pod(pod("b", 1)), "Failed", "TopologyAffinityError")
     told.pod(refused)
     told.pod(msgspec.structs.replace(refused, version="2"))

@@ -109,6 +109,8 @@ class LiveCluster:
         self._began = False
         # Refused pods stay in the API server until somebody deletes them; each is told of once.
         self._refused: set[str] = set()
+        # Those that their kubelets have taken, as far as they are there.
+        self._admitted: set[str] = set()
 
     @property
     def cluster(self) -> Cluster:
@@ -205,6 +207,7 @@ class LiveCluster:
     def _ended(self, uid: str, pod: LivePod | None) -> None:
         story = self.stories.pop(uid, None)
         self.waiting.pop(uid, None)
+        self._admitted.discard(uid)
         if pod is not None and pod.refused:
             if uid not in self._refused:
                 self._refused.add(uid)
@@ -216,7 +219,6 @@ class LiveCluster:
 
     def _placed(self, pod: LivePod) -> None:
         self.waiting.pop(pod.uid, None)
-        known = self.stories.get(pod.uid)
         bound = pod.scheduled.last_transition_time if pod.scheduled else None
         self.stories[pod.uid] = Story(
             _milliseconds(bound or pod.created) or self.now,
@@ -225,7 +227,9 @@ class LiveCluster:
             ledger.read(pod.observed, ledger.OBSERVED),
             pod.scheduler,
         )
-        if known is None:
+        # One that has a node was not taken there before its kubelet says so.
+        if pod.looked_at and pod.uid not in self._admitted:
+            self._admitted.add(pod.uid)
             self._tell("admitted", pod)
 
     def _waits(self, pod: LivePod) -> None:
