@@ -16,7 +16,7 @@ from numaware.diagnose.reason import Reason
 from numaware.schedule.answer import Answer, refused
 from numaware.schedule.certain_fit import certain_fit
 from numaware.schedule.cluster import Load, Member, plus
-from numaware.schedule.evaluation_cache import REFUSED, Barest, EvaluationCache, Fit, Promised
+from numaware.schedule.evaluation_cache import REFUSED, Bound, EvaluationCache, Fit
 from numaware.schedule.filters.node_resources import capacity_reasons
 from numaware.schedule.node_facts import NodeFacts
 from numaware.schedule.partial_node import PartialNode, UnknownVerdict, class_of
@@ -29,7 +29,7 @@ from numaware.schedule.score_bounds import score_bounds
 from numaware.schedule.shares import NO_SHARE, choices, shared_nodes, shares_class, with_shared
 from numaware.schedule.standing import Standing
 from numaware.schedule.stranding import Mix
-from numaware.schedule.stranding_bound import barest_bound, stranding_bound
+from numaware.schedule.stranding_bound import stranding_bound
 from numaware.twin.account import numa_nodes
 from numaware.twin.errors import KubeletPanic
 from numaware.twin.node import Node, Verdict
@@ -67,8 +67,6 @@ class Evaluator:
         self._resources: list[tuple[str, ...]] = []
         self._standings: dict[int, Standing] = {}
         self._answers: dict[Kind, EvaluationCache] = {}
-        # By whole GPUs and thousandths of one.
-        self._barest: dict[tuple[int, int], Barest] = {}
         # How many fits and promises there are, or were.
         self._kept = 0
         self._hints: dict[tuple[Hint, ...], tuple[Hint, ...]] = {}
@@ -78,12 +76,11 @@ class Evaluator:
     def learn(self, mix: Mix) -> None:
         """Score by another mix of pods from now on."""
         self.mix = mix
-        self._barest.clear()
         for answers in self._answers.values():
             answers.whole.clear()
             answers.promises.clear()
-            answers.promised.clear()
             answers.bounds.clear()
+            answers.bounds_of.clear()
 
     @property
     def full(self) -> bool:
@@ -180,70 +177,42 @@ class Evaluator:
     ) -> list[tuple[int, str, int]]:
         """What classes promise that do not refuse: minus the promise, the name of a member, the number of the class.
 
-        Where they are not known, not `promise` itself is meant but what the barest pod with the same GPUs is promised, which
-        is no less: it need not be worked out for each kind of pod, and most classes are never among the best.
+        A promise is at least as much as the score, and the score itself if nothing is gained by not knowing it. Most
+        classes are never the best, and what they promise is enough to see that.
         """
-        promises, promised, standings = answers.promises, answers.promised, self._standings
+        promises, bounds, standings = answers.promises, answers.bounds, self._standings
         offers = []
         for some in classes:
             number, name = some.number, some.first
             promise = promises.get(number)
             if promise is None:
                 standing = standings.get(number) or self._new_standing(number, members[name])
-                how = promised.get(standing.kubelet) or self._promised(answers, standing, members[name], pod)
-                barest = how.barest
-                if barest is not None and not standing.grouped:
-                    promise = barest.promises.get(number)
-                    if promise is None:
-                        promise = barest.promises[number] = barest.bound(standing)
-                        self._kept += 1
-                if promise == REFUSED and how.refused_alike:
+                bound = bounds.get(standing.kubelet) or self._bound(answers, standing, members[name], pod)
+                promise = bound(standing)
+                self._kept += 1
+                if promise == REFUSED:
                     answers.refused.add(number)
                     continue
-                if promise is None or promise == REFUSED:
-                    promise = self.promise(answers, number, members[name], pod)
-                if promise == REFUSED:
-                    continue
+                if promise is None:
+                    answer = self.evaluated(answers, number, members[name], pod)
+                    if answer.reasons:
+                        continue
+                    promise = answer.score
+                promises[number] = promise
             offers.append((-promise, name, number))
         return offers
 
-    def promise(self, answers: EvaluationCache, number: int, member: Member, pod: Pod) -> int:
-        """What a class promises: at least as much as the score, and the score itself if nothing is gained by not knowing it.
-
-        REFUSED if it will not have such a pod.
-        """
-        standing = self._standings.get(number) or self._new_standing(number, member)
-        how = answers.promised.get(standing.kubelet) or self._promised(answers, standing, member, pod)
-        promise = how.bound(standing)
-        self._kept += 1
-        if promise is None:
-            answer = self.evaluated(answers, number, member, pod)
-            promise = REFUSED if answer.reasons else answer.score
-        if promise == REFUSED:
-            answers.refused.add(number)
-        else:
-            answers.promises[number] = promise
-        return promise
-
-    def _promised(self, answers: EvaluationCache, standing: Standing, member: Member, pod: Pod) -> Promised:
+    def _bound(self, answers: EvaluationCache, standing: Standing, member: Member, pod: Pod) -> Bound:
         """How promises of nodes with such a kubelet are found, remembered until there is another mix."""
         wanted = _footprint(answers, member.node, pod)
-        only_strands = wanted is not None and answers.only_strands and self.mix.by_gpus and not wanted.others
-        bound = answers.bounds.get(wanted)
+        bound = answers.bounds_of.get(wanted)
         if bound is None:
             bound = _nothing_certain if wanted is None else partial(self._worth, answers.kind, wanted)
-            if wanted is not None and only_strands:
+            if wanted is not None and answers.only_strands and self.mix.by_gpus and not wanted.others:
                 bound = stranding_bound(wanted, self.mix, bound)
-            answers.bounds[wanted] = bound
-        how = Promised(bound, None, refused_alike=False)
-        if wanted is not None and only_strands and (standing.freely or wanted.aligned):
-            gpus = wanted.gpus, wanted.share
-            barest = self._barest.get(gpus)
-            if barest is None:
-                barest = self._barest[gpus] = Barest(barest_bound(*gpus, self.mix), {})
-            how = Promised(bound, barest, standing.freely or wanted.together)
-        answers.promised[standing.kubelet] = how
-        return how
+            answers.bounds_of[wanted] = bound
+        answers.bounds[standing.kubelet] = bound
+        return bound
 
     def _worth(self, kind: Kind, wanted: PodFootprint, standing: Standing) -> int | None:
         """What the best that may come of it is worth, None if that cannot be told."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import msgspec
 
@@ -25,27 +24,6 @@ Bound = Callable[[Standing], int | None]
 Way = tuple[Share | None, int, Outcome]
 
 
-class Barest(NamedTuple):
-    """A pod that asks for some GPUs and for nothing else: how it is judged, and what classes promise it, by their numbers.
-
-    No pod that asks for the same GPUs is worth more to any class, so kinds of pods share what this one is promised.
-    """
-
-    bound: Bound
-    promises: dict[int, int | None]
-
-
-class Promised(NamedTuple):
-    """How promises of nodes with one kind of kubelet are found: those to the pod, and where it helps those to the barest one.
-
-    `refused_alike` says that whoever refuses the barest one refuses the pod.
-    """
-
-    bound: Bound
-    barest: Barest | None
-    refused_alike: bool
-
-
 class Fit(msgspec.Struct, frozen=True, gc=False):
     """What the node says to the pod: the merged hints and every way to place it, or the reasons why not.
 
@@ -63,17 +41,17 @@ class EvaluationCache:
     `whole` are answers as long as the mix of pods is the same; `promises` are what scores can be at most, or the scores
     where they are known. `refused` are classes that will not have such a pod, whatever the mix. `moves` says which class a
     member is of after such a pod was bound to it, `footprints` what it takes of nodes by the numbers of their kubelets;
-    `promised` is how promises are found there, `bounds` by what it takes, as long as the mix is the same.
+    `bounds` and `bounds_of` how promises are found there, or by what it takes, as long as the mix is the same.
     """
 
     __slots__ = (
         "bounds",
+        "bounds_of",
         "fits",
         "footprints",
         "kind",
         "moves",
         "only_strands",
-        "promised",
         "promises",
         "refused",
         "whole",
@@ -88,6 +66,6 @@ class EvaluationCache:
         self.whole: dict[int, Answer] = {}
         self.moves: dict[int, int] = {}
         self.promises: dict[int, int] = {}
-        self.promised: dict[int, Promised] = {}
-        self.bounds: dict[PodFootprint | None, Bound] = {}
+        self.bounds: dict[int, Bound] = {}
+        self.bounds_of: dict[PodFootprint | None, Bound] = {}
         self.footprints: dict[int, PodFootprint | None] = {}

@@ -40,11 +40,6 @@ class PodFootprint(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     def owns(self) -> bool:
         return bool(self.cpus or self.memory or self.gpus)
 
-    @property
-    def aligned(self) -> bool:
-        """Whether there is anything to align, and it is, as long as no NUMA nodes share their memory."""
-        return (self.owns or bool(self.share)) and (self.lowest or self.together)
-
     def exceeds(self, milli: int, memory: int) -> bool:
         """Whether so much of the node as a whole is too little. Who requests nothing finds room where there is less than none."""
         return 0 < self.requested_milli > milli or 0 < self.requested_memory > memory

@@ -18,7 +18,7 @@ from numaware.diagnose.reason import Reason
 from numaware.schedule.answer import Answer, refused
 from numaware.schedule.cluster import Cluster, Member
 from numaware.schedule.evaluation import Evaluator
-from numaware.schedule.evaluation_cache import REFUSED, EvaluationCache
+from numaware.schedule.evaluation_cache import EvaluationCache
 from numaware.schedule.pod_kinds import Kind
 from numaware.workload.pod import Pod
 
@@ -104,16 +104,6 @@ class Pool:
             some = self._classes.get(number)
             if some is not None and some.first == name == named.get(number):
                 member = self.cluster.by_name[name]
-                if number not in answers.promises:
-                    # So far it stands where the barest pod would put it.
-                    promise = self.evaluator.promise(answers, number, member, pod)
-                    if promise == REFUSED:
-                        heapq.heappop(heap)
-                        del named[number]
-                        continue
-                    if promise != -score:
-                        heapq.heapreplace(heap, (-promise, name, number))
-                        continue
                 answer = answers.whole.get(number) or self.evaluator.evaluated(answers, number, member, pod)
                 if answer.reasons:
                     heapq.heappop(heap)

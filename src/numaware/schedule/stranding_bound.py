@@ -31,32 +31,6 @@ def _wholes_left(
     return [tuple(sorted((*rest, *left))) for left in gpus_left(gpus, count, share)]
 
 
-def barest_bound(gpus: int, share: int, mix: Mix) -> Bound:
-    """The bound for a pod that asks for so many whole GPUs, or for a share of one, and for nothing else.
-
-    Where pods lie freely or on one zone nobody with the same GPUs does better: what else they take only makes others lose
-    more. Who wants no GPU makes nobody lose anything at best.
-    """
-    if not (gpus or share):
-        return _nothing_lost
-    barest = PodFootprint(
-        cpus=0,
-        memory=0,
-        gpus=gpus,
-        share=share,
-        together=True,
-        lowest=False,
-        certain=False,
-        requested_milli=0,
-        requested_memory=0,
-    )
-    return stranding_bound(barest, mix, _nothing_lost)
-
-
-def _nothing_lost(_standing: Standing) -> int:
-    return TOP // 2
-
-
 def stranding_bound(footprint: PodFootprint, mix: Mix, otherwise: Bound) -> Bound:
     """The bound for pods of a kind as long as the mix is the same, `otherwise` where alignment is not certain.
 
@@ -65,7 +39,8 @@ def stranding_bound(footprint: PodFootprint, mix: Mix, otherwise: Bound) -> Boun
     own_cpus, own_memory, own_gpus, share = footprint.cpus, footprint.memory, footprint.gpus, footprint.share
     milli, requested_memory = footprint.requested_milli, footprint.requested_memory
     lowest, together, owns = footprint.lowest, footprint.together, footprint.owns
-    aligned = footprint.aligned
+    # Whether there is anything to align, and it is.
+    aligned = (owns or share) and (lowest or together)
     first_only = lowest and owns
     least = WHOLE if own_gpus else share
     taken = mix.total * (own_gpus * WHOLE + share)
