@@ -81,6 +81,29 @@ def test_containers_get_what_they_have_of_the_numa_node_and_their_first_back(nod
     assert node.values() == node.first
 
 
+def test_where_the_kernel_lets_nobody_who_runs_have_nothing_all_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Version 1 has no groups without CPUs.
+    node = Node(tmp_path, "v2-systemd")
+    write = Path.write_text
+
+    def as_the_kernel(path: Path, text: str, **more: Any) -> int:
+        if path.name in ("cpuset.cpus", "cpuset.mems") and not text.strip():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, text, **more)
+
+    pod = node.folders[ONE].parent
+    (pod / "cpuset.cpus.effective").write_text("0-15\n")
+    (pod / "cpuset.mems.effective").write_text("0-1\n")
+    node.follow()
+    node.place(SECOND)
+    assert node.value(ONE) == "8-15"
+    monkeypatch.setattr(Path, "write_text", as_the_kernel)
+    assert node.update(node.placements.restore()) == ()
+    assert node.values() == {ONE: ("0-15", "0-1"), OTHER: node.first[OTHER]}
+
+
 def test_memory_nodes_are_left_alone_if_nobody_asked(node: Node) -> None:
     node.follow()
     node.place(FIRST)

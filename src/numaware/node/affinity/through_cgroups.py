@@ -8,6 +8,7 @@ the runtime) is answered with what of them is on its NUMA node, but not for ever
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -157,7 +158,7 @@ class ThroughCgroups:
         try:
             for name, value in ((_CPUS, change.cpus), (_MEMS, change.mems)):
                 if value:
-                    (folder / name).write_text(value, encoding="ascii")
+                    _write(folder, name, value)
         except FileNotFoundError:
             return True
         except OSError as error:
@@ -181,6 +182,17 @@ def _groups_of(root: Path, pod: PodGroup) -> Iterator[_Group]:
             sandbox,
             root / controller_path(path, "cpuset"),
         )
+
+
+def _write(folder: Path, name: str, value: str) -> None:
+    try:
+        (folder / name).write_text(value, encoding="ascii")
+    except OSError as error:
+        if value != UNSET or error.errno != errno.ENOSPC:
+            raise
+        # Version 2 lets no group in which something runs have none again; what none means is all that the group above has.
+        every = (folder.parent / f"{name}.effective").read_text(encoding="ascii")
+        (folder / name).write_text(every, encoding="ascii")
 
 
 def _read(folder: Path) -> CpusAndMems | None:
