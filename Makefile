@@ -5,7 +5,7 @@ UV := $(BIN)/uv
 # An advertisement of the docs theme, not about these docs.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: up web reference test bare lint bench image manifests release-check kube-assets recordings e2e e2e-versions extender-rounds fault-rounds affinity-trials switch-trials soak scale docs clean
+.PHONY: up web reference test bare lint bench image manifests release-check kube-assets recordings e2e e2e-system e2e-versions extender-rounds fault-rounds affinity-trials switch-trials soak scale docs clean
 
 # The console on the embedded lab; it prints its address.
 up: .venv/.base
@@ -74,6 +74,12 @@ recordings: .venv/.dev
 e2e: .venv/.dev kube-assets
 	@scripts/system-packages e2e
 	$(BIN)/pytest tests/e2e -m e2e
+
+# The whole system as the chart installs it, on real nodes: from a StatefulSet that kubelets refuse again and again to its end.
+e2e-system: .venv/.dev kube-assets
+	@scripts/system-packages e2e
+	@scripts/system-packages test
+	$(BIN)/pytest tests/e2e/test_system.py -m long --exitfirst
 
 BESIDE := tests/e2e/test_kubelet_twin.py tests/e2e/test_restart_safe.py
 # Kubelets of other releases beside the twin, and a cluster of three; their programs are built on the first run.

@@ -45,11 +45,17 @@ _CONTROLLERS = (
     "serviceaccount-controller",
     "statefulset-controller",
 )
+# What a whole cluster has besides, with real nodes in it.
+_OF_WHOLE = ("disruption-controller", "node-lifecycle-controller", "root-ca-certificate-publisher-controller")
+# Admission: nodes without a kubelet's heartbeat take pods, and pods need no account; or as kubeadm has it.
+_BARE = ("--disable-admission-plugins=TaintNodesByCondition,ServiceAccount",)
+_WHOLE = ("--enable-admission-plugins=NodeRestriction", "--allow-privileged=true")
 _DATA = "numaware-etcd-"
 _CERTIFICATE = (
     *("openssl", "req", "-x509", "-nodes", "-days", "7", "-subj", "/CN=e2e"),
     *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
-    *("-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"),
+    # The last is what pods know it by.
+    *("-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost,IP:10.96.0.1"),
     *("-addext", "keyUsage=critical,digitalSignature,keyCertSign"),
 )
 # Nobody is held up by a limit on the client's side: what is compared is the work, not the politeness.
@@ -126,10 +132,13 @@ class ControlPlane:
         server_flags: Iterable[str] = (),
         gates: Iterable[str] = (),
         release: str = "",
+        whole: bool = False,
     ) -> None:
         """Logs and kubeconfigs go to `folder`; `scheduler` is a KubeSchedulerConfiguration without its connection.
 
         `gates` are features that are off by default, on everywhere; `release` is that of the API server, where it is another.
+        A `whole` one is as a cluster is before numaware comes to it: nothing of ours is in it, nodes are watched, pods have
+        accounts, and the API server is at the port that all pods know, which takes a network of one's own.
         """
         self.folder = folder
         self.users = {**_USERS, **(users or {})}
@@ -140,7 +149,8 @@ class ControlPlane:
         gated = ",".join(f"{gate}=true" for gate in gates)
         self._gates = (f"--feature-gates={gated}",) if gated else ()
         self._server_flags = (*server_flags, *self._gates)
-        self._port = free_port()
+        self._whole = whole
+        self._port = 443 if whole else free_port()
         self._tokens = {name: secrets.token_hex(16) for name in self.users}
         self._apis: dict[tuple[str, str], Api] = {}
         self._data = _data_folder()
@@ -159,8 +169,9 @@ class ControlPlane:
                 self.start_controllers()
             if scheduler is not None:
                 self.start_scheduler(scheduler)
-            self.kubectl("apply", "--server-side", "-f", CRD, "-f", RBAC, "-f", MANIFESTS)
-            self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
+            if not self._whole:
+                self.kubectl("apply", "--server-side", "-f", CRD, "-f", RBAC, "-f", MANIFESTS)
+                self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
             for program in self.programs.values():
                 self.wait_ready(program.name)
         except BaseException:
@@ -319,7 +330,7 @@ class ControlPlane:
             "controllers",
             "kube-controller-manager",
             f"--kubeconfig={self.kubeconfig('kube-controller-manager')}",
-            f"--controllers={','.join(_CONTROLLERS)}",
+            f"--controllers={','.join((*_CONTROLLERS, *(_OF_WHOLE if self._whole else ())))}",
             # Without it Deployments make no pods, and nobody says why.
             "--use-service-account-credentials=true",
             f"--service-account-private-key-file={self.key}",
@@ -373,7 +384,8 @@ class ControlPlane:
             "apiserver",
             self._apiserver,
             f"--etcd-servers=http://127.0.0.1:{self._ports['etcd']}",
-            "--bind-address=127.0.0.1",
+            # Pods come from other networks than its own.
+            f"--bind-address={'0.0.0.0' if self._whole else '127.0.0.1'}",  # noqa: S104 - in a network of the tests' own
             "--advertise-address=127.0.0.1",
             f"--secure-port={self._port}",
             f"--tls-cert-file={self.ca}",
@@ -387,8 +399,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.96.0.0/16",
             # Endpoints on loopback are no endpoints.
             "--endpoint-reconciler-type=none",
-            # Nodes without a kubelet's heartbeat take pods, and pods need no account.
-            "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount",
+            *(_WHOLE if self._whole else _BARE),
             # Told to stop, it ends watches instead of waiting a minute for their readers to leave.
             "--shutdown-watch-termination-grace-period=1s",
             "--profiling=false",

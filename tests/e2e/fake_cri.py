@@ -146,11 +146,15 @@ class FakeCri:
                 metadata=found.metadata,
                 state=found.state,
                 created_at=found.created_at,
-                network=wire.NetworkStatus(ip="127.0.0.1"),
+                network=wire.NetworkStatus(ip=self._address(found.id)),
                 labels=found.labels,
                 annotations=found.annotations,
             )
         )
+
+    def _address(self, _: str) -> str:
+        """Of a pod, by its sandbox."""
+        return "127.0.0.1"
 
     def _list_sandboxes(self, asked: Any) -> Any:
         return wire.ListPodSandboxResponse(

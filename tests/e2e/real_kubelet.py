@@ -43,6 +43,24 @@ COVERED = (
     "proc/meminfo",
     "proc/cpuinfo",
 )
+# What every kubelet needs where there is no control of what containers use, and what makes it quick to answer.
+SETTINGS: Mapping[str, Any] = {
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "kind": "KubeletConfiguration",
+    "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+    "authorization": {"mode": "AlwaysAllow"},
+    "syncFrequency": "2s",
+    "cgroupDriver": "cgroupfs",
+    "cgroupsPerQOS": False,
+    "enforceNodeAllocatable": [],
+    "failSwapOn": False,
+    "failCgroupV1": False,
+    "localStorageCapacityIsolation": False,
+    "makeIPTablesUtilChains": False,
+    "registerNode": True,
+    "maxPods": 250,
+    "cpuManagerReconcilePeriod": "1s",
+}
 # Another release than that of `make e2e`, such as v1.36 (`make e2e-versions`).
 RELEASE = os.environ.get("NUMAWARE_KUBELET", "")
 Devices = Mapping[str, Mapping[str, tuple[int, ...]]]
@@ -141,29 +159,15 @@ class RealKubelet:
 
     def configure(self, config: Mapping[str, Any], healthz: int) -> None:
         settings = {
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "kind": "KubeletConfiguration",
+            **SETTINGS,
             "containerRuntimeEndpoint": f"unix://{self._cri_socket}",
             "address": "0.0.0.0" if self.address else "127.0.0.1",  # noqa: S104 - the tests themselves ask on loopback
             "port": self.port,
             "readOnlyPort": self.read_only_port,
             "healthzPort": healthz,
-            "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
-            "authorization": {"mode": "AlwaysAllow"},
             "staticPodPath": str(self.manifests),
             "fileCheckFrequency": "1s",
-            "syncFrequency": "2s",
             "podLogsDir": str(self.folder / "logs"),
-            "cgroupDriver": "cgroupfs",
-            "cgroupsPerQOS": False,
-            "enforceNodeAllocatable": [],
-            "failSwapOn": False,
-            "failCgroupV1": False,
-            "localStorageCapacityIsolation": False,
-            "makeIPTablesUtilChains": False,
-            "registerNode": True,
-            "maxPods": 250,
-            "cpuManagerReconcilePeriod": "1s",
             **config,
         }
         # JSON is YAML, and Python has a writer of it.

@@ -18,16 +18,16 @@ TOKEN = "a-token-of-the-tests"  # noqa: S105
 
 
 class Prometheus:
-    """Debian's Prometheus with one target."""
+    """Debian's Prometheus that scrapes agents at these addresses; `address` is where it answers."""
 
-    def __init__(self, folder: Path, target: str) -> None:
-        self.port = free_port()
+    def __init__(self, folder: Path, *targets: str, address: str = "127.0.0.1") -> None:
+        self._answers = f"{address}:{free_port()}"
         config = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text())
         (job,) = config["scrape_configs"]
-        # As shipped, but for where the agent is and how often it is asked.
+        # As shipped, but for where the agents are and how often they are asked.
         del job["dns_sd_configs"]
         job |= {
-            "static_configs": [{"targets": [target]}],
+            "static_configs": [{"targets": [*targets]}],
             "scrape_interval": "1s",
             "scrape_timeout": "1s",
             "authorization": {"credentials": TOKEN},
@@ -42,21 +42,21 @@ class Prometheus:
                 "prometheus",
                 f"--config.file={path}",
                 f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address=127.0.0.1:{self.port}",
+                f"--web.listen-address={self._answers}",
             ],
             folder / "prometheus.log",
         )
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self._answers}"
 
     def query(self, text: str) -> list[dict[str, Any]]:
         return self.ask(f"query?{urllib.parse.urlencode({'query': text})}")
 
     def ask(self, question: str) -> list[dict[str, Any]]:
         """A question as it stands in an address."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/{question}", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.url}/api/v1/{question}", timeout=10) as answer:  # noqa: S310 - our own
             found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return found
 
