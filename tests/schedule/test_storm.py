@@ -58,6 +58,23 @@ def test_pods_that_take_nothing_from_the_managers_do_not_end_a_hold() -> None:
     assert guard.reason(trainer("b"), made.members[0]) == HELD
 
 
+def test_a_hold_ends_with_time_and_lasts_twice_as_long_after_each_refusal() -> None:
+    guard, made = StormGuard(), strict(2)
+    now, lasted = 0, []
+    for uid in "abcdefghij":
+        guard.refused(trainer(uid), made.members[0], REASON, now)
+        began = now
+        while not (lifted := guard.lift(now)):
+            assert guard.reason(trainer("next"), made.members[0]) == HELD
+            now += 30_000
+        assert lifted == {"n0"}
+        assert guard.reason(trainer("next"), made.members[0]) is None
+        lasted.append((now - began) // 1000)
+    assert lasted == [30, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
+    assert guard.lift(now) == set()
+    assert not guard.concerns(trainer("next"))
+
+
 # Finding loops
 
 

@@ -13,6 +13,7 @@ from numaware.kube.pods import LivePod
 from numaware.schedule import ledger
 from numaware.schedule.answer import Answer
 from numaware.schedule.engine import Decision
+from numaware.schedule.storm import StormGuard
 from numaware.serve.scheduler import Bound
 from numaware.workload.disks import Disk
 from numaware.workload.pod import Pod
@@ -204,6 +205,25 @@ def test_a_stuck_pod_is_tried_again_when_a_node_would_take_it_and_not_before() -
 
     scene.play(story)
     assert scene.actions.bound == [("x", "n0"), ("y", "n0"), ("z", "n0")]
+
+
+def test_a_pod_that_a_node_has_refused_for_no_reason_we_know_of_is_tried_there_again_after_a_while() -> None:
+    scene = Scene(gpu_node())
+    guard = scene.engine.guard = StormGuard()
+
+    async def story(scene: Scene) -> None:
+        guard.refused(pod("a", 4), scene.engine.cluster.members[0], "UnexpectedAdmissionError", 0)
+        scene.arrive(live(pod("a", 4)))
+        await scene.settle()
+        assert scene.actions.bound == []
+        scene.scheduler.nodes_changed(guard.lift(29_999))
+        await scene.settle()
+        assert scene.actions.bound == []
+        scene.now = 30.0
+        scene.scheduler.nodes_changed(guard.lift(30_000))
+
+    scene.play(story)
+    assert scene.actions.bound == [("a", "n0")]
 
 
 def test_a_pod_that_must_be_near_another_is_tried_again_when_that_one_comes_wherever_it_comes() -> None:

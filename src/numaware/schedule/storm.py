@@ -1,13 +1,18 @@
-"""Hold a template that a node has refused off that node until the node's state is another, and report storms.
+"""Hold a template that a node has refused off that node until the node's state is another or time is over, and report storms.
 
 A template is an owner and the shape of its pods. Who hears of a kubelet's refusal (`serve/prediction_audit.py`) tells the
 guard; the engine asks it which nodes are closed to a pod. What counts as a storm is defined in `diagnose/rules/storms.py`; the
 guard adds the way out.
+
+A kubelet may refuse for what no report shows, and stop without a word: after a restart it still counts the devices of a pod
+that has just been deleted. So no hold is for ever; each refusal of the template doubles how long its next hold lasts, which
+keeps a loop that nothing ends down to a pod an hour and node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,15 +29,35 @@ HELD = Reason("held-back")
 # Templates that are remembered; the oldest go first.
 _MOST = 4096
 _MOST_FIXES = 3
+# Milliseconds of a template's first hold, and of its longest.
+_FIRST_HOLD = 30_000
+_LONGEST_HOLD = 3_600_000
 
 Template = tuple[str, tuple[object, ...]]
+
+
+class _Hold(NamedTuple):
+    """The state of the node that refused, and when the hold is over in any case."""
+
+    state: Hashable
+    until: int
+
+
+class _Refusals:
+    """Of one template: how often it was refused, and the nodes that it is held off."""
+
+    __slots__ = ("count", "holds")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.holds: dict[str, _Hold] = {}
 
 
 class StormGuard:
     """Remembers refusals; times are milliseconds of whatever clock the caller goes by."""
 
     def __init__(self) -> None:
-        self._held: dict[Template, dict[str, Hashable]] = {}
+        self._refusals: dict[Template, _Refusals] = {}
         self._detector = StormDetector()
 
     def refused(self, pod: Pod, member: Member, reason: str, now: int) -> Storm | None:
@@ -42,29 +67,44 @@ class StormGuard:
         """
         template = template_of(pod)
         # Taken out and put back, so that the oldest stand first.
-        nodes = self._held.pop(template, {})
-        nodes[member.name] = class_of(member.node)
-        self._held[template] = nodes
-        if len(self._held) > _MOST:
-            del self._held[next(iter(self._held))]
+        refusals = self._refusals.pop(template, None) or _Refusals()
+        lasts = min(_FIRST_HOLD << min(refusals.count, 16), _LONGEST_HOLD)
+        refusals.count += 1
+        refusals.holds[member.name] = _Hold(class_of(member.node), now + lasts)
+        self._refusals[template] = refusals
+        if len(self._refusals) > _MOST:
+            del self._refusals[next(iter(self._refusals))]
         storm = self._detector.refused(owner_of(pod), member.name, reason, now)
         return None if storm is None else replace(storm, fix=_fix(pod, member))
 
+    def lift(self, now: int) -> set[str]:
+        """End the holds whose time is over; the nodes that are open again to somebody."""
+        lifted: set[str] = set()
+        for refusals in self._refusals.values():
+            over = [name for name, hold in refusals.holds.items() if hold.until <= now]
+            lifted.update(over)
+            for name in over:
+                del refusals.holds[name]
+        return lifted
+
     def concerns(self, pod: Pod) -> bool:
-        """Whether pods like this one were refused anywhere, so that nodes have to be asked one by one."""
-        return bool(self._held) and template_of(pod) in self._held
+        """Whether pods like this one are held off any node, so that nodes have to be asked one by one."""
+        return bool(self._holds(pod))
 
     def reason(self, pod: Pod, member: Member) -> Reason | None:
         """Why the pod is held off the node, None if it is not."""
-        nodes = self._held.get(template_of(pod), {}) if self._held else {}
-        if member.name not in nodes:
+        holds = self._holds(pod)
+        hold = holds.get(member.name)
+        if hold is None:
             return None
-        if nodes[member.name] == class_of(member.node):
+        if hold.state == class_of(member.node):
             return HELD
-        del nodes[member.name]
-        if not nodes:
-            del self._held[template_of(pod)]
+        del holds[member.name]
         return None
+
+    def _holds(self, pod: Pod) -> dict[str, _Hold]:
+        refusals = self._refusals.get(template_of(pod)) if self._refusals else None
+        return {} if refusals is None else refusals.holds
 
 
 def template_of(pod: Pod) -> Template:

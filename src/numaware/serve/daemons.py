@@ -140,6 +140,11 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
             metrics.add(_State(cache, watch, scheduler))
             app = Starlette(routes=[*status_routes(metrics.registry, watch.unready)])
 
+            async def lift_holds() -> None:
+                while True:
+                    await asyncio.sleep(_SECONDS_BETWEEN_EXPIRIES)
+                    scheduler.nodes_changed(guard.lift(int(1000 * time.monotonic())))
+
             async def work() -> None:
                 metrics.lead(leads=True)
                 await watch.synced()
@@ -154,6 +159,7 @@ async def run_scheduler(kubeconfig: str | None, context: str | None, options: Sc
                         watch.run(),
                         actions.run(),
                         outcome_actions.run(),
+                        lift_holds(),
                         ProfileFiles(engine, options.profile_files).run(),
                         election.lead(work) if election else work(),
                     )
@@ -200,6 +206,7 @@ async def run_extender(kubeconfig: str | None, context: str | None, options: Ext
                 while True:
                     await asyncio.sleep(_SECONDS_BETWEEN_EXPIRIES)
                     extender.expire()
+                    guard.lift(int(1000 * time.monotonic()))
 
             async with serving(app, options.listen, options.tls) as address:
                 _log.info("listening", address=address)
