@@ -29,6 +29,9 @@ NRT = f"/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies/{NODE}"
 NUMATOPOLOGY = f"/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies/{NODE}"
 POD = "/api/v1/namespaces/default/pods/trainer"
 PLACED = "numaware.io/placement-observed"
+TRAFFIC = f"/apis/numaware.io/v1alpha1/nodetraffics/{NODE}"
+OENUMAS = "/apis/resource.sop.huawei.com/v1alpha1/namespaces/tcs/oenumas"
+PODAFI = f"{OENUMAS}/podafi"
 # Of a network that is nobody's, on this machine's own loopback device: no address of loopback to the API server.
 ADDRESS = "198.51.100.1"
 CONFIG = {
@@ -50,6 +53,10 @@ SLICE = {
         "devices": [{"name": "d0", "attributes": {"resource.kubernetes.io/numaNode": {"int": 1}}}],
     },
 }
+_OENUMA = {"apiVersion": "resource.sop.huawei.com/v1alpha1", "kind": "Oenuma"}
+# Only a pod that was moved has Events; that they are let through is tried in test_agent_own_node.py.
+_OF_MOVES = {"create events", "patch events"}
+RIGHTS = [right for right in rights("agent") if str(right) not in _OF_MOVES]
 _SECONDS = 60.0
 
 
@@ -73,10 +80,13 @@ class Stage:
         self._port = 0
 
     @contextmanager
-    def agent(self, config: str = "") -> Iterator[Program]:
-        """An agent on a node that none has written of yet."""
-        for path in (NRT, NUMATOPOLOGY):
+    def agent(self, config: str = "", *, shared: bool = False) -> Iterator[Program]:
+        """An agent on a node that none has written of yet; openFuyao's `shared` object is there, or not."""
+        for path in (NRT, NUMATOPOLOGY, TRAFFIC, PODAFI):
             self.api.status_of("DELETE", path)
+        if shared:
+            spec = {"name": "podafi", "updateenable": "enable"}
+            self.api.create(OENUMAS, {"metadata": {"name": "podafi"}, "spec": spec, **_OENUMA})
         self.api.patch(POD, {"metadata": {"annotations": {PLACED: None}}})
         self._started += 1
         self._port = free_port()
@@ -93,6 +103,11 @@ class Stage:
                 f"--kubeconfig={self.plane.kubeconfig(self.plane.agent_on(NODE), self.proxy.url)}",
                 f"--listen=127.0.0.1:{self._port}",
                 "--volcano",
+                # It finds no containers below that root, so it moves nobody, but it asks and tells as if it might.
+                "--affinity=cgroup",
+                "--affinity-period=0.5",
+                f"--affinity-folder={self._folder / 'affinity'}",
+                "--reconcile-time=1",
             ],
             self._folder / f"agent-{self._started}.log",
         )
@@ -123,6 +138,16 @@ class Stage:
         except urllib.error.URLError:
             return False
 
+    def may_move(self) -> bool:
+        """Whether it says that it moves pods: only who knows whether that is wanted, and of whom, does."""
+        return self.there(TRAFFIC) and self.api.get(TRAFFIC)["report"]["moving"]
+
+    def is_in_shared(self) -> bool:
+        """Whether openFuyao's object has what is true of the node."""
+        return self.there(PODAFI) and NODE in {
+            entry["name"] for entry in self.api.get(PODAFI)["spec"].get("node", ())
+        }
+
     def placed(self) -> bool:
         found: Object = self.api.get(POD)["metadata"]
         return PLACED in found.get("annotations", {})
@@ -149,6 +174,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             plane.api().create("/api/v1/namespaces/default/pods", body)
             plane.api().create(SLICES, SLICE)
             eventually(lambda: plane.api().get(POD)["status"].get("startTime"), "the pod is judged", 120)
+            plane.api().create("/api/v1/namespaces", {"metadata": {"name": "tcs"}})
             yield made
 
 
@@ -173,26 +199,34 @@ WORK: dict[str, Callable[[Stage], bool]] = {
     "patch noderesourcetopologies": lambda stage: stage.there(NRT),
     "create numatopologies": lambda stage: stage.there(NUMATOPOLOGY),
     "patch numatopologies": lambda stage: stage.there(NUMATOPOLOGY),
+    "create nodetraffics": lambda stage: stage.there(TRAFFIC),
+    "patch nodetraffics": lambda stage: stage.there(TRAFFIC),
+    "get oenumas": Stage.is_in_shared,
+    "create oenumas": Stage.is_in_shared,
+    "patch oenumas": Stage.is_in_shared,
+    "get whitelists": Stage.may_move,
 }
 
 
-def test_the_agent_does_all_its_work_with_what_is_shipped(stage: Stage) -> None:
-    shipped = rights("agent")
-    assert {str(right) for right in shipped if right.verb != "watch"} == set(WORK)
-    before = {right: (right.answers(stage.proxy, 403), _lists(stage)) for right in shipped}
-    with stage.agent() as agent:
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_agent_does_all_its_work_with_what_is_shipped(stage: Stage, *, shared: bool) -> None:
+    assert {str(right) for right in RIGHTS if right.verb != "watch"} == set(WORK)
+    before = {right: (right.answers(stage.proxy, 403), _lists(stage)) for right in RIGHTS}
+    with stage.agent(shared=shared) as agent:
         for name, done in WORK.items():
             eventually(partial(done, stage), f"done with {name}", _SECONDS, agent)
     for right, (refused, lists) in before.items():
         assert (right.answers(stage.proxy, 403), _lists(stage)) == (refused, lists + 1)
 
 
-@pytest.mark.parametrize("right", rights("agent"), ids=str)
+@pytest.mark.parametrize("right", RIGHTS, ids=str)
 def test_without_one_verb_the_agent_leaves_something_undone(stage: Stage, right: Right) -> None:
     # To apply what is not there is a patch that the server refuses for want of the right to create.
-    asked = right._replace(verb="patch") if right.verb == "create" else right
+    applied = right.verb == "create" and right.resource != "oenumas"
+    asked = right._replace(verb="patch") if applied else right
     refused, lists = asked.answers(stage.proxy, 403), _lists(stage, right.resource)
-    with without(stage.plane, "agent", right), stage.agent() as agent:
+    shared = str(right) == "patch oenumas"
+    with without(stage.plane, "agent", right), stage.agent(shared=shared) as agent:
         eventually(lambda: asked.answers(stage.proxy, 403) > refused, f"it tries to {right}", _SECONDS, agent)
         if right.verb == "watch":
             eventually(
