@@ -94,8 +94,8 @@ def test_a_pod_that_no_node_takes_is_shown_waiting_with_its_message(
 
 def test_a_live_cluster_is_looked_at_and_not_switched(console: ConsoleProgram, page: Page) -> None:
     page.goto(f"{console.url}/policies")
-    expect(page.get_by_text("not installed")).to_have_count(2)
-    # The kinds of a policy switch are there, the right to use them is not.
-    expect(page.get_by_text("locked", exact=True)).to_have_count(1)
+    expect(page.get_by_text("not installed")).to_have_count(1)
+    # The kinds behind NUMA distance and runtime pod affinity are there, the right to use them is not.
+    expect(page.get_by_text("locked", exact=True)).to_have_count(2)
     expect(page.get_by_role("switch", name="Cluster NUMA affinity")).to_be_disabled()
     expect(page.get_by_role("rowheader", name="epyc")).to_be_visible()
