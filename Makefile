@@ -84,7 +84,7 @@ e2e-system: .venv/.dev kube-assets
 BESIDE := tests/e2e/test_kubelet_twin.py tests/e2e/test_restart_safe.py
 # Kubelets of other releases beside the twin, and a cluster of three; their programs are built on the first run.
 e2e-versions: .venv/.dev kube-assets
-	@scripts/kube-assets/build v1.36 v1.37
+	@scripts/kube-assets/build v1.34 v1.36 v1.37
 	NUMAWARE_KUBELET=v1.36 NUMAWARE_RESTARTS=34 $(BIN)/pytest $(BESIDE) -m e2e -k "keep_what or published or others_stay"
 	NUMAWARE_KUBELET=v1.37 NUMAWARE_RESTARTS=34 $(BIN)/pytest $(BESIDE) -m e2e -k "keep_what or published or others_stay or wanted_again"
 	$(BIN)/pytest tests/e2e/test_mixed_releases.py -m long

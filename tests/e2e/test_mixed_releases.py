@@ -28,8 +28,8 @@ from numaware.twin.readmission import lost_at_restart
 
 pytestmark = pytest.mark.long
 
-# That of `make e2e` has no name of its own.
-RELEASES = {"n35": "", "n36": "v1.36", "n37": "v1.37"}
+# The oldest is as old as a kubelet may be beside that API server.
+RELEASES = {"n34": "v1.34", "n36": "v1.36", "n37": "v1.37"}
 PODS = "/api/v1/namespaces/default/pods"
 NRT = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 CONFIG = {
