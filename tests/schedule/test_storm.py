@@ -5,9 +5,11 @@ from msgspec.structs import replace
 from numaware.diagnose.rules.storms import Storm
 from numaware.schedule import storm as module
 from numaware.schedule.cluster import Cluster
+from numaware.schedule.partial_node import partial_node
 from numaware.schedule.storm import HELD, StormGuard, owner_of
 from numaware.workload.pod import Pod
 from numaware.workload.scheduling import Owner, Scheduling
+from support.published_counts import published
 from support.small_clusters import cluster_of, gpu_node, owned
 from support.twin_nodes import pod
 
@@ -106,6 +108,24 @@ def test_the_way_out_is_proposed_by_the_twin() -> None:
 def test_a_refusal_that_the_twin_does_not_understand_is_said_to_be_one() -> None:
     storm = stormed(StormGuard(), strict(), cpus=2)
     assert storm.fix == ("compare what is known of n0 with its kubelet's own state: by it the pod fits",)
+
+
+def test_the_way_out_is_told_once_the_node_that_refuses_is_known() -> None:
+    """Its agent may start later than the scheduler."""
+    guard, made = StormGuard(), strict()
+    known = made.members[0]
+    unknown = Cluster([(known.facts, partial_node(published(known.node)))]).members[0]
+    assert not guard.is_known(trainer("a"))
+    storm = [guard.refused(trainer(uid), unknown, REASON, 0) for uid in "abc"][-1]
+    assert storm is not None
+    assert storm.fix == ()
+    assert guard.is_known(trainer("d"))
+    assert guard.refused(trainer("d"), unknown, REASON, 1000) is None
+    later = guard.refused(trainer("e"), known, REASON, 2000)
+    assert later is not None
+    assert (later.count, later.since) == (5, 0)
+    assert "set topologyManagerPolicy to restricted (now single-numa-node)" in later.fix
+    assert guard.refused(trainer("f"), known, REASON, 3000) is None
 
 
 def test_the_controller_is_the_owner_and_a_bare_pod_its_own() -> None:

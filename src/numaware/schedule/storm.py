@@ -21,7 +21,7 @@ from numaware.diagnose.reason import Reason
 from numaware.diagnose.rules.storms import Storm, StormDetector
 from numaware.diagnose.texts import say
 from numaware.schedule.cluster import Member
-from numaware.schedule.partial_node import class_of
+from numaware.schedule.partial_node import PartialNode, class_of
 from numaware.workload.pod import Pod
 
 HELD = Reason("held-back")
@@ -59,6 +59,8 @@ class StormGuard:
     def __init__(self) -> None:
         self._refusals: dict[Template, _Refusals] = {}
         self._detector = StormDetector()
+        # Owners of storms of which no way out could be told yet.
+        self._unexplained: set[str] = set()
 
     def refused(self, pod: Pod, member: Member, reason: str, now: int) -> Storm | None:
         """The kubelet of `member` refused the pod; the storm if this is what makes it one.
@@ -74,8 +76,30 @@ class StormGuard:
         self._refusals[template] = refusals
         if len(self._refusals) > _MOST:
             del self._refusals[next(iter(self._refusals))]
-        storm = self._detector.refused(owner_of(pod), member.name, reason, now)
-        return None if storm is None else replace(storm, fix=_fix(pod, member))
+        return self._storm(pod, member, reason, now)
+
+    def _storm(self, pod: Pod, member: Member, reason: str, now: int) -> Storm | None:
+        """A storm that has begun; once more with the way out, where the node that refused first was not known well enough."""
+        owner = owner_of(pod)
+        began = self._detector.refused(owner, member.name, reason, now)
+        if began is not None:
+            self._unexplained.discard(owner)
+        storm = began or (self._detector.ongoing(owner) if owner in self._unexplained else None)
+        if storm is None:
+            self._unexplained.discard(owner)
+            return None
+        if isinstance(member.node, PartialNode):
+            # What would help one of the twins that it may be need not help it.
+            if len(self._unexplained) >= _MOST:
+                self._unexplained.clear()
+            self._unexplained.add(owner)
+            return began
+        self._unexplained.discard(owner)
+        return replace(storm, fix=_fix(pod, member))
+
+    def is_known(self, pod: Pod) -> bool:
+        """Whether the pod's owner has a storm that was told of before."""
+        return self._detector.ongoing(owner_of(pod)) is not None
 
     def lift(self, now: int) -> set[str]:
         """End the holds whose time is over; the nodes that are open again to somebody."""

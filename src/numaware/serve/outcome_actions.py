@@ -62,6 +62,8 @@ class OutcomeActions:
             self._metrics.predictions.labels(audited.outcome).inc()
         if audited.storm is not None:
             self._report(pod, audited.storm)
+            if not audited.again:
+                self._metrics.storms.inc()
         if self._clean_up and pod.refused and pod.scheduler in self._names and not self._leftovers.full():
             self._leftovers.put_nowait(pod)
 
@@ -72,7 +74,6 @@ class OutcomeActions:
         """Of no concern here."""
 
     def _report(self, pod: LivePod, storm: Storm) -> None:
-        self._metrics.storms.inc()
         _log.warning("pods are refused again and again", owner=storm.owner, text=storm.text)
         owner = next((one for one in pod.owners if one.controller), None)
         about = (

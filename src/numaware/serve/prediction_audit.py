@@ -33,10 +33,14 @@ _MOST_FILES = 1000
 
 
 class Audited(NamedTuple):
-    """The outcome of one pod, None where another has bound it, and the storm if this refusal makes one."""
+    """The outcome of one pod, None where another has bound it, and the storm if this refusal makes one.
+
+    `again`: the storm was told of before, and now with what would end it.
+    """
 
     outcome: Outcome | None
     storm: Storm | None = None
+    again: bool = False
 
 
 class PredictionAudit:
@@ -74,13 +78,14 @@ class PredictionAudit:
             # Another scheduler's pod that runs: nobody has promised anything.
             return None
         where, before = self._sent.pop(pod.uid, ("", None))
+        again = self._guard.is_known(pod.pod)
         storm = self._storm(pod, observed) if observed.placement is None else None
         if prediction is None and where != pod.node:
-            return Audited(None, storm)
+            return Audited(None, storm, again)
         outcome = ledger.compare(prediction, observed)
         if prediction is not None and outcome != "match":
             self._keep(pod, prediction, observed, before)
-        return Audited(outcome, storm)
+        return Audited(outcome, storm, again)
 
     def gone(self, uid: str) -> None:
         """The pod is deleted."""

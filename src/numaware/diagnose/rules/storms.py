@@ -87,6 +87,11 @@ class StormDetector:
         series.is_storm = True
         return _storm(owner, series)
 
+    def ongoing(self, owner: str) -> Storm | None:
+        """The owner's storm as it is now, None if there is none or the owner has been forgotten."""
+        series = self._series.get(owner)
+        return _storm(owner, series) if series is not None and series.is_storm else None
+
     def storms(self, since: int) -> list[Storm]:
         """The storms that went on at `since` or later, most refusals first, then by owner and time."""
         storms = [storm for storm in self._over if storm.last >= since]
