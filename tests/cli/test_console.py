@@ -12,11 +12,14 @@ from numaware.cli import main
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--auth", "kubernetes", "--token-file", "token"], "--token-file: does not go with --auth"),
-        (["--tls-cert", "tls.crt"], "--tls-cert: needs --tls-key, and the other way round"),
-        (["--tls-key", "tls.key"], "--tls-cert: needs --tls-key, and the other way round"),
+        (
+            ["--port", "0", "--auth", "kubernetes", "--token-file", "token"],
+            "--token-file: does not go with --auth",
+        ),
+        (["--port", "0", "--tls-cert", "tls.crt"], "--tls-cert: needs --tls-key, and the other way round"),
+        (["--port", "0", "--tls-key", "tls.key"], "--tls-cert: needs --tls-key, and the other way round"),
         (["--port", "-1"], "--port: -1 is not from 0 to 65535"),
-        (["--kubeconfig", "/nonexistent/config"], "/nonexistent/config: "),
+        (["--port", "0", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config: "),
     ],
 )
 def test_bad_use_is_told_in_one_line(

@@ -113,7 +113,10 @@ def test_to_record_and_not_to_record_is_refused(tmp_path: Path, capsys: pytest.C
     [
         (["--port", "70000"], "--port: 70000 is not from 0 to 65535"),
         (["--host", "192.0.2.1", "--no-browser"], "192.0.2.1:8080: can be reached by others"),
-        (["--token-file", "/nonexistent/token"], "/nonexistent/token: No such file or directory"),
+        (
+            ["--port", "0", "--token-file", "/nonexistent/token"],
+            "/nonexistent/token: No such file or directory",
+        ),
     ],
 )
 def test_bad_use_is_told_in_one_line(
@@ -132,7 +135,7 @@ def test_a_file_without_a_token_is_refused(
 ) -> None:
     path = tmp_path / "token"
     path.write_text(content, encoding="utf-8")
-    assert main(["up", "--token-file", str(path), "--no-browser"]) == 2
+    assert main(["up", "--port", "0", "--token-file", str(path), "--no-browser"]) == 2
     assert "holds no token" in capsys.readouterr().err
 
 
@@ -195,7 +198,7 @@ def test_a_file_that_is_no_history_is_told_in_one_line_and_left_alone(
 ) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("mine\n", encoding="utf-8")
-    assert main(["up", "--no-browser", "--record", str(path)]) == 2
+    assert main(["up", "--port", "0", "--no-browser", "--record", str(path)]) == 2
     assert capsys.readouterr().err == (
         f"numaware: {path}: is not a history of numaware (it was left as it is; give a new file)\n"
     )
