@@ -115,11 +115,11 @@ def test_the_way_out_is_told_once_the_node_that_refuses_is_known() -> None:
     guard, made = StormGuard(), strict()
     known = made.members[0]
     unknown = Cluster([(known.facts, partial_node(published(known.node)))]).members[0]
-    assert not guard.is_known(trainer("a"))
+    assert not guard.has_storm(trainer("a"))
     storm = [guard.refused(trainer(uid), unknown, REASON, 0) for uid in "abc"][-1]
     assert storm is not None
     assert storm.fix == ()
-    assert guard.is_known(trainer("d"))
+    assert guard.has_storm(trainer("d"))
     assert guard.refused(trainer("d"), unknown, REASON, 1000) is None
     later = guard.refused(trainer("e"), known, REASON, 2000)
     assert later is not None

@@ -82,8 +82,6 @@ class StormGuard:
         """A storm that has begun; once more with the way out, where the node that refused first was not known well enough."""
         owner = owner_of(pod)
         began = self._detector.refused(owner, member.name, reason, now)
-        if began is not None:
-            self._unexplained.discard(owner)
         storm = began or (self._detector.ongoing(owner) if owner in self._unexplained else None)
         if storm is None:
             self._unexplained.discard(owner)
@@ -97,7 +95,7 @@ class StormGuard:
         self._unexplained.discard(owner)
         return replace(storm, fix=_fix(pod, member))
 
-    def is_known(self, pod: Pod) -> bool:
+    def has_storm(self, pod: Pod) -> bool:
         """Whether the pod's owner has a storm that was told of before."""
         return self._detector.ongoing(owner_of(pod)) is not None
 

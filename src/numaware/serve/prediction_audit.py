@@ -78,7 +78,7 @@ class PredictionAudit:
             # Another scheduler's pod that runs: nobody has promised anything.
             return None
         where, before = self._sent.pop(pod.uid, ("", None))
-        again = self._guard.is_known(pod.pod)
+        again = self._guard.has_storm(pod.pod)
         storm = self._storm(pod, observed) if observed.placement is None else None
         if prediction is None and where != pod.node:
             return Audited(None, storm, again)
